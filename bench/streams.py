@@ -7,9 +7,13 @@ watches, and executes nothing. Prints one JSON line each for
 
 - `value`: a value that user code writes after a pause of 20 to 500 ms, from `write` to the watcher's hands
 - `model`: the first piece of a model call, from the model's lips to the watcher's hands; the model is a function
-- `crowd`: the same values to so many watchers of one run in this process, to the first and to the last of them
+- `crowd`: the same values to so many watchers of one run in this process, to each and to the last of them
+- `spoken to all`: a model call that so many watch, its first piece and every piece, to each of them
+- `each his own`: so many runs, each watched by one, of which one after another asks a model: the first piece and every piece
 - `flood`: values as fast as they are taken: so many a second, written and heard
-- `idle`: what it costs to watch a run in which nothing is said: of a core, here
+- `idle`: what it costs to watch a run in which nothing is said
+
+With it stand, where that says something, the part of a core that was used here meanwhile, and the reads of the store.
 
 Both processes read the machine's one monotonic clock.
 """
@@ -30,7 +34,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from holdfast import Context, Engine, flow
-from holdfast.core.streams import Told
 from holdfast.machine import collect_rarely, run_quickly
 from holdfast.ports import ModelReply, ModelRequest, TextDelta, Usage
 from holdfast.settings import DeclaredModel, Settings
@@ -49,10 +52,11 @@ class Lips:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[TextDelta | ModelReply]:
         await asyncio.sleep(random.uniform(0.05, 0.3))
-        pieces = [f"{time.monotonic_ns()}", *[" and so on"] * 5]
-        for piece in pieces:
-            yield TextDelta(piece)
-            await asyncio.sleep(0.01)
+        pieces = []
+        for _ in range(6):
+            pieces.append(f"{time.monotonic_ns()} ")
+            yield TextDelta(pieces[-1])
+            await asyncio.sleep(0.03)
         yield ModelReply("".join(pieces), (), None, Usage(10, 10), "stop", None, None)
 
 
@@ -67,8 +71,15 @@ async def values(ctx: Context, given: dict[str, float]) -> None:
 
 @flow
 async def calls(ctx: Context, count: int) -> None:
+    await ctx.wait_signal("begin")
     for number in range(count):
         await ctx.model("lips", f"number {number}", max_tokens=100, stream=True)
+
+
+@flow
+async def own(ctx: Context, given: dict[str, float]) -> None:
+    await ctx.wait_signal("begin")
+    await ctx.model("lips", "say it", max_tokens=100, stream=True)
 
 
 @flow
@@ -84,7 +95,7 @@ async def silence(ctx: Context, _: None) -> None:
 
 async def execute(store: str, asked: Connection) -> None:
     """The other process: it executes what is started, until it is told to end."""
-    async with Engine.open(store, workflows=[values, calls, flood, silence], model=Lips(), settings=SETTINGS):
+    async with Engine.open(store, workflows=[values, calls, own, flood, silence], model=Lips(), settings=SETTINGS):
         asked.send("ready")
         await asyncio.to_thread(asked.recv)
 
@@ -139,22 +150,109 @@ async def heard_by(engine: Engine, count: int, watchers: int, pause_s: float) ->
     return late, came_s
 
 
-def is_first(told: Told) -> bool:
-    return told.kind == "text" and told.offset == 0
+class Effort:
+    """What this process has taken so far: of a core, and reads of the store."""
+
+    reads = 0
+
+    def __init__(self) -> None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        self.used_s, self.at_s, self.reads_there = used.ru_utime + used.ru_stime, time.monotonic(), Effort.reads
+
+    @classmethod
+    def count(cls, engine: Engine) -> None:
+        """Count what is read from now on."""
+        store = engine.runtime.store
+        for port, name in (
+            (store.streams, "news"),
+            (store.streams, "chunks"),
+            (store.log, "seqs"),
+            (store.log, "events"),
+        ):
+            setattr(port, name, cls._counted(getattr(port, name)))
+
+    @classmethod
+    def _counted(cls, read: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*asked: Any, **more: Any) -> Any:
+            cls.reads += 1
+            return read(*asked, **more)
+
+        return counted
+
+    def so_far(self) -> dict[str, float]:
+        now = Effort()
+        took_s = now.at_s - self.at_s
+        reads = now.reads_there - self.reads_there
+        return {
+            "of_a_core": round((now.used_s - self.used_s) / took_s, 3),
+            "reads_a_second": round(reads / took_s),
+        }
+
+
+async def hear(engine: Engine, run: str, first: list[float], every: list[float]) -> None:
+    """How late the first piece of each text in a run is heard, and every piece; one may hold what was said several times."""
+    async for told in engine.watch_stream(run):
+        if told.kind == "text":
+            late = [late_ms(int(said)) for said in told.text.split()]
+            every += late
+            if told.offset == 0:
+                first.append(late[0])
+
+
+async def spoken(engine: Engine, count: int, watchers: int) -> None:
+    """A run whose models so many hear."""
+    run = await engine.start(calls, count)
+    first, every = list[float](), list[float]()
+    hearing = [asyncio.create_task(hear(engine, run.id, first, every)) for _ in range(watchers)]
+    await asyncio.sleep(3)  # until they are there
+    began = Effort()
+    await engine.signal(run.id, "begin")
+    await asyncio.gather(*hearing)
+    assert len(every) == 6 * count * watchers, "each has heard all of it once"
+    found("spoken to all, first piece", first, watchers=watchers)
+    found("spoken to all, every piece", every, **began.so_far())
+
+
+async def each_his_own(engine: Engine, count: int, watchers: int) -> None:
+    """So many runs, each heard by one, of which `count` speak."""
+    runs = await asyncio.gather(*(engine.start(own, {}) for _ in range(watchers)))
+    first, every = list[float](), list[float]()
+    hearing = [asyncio.create_task(hear(engine, run.id, first, every)) for run in runs]
+    await asyncio.gather(*(run.settled() for run in runs))
+    began = Effort()
+    for run in runs[:count]:
+        await engine.signal(run.id, "begin")
+        await asyncio.sleep(random.uniform(0.0, 0.1))
+    await asyncio.gather(*hearing[:count])
+    found("each his own, first piece", first, runs=watchers)
+    found("each his own, every piece", every, **began.so_far())
+    await asyncio.sleep(5)
+    began = Effort()
+    await asyncio.sleep(5)
+    say({"what": "each his own, idle", "quiet_s": 10, **began.so_far()})
+    for task in hearing[count:]:
+        task.cancel()
+    await asyncio.gather(*hearing[count:], return_exceptions=True)
 
 
 async def measure(store: str, samples: int, watchers: int) -> None:
     async with Engine.open(store, execute=False) as engine:
+        Effort.count(engine)
         (late,), _ = await heard_by(engine, samples, 1, 0.5)
         found("value", late)
 
         run = await engine.start(calls, samples // 2)
-        late = [late_ms(int(told.text.split()[0])) async for told in engine.watch_stream(run.id) if is_first(told)]
-        found("model", late)
+        first = list[float]()
+        await engine.signal(run.id, "begin")
+        await hear(engine, run.id, first, [])
+        found("model", first)
 
         crowd, came_s = await heard_by(engine, samples // 2, watchers, 0.3)
         found("crowd, all of them", [late for one in crowd for late in one], watchers=watchers, came_s=round(came_s, 1))
         found("crowd, the last of them", [max(one) for one in zip(*crowd, strict=True)], watchers=watchers)
+
+        await spoken(engine, samples // 4, watchers)
+        await each_his_own(engine, samples, watchers)
 
         began_s, count = time.monotonic(), 20_000
         run = await engine.start(flood, count)
@@ -168,12 +266,9 @@ async def measure(store: str, samples: int, watchers: int) -> None:
         watching = asyncio.create_task(heard_values(engine, run.id, [], lambda: None))
         for after_s in (0, 10):
             await asyncio.sleep(after_s)
-            began, began_s = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+            began = Effort()
             await asyncio.sleep(5)
-            ended = resource.getrusage(resource.RUSAGE_SELF)
-            used_s = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
-            share = used_s / (time.monotonic() - began_s)
-            say({"what": "idle", "quiet_s": 5 + 3 * after_s, "of_a_core": round(share, 3)})
+            say({"what": "idle", "quiet_s": 5 + 3 * after_s, **began.so_far()})
         await engine.signal(run.id, "end")
         await watching
 

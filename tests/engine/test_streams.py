@@ -11,6 +11,7 @@ import pytest
 from holdfast import Context, flow, step
 from holdfast.core.streams import Told
 from holdfast.errors import InvalidInput, NotFound
+from holdfast.ports import StreamNews
 from tests.engine.kit import bounded, die, opened
 
 
@@ -185,6 +186,44 @@ async def test_nobody_asks_the_store_when_nobody_watches(store: str) -> None:
         async with asyncio.timeout(5):
             while engine.executor.services.listening.is_looking:
                 await asyncio.sleep(0.002)
+
+
+@bounded
+async def test_many_who_watch_are_each_told_what_he_wants(store: str) -> None:
+    """What comes is made out once for all who stand at the same place."""
+    async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:
+        run = await engine.start(chatty, 2)
+        await run.settled()
+        names = (None, "progress", None, "log", "progress")
+        *_, last = [each async for each in engine.watch_stream(run.id, follow=False)]
+        telling = [elsewhere.watch_stream(run.id, name, since=last.cursor) for name in names]
+        watching = [asyncio.create_task(told(each)) for each in telling]
+        feeds = elsewhere.executor.services.listening._feeds
+        while sum(len(feed.listeners) for feed in feeds.values()) < len(names):
+            await asyncio.sleep(0.002)
+        await engine.signal(run.id, "go on")
+        again, ended = ("progress", 3, "again"), ("log", 0, "ended")
+        heard = [sorted(each, reverse=True) for each in await asyncio.gather(*watching)]
+        assert heard == [[again, ended], [again], [again, ended], [ended], [again]]
+
+
+@bounded
+async def test_what_no_news_told_of_is_found_all_the_same(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a failover, where what has grown cannot be told by what was there before."""
+    monkeypatch.setattr("holdfast.engine.listening._ALL_S", 0.05)
+    async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:
+        streams = type(elsewhere.runtime.store.streams)
+        news = streams.news
+
+        async def nothing(self: Any, mark: str | None) -> StreamNews:
+            return (await news(self, mark))._replace(sizes={}, seqs={})
+
+        monkeypatch.setattr(streams, "news", nothing)
+        run = await engine.start(chatty, 1)
+        watching = asyncio.create_task(told(elsewhere.watch_stream(run.id, "progress")))
+        await run.settled()
+        await engine.signal(run.id, "go on")
+        assert await watching == [("progress", 0, {"of": 1}), ("progress", 1, 0), ("progress", 2, "again")]
 
 
 @bounded

@@ -78,6 +78,7 @@ from holdfast.ports import (
     SnapshotRecord,
     Store,
     StreamName,
+    StreamNews,
     TailEvent,
     Unplaced,
     WorkflowRecord,
@@ -793,6 +794,19 @@ class Streams(Port):
             for _, chunk in stream
             if name.run in runs and chunk.first + chunk.size > known.get(name, 0)
         ][:limit]
+
+    async def news(self, mark: str | None) -> StreamNews:
+        """A mark is what there was."""
+        await self._mount.read()
+        sizes = {name: sum(chunk.size for _, chunk in stream) for name, stream in self._disk.streams.items()}
+        seqs = {run: kept.row.seq for run, kept in self._disk.runs.items()}
+        there = (sorted((*name, size) for name, size in sizes.items()), seqs)
+        known, before = msgspec.json.decode(mark or msgspec.json.encode(there))
+        for run, stream, size in known:
+            if sizes.get(name := StreamName(RunId(run), stream)) == size:
+                del sizes[name]
+        grown = {run: seq for run, seq in seqs.items() if before.get(run) != seq}
+        return StreamNews(msgspec.json.encode(there).decode(), sizes, grown)
 
     async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
         await self._mount.read()

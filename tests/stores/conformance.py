@@ -1501,6 +1501,22 @@ class StoreConformance:
         assert await there.streams.sizes([story.run]) == {progress: 3}
         assert [chunk.name for chunk in await store.streams.chunks([story.run], {}, 100)] == [progress] * 3
 
+    async def test_what_has_grown_is_told_of_all_runs_and_never_missed(self, connect: Connect) -> None:
+        store, there, story, other = await connect(), await connect(), Story(), Story()
+        said, progress = StreamName(story.run, "draft#1:0:1"), StreamName(other.run, "progress")
+        mark, sizes, seqs = await store.streams.news(None)
+        assert (sizes, seqs) == ({}, {})
+        await there.streams.append([Piece(said, "0", 4, b"four"), Piece(progress, "a:0", 1, b"1")])
+        await put(there, *story.whole())
+        first = await store.streams.news(mark)
+        assert first.sizes == {said: 4, progress: 1}
+        assert first.seqs == await store.log.seqs([story.run])
+        assert (await store.streams.news(first.mark))[1:] == ({}, {})
+        await there.streams.forget([said])
+        await there.streams.append([Piece(progress, "a:1", 1, b"2")])
+        assert (await store.streams.news(first.mark)).sizes == {progress: 2}
+        assert (await there.streams.news(mark)).sizes == {progress: 2}
+
     async def test_what_is_seen_of_a_stream_has_no_gap_while_many_write_to_it(self, connect: Connect) -> None:
         stores, story = [await connect() for _ in range(3)], Story()
         name, seen = StreamName(story.run, "progress"), list[Chunk]()

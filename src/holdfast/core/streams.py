@@ -10,6 +10,7 @@ Never here: reading any of it, waiting.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote, unquote
 
@@ -95,6 +96,16 @@ class Follower:
         self.cursor = cursor
         self.is_over = is_over
         """Whether the run has ended, as far as he has heard."""
+
+    @cached_property
+    def place(self) -> str:
+        """Two who stand at the same place are told the same. Asked for, it must stay where it is."""
+        return f"{self._only} {self.is_over} {self.cursor}"
+
+    def copy(self) -> Follower:
+        """Another one, at the same place."""
+        cursor = Cursor(self.cursor.seq, dict(self.cursor.told))
+        return Follower(self._run, cursor, self._only, is_over=self.is_over)
 
     def event(self, seq: int, event: ev.Event, said: str | None) -> Iterator[Told]:
         """What an event of the history tells; `said` is the text of the reply, or the part of one, that it holds."""

@@ -1,8 +1,10 @@
 """Watching the streams of runs, whichever process they go on in: one look at the store for all who watch in this process.
 
-While somebody watches, the store is asked every few milliseconds, ever less often where nothing has come for long; while nobody
-does, never. Everybody reads by himself what there is when he comes, and hears of the rest; who is slow reads again where he
-stands, so nobody's news gather here. Never here: what is told (core.streams), writing.
+While somebody watches, the store is asked every few milliseconds what has grown, ever less often where nothing has come for
+long; while nobody does, never. So a look costs what has come, however many runs are watched. It is a hint: now and then all are
+looked at. Everybody reads by himself what there is when he comes, and hears of the rest, which is made out once for all who
+stand at the same place; who is slow reads again where he stands, so nobody's news gather here. Never here: what is told
+(core.streams), writing.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core import events as ev
@@ -28,6 +30,8 @@ _QUIET_PARTS: Final = 500
 _LONGEST_S: Final = 0.25
 _LONGEST_IN_CALL_S: Final = 0.015
 """The same while a model is asked, which may think for a minute before its first word."""
+_ALL_S: Final = 5.0
+"""How often all are looked at, whatever is said to have grown."""
 _AWAY_S: Final = 0.5
 _PAGE: Final = 200
 _MOST_NEWS: Final = 100
@@ -47,11 +51,21 @@ class Heard(NamedTuple):
     said: str | None
 
 
-class News(NamedTuple):
+class News:
     """What a look has found of a run. The pieces were there before the events were asked for."""
 
-    events: Sequence[Heard]
-    chunks: Sequence[Chunk]
+    def __init__(self, events: Sequence[Heard], chunks: Sequence[Chunk]) -> None:
+        self.events = events
+        self.chunks = chunks
+        self._told: dict[str, tuple[Sequence[Told], Follower]] = {}
+
+    def told_to(self, follower: Follower) -> tuple[Sequence[Told], Follower]:
+        """What it tells somebody, and where he stands then: once for all who stand where he does."""
+        found = self._told.get(follower.place)
+        if found is None:
+            then = follower.copy()
+            found = self._told[follower.place] = [*_all_told(then, self.events, self.chunks)], then
+        return found
 
 
 class Listener:
@@ -102,6 +116,12 @@ class Listening:
         self._payloads = payloads
         self._clock = clock
         self._feeds: dict[RunId, Feed] = {}
+        self._mark: str | None = None
+        """Up to where it is known what has grown."""
+        self._unseen: set[RunId] = set()
+        """Those that are to be looked at whether they have grown or not."""
+        self._all_s = 0.0
+        """When all were looked at."""
         self._looking: asyncio.Task[None] | None = None
         self._heard_s = 0.0
         self._nudged = asyncio.Event()
@@ -123,8 +143,13 @@ class Listening:
                 mute = False
                 if follower.is_over:
                     return
-                async for told in _live(follower, listener):
-                    yield told
+                listener.is_behind = False
+                while (news := await listener.news()) is not None:
+                    tellings, follower = news.told_to(follower)
+                    for told in tellings:
+                        yield told
+                    if follower.is_over:
+                        break
         finally:
             self._end(run, listener)
 
@@ -164,11 +189,11 @@ class Listening:
             while True:
                 recorded = await self._log.events(run, follower.cursor.seq, _PAGE)
                 heard = [await self._heard(each, tenant) for each in recorded]
-                for told in _all_told(follower, News(heard, ())):
+                for told in _all_told(follower, heard, ()):
                     yield told
                 if len(recorded) < _PAGE:
                     break
-            for told in _all_told(follower, News((), chunks)):
+            for told in _all_told(follower, (), chunks):
                 yield told
             if len(chunks) < _PAGE and (was_over or not follower.is_over):
                 return
@@ -198,9 +223,11 @@ class Listening:
         if run not in self._feeds:
             sizes = await self._streams.sizes([run])
             seqs = await self._log.seqs([run])
-            self._feeds.setdefault(run, Feed(tenant, seqs.get(run, Seq(0)), dict(sizes)))
+            found = Feed(tenant, seqs.get(run, Seq(0)), dict(sizes))
+            self._feeds.setdefault(run, found)
         feed = self._feeds[run]
         feed.listeners[listener] = None
+        self._unseen.add(run)  # it may have grown before it was watched
         self._heard_s = self._clock.monotonic_s()
         self.nudge()
         if self._looking is None or self._looking.done():
@@ -219,15 +246,16 @@ class Listening:
             began_s = self._clock.monotonic_s()
             self._nudged.clear()
             try:
-                await self._look()
+                await self._look(began_s)
                 said = ""
             except HoldfastError as problem:
                 if str(problem) != said:  # once, not twice a second as long as it lasts
                     log.warning("holdfast: streams cannot be watched for now: %s", problem)
-                said = str(problem)
+                said, self._mark = str(problem), None
                 await self._clock.sleep(_AWAY_S)
             took_s = self._clock.monotonic_s() - began_s
             await self._pause(max(self._every_s(), took_s))
+        self._mark = None
 
     def _every_s(self) -> float:
         longest_s = _LONGEST_IN_CALL_S if any(feed.open for feed in self._feeds.values()) else _LONGEST_S
@@ -238,8 +266,23 @@ class Listening:
             async with asyncio.timeout(seconds):
                 await self._nudged.wait()
 
-    async def _look(self) -> None:
-        feeds = dict(self._feeds)
+    async def _look(self, now_s: float) -> None:
+        mark, sizes, seqs = await self._streams.news(self._mark)
+        if self._mark is None or now_s - self._all_s > _ALL_S:
+            self._unseen, self._all_s = {*self._feeds}, now_s
+        grown = {name.run for name, size in sizes.items() if self._has_grown(name, size)}
+        grown |= {run for run, seq in seqs.items() if run in self._feeds and seq > self._feeds[run].seq}
+        unseen, self._unseen = self._unseen, set()
+        feeds = {run: self._feeds[run] for run in grown | unseen if run in self._feeds}
+        if feeds:
+            await self._look_at(feeds, {**seqs, **(await self._log.seqs([*unseen]) if unseen else {})})
+        self._mark = mark
+
+    def _has_grown(self, name: StreamName, size: int) -> bool:
+        return name.run in self._feeds and size > self._feeds[name.run].sizes.get(name, 0)
+
+    async def _look_at(self, feeds: dict[RunId, Feed], seqs: Mapping[RunId, Seq]) -> None:
+        """Tell what has come of these runs, whose histories have grown that far."""
         known = {name: size for feed in feeds.values() for name, size in feed.sizes.items()}
         chunks: dict[RunId, list[Chunk]] = {}
         found = await self._streams.chunks(feeds, known, _PAGE)
@@ -248,15 +291,16 @@ class Listening:
         for run, feed in feeds.items():  # what needs no event to be understood is told at once
             if run in chunks and all(_is_known(feed, chunk) for chunk in chunks[run]):
                 self._tell(run, feed, News((), chunks.pop(run)))
-        seqs = await self._log.seqs([*feeds])
         for run, feed in feeds.items():
             events: list[Heard] = []
-            if seqs.get(run, 0) > feed.seq:
+            if run in chunks or seqs.get(run, 0) > feed.seq:
                 recorded = await self._log.events(run, feed.seq, _PAGE)
                 events = [await self._heard(each, feed.tenant) for each in recorded]
             if events or run in chunks:
                 self._tell(run, feed, News(events, chunks.get(run, ())))
-        if len(found) == _PAGE:
+            if len(events) == _PAGE or len(found) == _PAGE:
+                self._unseen.add(run)
+        if self._unseen:
             self.nudge()  # there is more
 
     def _tell(self, run: RunId, feed: Feed, news: News) -> None:
@@ -286,18 +330,8 @@ def _is_known(feed: Feed, chunk: Chunk) -> bool:
     return not is_call(chunk.name.stream) or chunk.name.stream in feed.open
 
 
-async def _live(follower: Follower, listener: Listener) -> AsyncIterator[Told]:
-    """What comes, until the run has ended or it is too much."""
-    listener.is_behind = False
-    while (news := await listener.news()) is not None:
-        for told in _all_told(follower, news):
-            yield told
-        if follower.is_over:
-            return
-
-
-def _all_told(follower: Follower, news: News) -> Iterator[Told]:
-    for heard in news.events:
+def _all_told(follower: Follower, events: Sequence[Heard], chunks: Sequence[Chunk]) -> Iterator[Told]:
+    for heard in events:
         yield from follower.event(*heard)
-    for name, first, _, content in news.chunks:
+    for name, first, _, content in chunks:
         yield from follower.chunk(name.stream, first, content)

@@ -67,7 +67,7 @@ from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedValues
 from holdfast.ports.store import Store, StoreClock, Upkeep
-from holdfast.ports.stream import Chunk, Piece, StreamName, Streams
+from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
 from holdfast.ports.tail import Tail, TailEvent, Watch
 from holdfast.ports.view import MOST_LISTED, DueRun, RunFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
@@ -152,6 +152,7 @@ __all__ = [
     "StoreClock",
     "StoreStanding",
     "StreamName",
+    "StreamNews",
     "Streams",
     "Tail",
     "TailEvent",

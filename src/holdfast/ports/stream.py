@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.core.ids import RunId
+from holdfast.core.ids import RunId, Seq
 
 
 class StreamName(NamedTuple):
@@ -37,6 +37,14 @@ class Chunk(NamedTuple):
     content: bytes
 
 
+class StreamNews(NamedTuple):
+    """Which streams have grown, and which histories, and how far; of all runs. `mark` says up to where that is known."""
+
+    mark: str
+    sizes: Mapping[StreamName, int]
+    seqs: Mapping[RunId, Seq]
+
+
 class Streams(Protocol):
     """What runs say meanwhile. No run's course follows from it."""
 
@@ -54,6 +62,11 @@ class Streams(Protocol):
     ) -> Sequence[Chunk]:  # fmt: skip
         """At most `limit` pieces of these runs' streams, in order within each: those beyond what is known of it, which is
         nothing unless said. The first may hold something known."""
+        ...
+
+    async def news(self, mark: str | None) -> StreamNews:
+        """What has grown since a `mark`, or may have; without one nothing. What it costs does not grow with how many runs are
+        watched. It is a hint: a mark of another line of a database that has failed over may show less."""
         ...
 
     async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:

@@ -12,7 +12,7 @@ from asyncpg import exceptions as pg
 
 from holdfast.core.ids import RunId
 from holdfast.errors import StoreBusy
-from holdfast.ports import Chunk, Piece, StreamName
+from holdfast.ports import Chunk, Piece, StreamName, StreamNews
 from holdfast.stores.postgres.connection import LOST, durable, explain
 from holdfast.stores.postgres.context import StorePort, is_run
 
@@ -41,6 +41,14 @@ class Streams(StorePort):
         beyond = _columns([(*name, size) for name, size in known.items() if is_run(name.run)], 3)
         found = await self._db.fetch(self._sql["stream_chunks"], asked, *beyond, limit) if asked else []
         return [Chunk(StreamName(run, stream), *chunk) for run, stream, *chunk in found]
+
+    async def news(self, mark: str | None) -> StreamNews:
+        (now, *_), *found = await self._db.fetch(self._sql["stream_news"], mark)
+        return StreamNews(
+            now,
+            {StreamName(run, stream): size for _, run, stream, size in found if stream is not None},
+            {run: size for _, run, stream, size in found if stream is None},
+        )
 
     async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
         asked = [run for run in runs if is_run(run)]

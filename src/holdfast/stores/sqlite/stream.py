@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import apsw
 
 from holdfast.core.ids import RunId
-from holdfast.ports import Chunk, Piece, StreamName
+from holdfast.ports import Chunk, Piece, StreamName, StreamNews
 from holdfast.stores.row import encode
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
@@ -27,7 +27,8 @@ class Streams(StorePort):
                 first = sizes[name] if name in sizes else value(db, "stream_size", name) or 0
                 is_new = value(db, "put_chunk", (*name, first, mark, size, now_ms, content)) is not None
                 sizes[name] = first + size * is_new
-            db.executemany(SQL["put_stream"], [(*name, size) for name, size in sizes.items()])
+            moved = value(db, "move_streams")
+            db.executemany(SQL["put_stream"], [(*name, size, moved) for name, size in sizes.items()])
 
         await self._writer.write(write)
 
@@ -39,6 +40,16 @@ class Streams(StorePort):
                     asked = (*name, known.get(name, 0), limit - len(found))
                     found += [Chunk(name, *chunk) for chunk in rows(db, "stream_chunks", asked)]
             return found
+
+        return await self._reader.ask(read)
+
+    async def news(self, mark: str | None) -> StreamNews:
+        def read(db: apsw.Connection) -> StreamNews:
+            ((moved, place),) = rows(db, "stream_news_end")  # first: what comes meanwhile is told twice
+            after = (moved, place) if mark is None else tuple(map(int, mark.split("-")))
+            streams = rows(db, "streams_moved", after[:1])
+            sizes = {StreamName(run, stream): size for run, stream, size in streams}
+            return StreamNews(f"{moved}-{place}", sizes, dict(rows(db, "runs_moved", after[1:])))
 
         return await self._reader.ask(read)
 

@@ -1229,9 +1229,9 @@ fresh as (
     )
 ),
 grown as (
-    insert into holdfast.streams (run, stream, size)
-    select run, stream, sum(size) from fresh group by run, stream order by run, stream
-    on conflict (run, stream) do update set size = streams.size + excluded.size
+    insert into holdfast.streams (run, stream, size, xid)
+    select run, stream, sum(size), pg_current_xact_id() from fresh group by run, stream order by run, stream
+    on conflict (run, stream) do update set size = streams.size + excluded.size, xid = excluded.xid
     returning run, stream, size
 )
 insert into holdfast.chunks (run, stream, first, mark, size, written_at_ms, content)
@@ -1258,6 +1258,19 @@ from behind cross join lateral (
     order by first limit $5
 ) as chunks
 order by 1, 2, 3 limit $5
+
+-- name: stream_news
+-- What is visible now, and which streams and histories have grown since a snapshot.
+select pg_current_snapshot()::text as mark, null::text as run, null::text as stream, null::bigint as size
+union all
+select null, run::text, stream, size from holdfast.streams
+where xid >= pg_snapshot_xmin($1::text::pg_snapshot) and xid < pg_snapshot_xmax(pg_current_snapshot())
+    and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
+union all
+select null, run::text, null, max(seq) from holdfast.commits, unnest(runs, seqs) as grown (run, seq)
+where xid >= pg_snapshot_xmin($1::text::pg_snapshot) and xid < pg_snapshot_xmax(pg_current_snapshot())
+    and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
+group by run
 
 -- name: stream_sizes
 -- How much there is of each stream of some runs.

@@ -784,7 +784,24 @@ on conflict (run, stream, mark) do nothing returning first
 
 -- name: put_stream
 -- How much there is of a stream now.
-insert into streams (run, stream, size) values (?, ?, ?) on conflict do update set size = excluded.size
+insert into streams (run, stream, size, moved) values (?, ?, ?, ?)
+on conflict do update set size = excluded.size, moved = excluded.moved
+
+-- name: move_streams
+-- The next number in the order in which streams grow.
+update stream_moves set last = last + 1 returning last
+
+-- name: stream_news_end
+-- Where news of streams and of histories ends.
+select last, (select coalesce(max(id), 0) from events) from stream_moves
+
+-- name: streams_moved
+-- The streams that have grown since a number, and how much there is of each.
+select run, stream, size from streams where moved > ?
+
+-- name: runs_moved
+-- The runs whose histories have grown since a place in the order of commits, and where they are.
+select run, max(seq) from events where id > ? and seq > 0 group by run
 
 -- name: stream_chunks
 -- What there is of a stream from a place on, beginning with the piece that holds it.
