@@ -65,7 +65,9 @@ class Consequences:
             self._next_s = min(self._next_s, self._looked_s + SHORTEST_S)
         if now_s < self._next_s:
             return
-        found = await self._children.look() + await self._dialogues.look(self._errands) + await self._shared.look()
+        found = await self._children.look()
+        found += await self._dialogues.look(self._errands)
+        found += await self._shared.look()
         self._pause_s = SHORTEST_S if found else min(2 * self._pause_s, LONGEST_S)
         self._looked_s = now_s
         self._next_s = now_s + self._pause_s
