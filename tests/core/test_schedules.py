@@ -14,6 +14,8 @@ from holdfast.core.schedules import (
     QUEUE_LOOK_MS,
     Schedule,
     armed,
+    begun,
+    hindered,
     input_of,
     key_of,
     nominal_times,
@@ -87,11 +89,14 @@ def test_a_leap_day_comes_although_the_calendar_leaves_one_out() -> None:
 
 def test_each_time_is_fired_once_and_the_next_is_known() -> None:
     one = schedule()
-    assert turn(one, ms("2026-11-23T00:59:59"), last_has_ended=True).times == ()
-    fired, after, is_all = turn(one, ms("2026-11-23T01:00:00"), last_has_ended=True)
-    assert (stamps(fired), is_all) == (["2026-11-23T01:00:00Z"], True)
+    assert turn(one, ms("2026-11-23T00:59:59"), last_has_ended=True).after.pending == ()
+    found, is_all = turn(one, ms("2026-11-23T01:00:00"), last_has_ended=True)
+    assert (stamps(found.pending), is_all) == (["2026-11-23T01:00:00Z"], True)
+    assert found.due_at_ms == ms("2026-11-23T01:00:00"), "what is to be started is due until it is"
+    after = begun(found, [RunId("r")])
+    assert (after.pending, after.last_run, after.fired, after.last_nominal_ms) == ((), "r", 1, found.due_at_ms)
     assert after.due_at_ms == ms("2026-11-23T02:00:00")
-    assert turn(after, ms("2026-11-23T01:30:00"), last_has_ended=True).times == ()
+    assert turn(after, ms("2026-11-23T01:30:00"), last_has_ended=True).after.pending == ()
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_what_happens_while_the_run_before_goes_on(
     overlap: Any, has_ended: bool, fired: list[str], skipped: int
 ) -> None:
     found = turn(schedule(overlap=overlap), ms("2026-11-23T01:00:00"), last_has_ended=has_ended)
-    assert [each[11:13] for each in stamps(found.times)] == fired
+    assert [each[11:13] for each in stamps(found.after.pending)] == fired
     assert (found.after.skipped, found.after.missed) == (skipped, 0)
 
 
@@ -115,8 +120,8 @@ def test_one_waits_for_the_run_before_and_of_several_the_last_however_long_that_
         now_ms = ms(f"2026-11-23T0{hour}:00:00")
         found = turn(found, now_ms, last_has_ended=False).after
         assert (found.queued_ms, found.due_at_ms) == (now_ms, now_ms + QUEUE_LOOK_MS)
-    fired, after, _ = turn(found, ms("2026-11-23T03:59:59"), last_has_ended=True)
-    assert stamps(fired) == ["2026-11-23T03:00:00Z"]
+    after, _ = turn(found, ms("2026-11-23T03:59:59"), last_has_ended=True)
+    assert stamps(after.pending) == ["2026-11-23T03:00:00Z"]
     assert (after.skipped, after.missed, after.queued_ms) == (2, 0, None)
 
 
@@ -125,17 +130,41 @@ def test_one_waits_for_the_run_before_and_of_several_the_last_however_long_that_
 )
 def test_after_three_days_away_only_what_is_not_too_old_is_made_up_for(overlap: Any, fired: int, missed: int) -> None:
     found = turn(schedule(overlap=overlap, catch_up_s=2 * 3600), ms("2026-11-26T00:00:00"), last_has_ended=True)
-    assert stamps(found.times)[-1] == "2026-11-26T00:00:00Z"
-    assert (len(found.times), found.after.missed, found.after.skipped) == (fired, missed, 0)
+    assert stamps(found.after.pending)[-1] == "2026-11-26T00:00:00Z"
+    assert (len(found.after.pending), found.after.missed, found.after.skipped) == (fired, missed, 0)
 
 
 def test_more_than_fit_into_one_go_come_in_the_next() -> None:
     found = turn(
         schedule("* * * * *", overlap="allow", catch_up_s=86_400), ms("2026-11-23T02:00:00"), last_has_ended=True
     )
-    assert (len(found.times), found.is_all) == (MOST_FIRED, False)
+    assert (len(found.after.pending), found.is_all) == (MOST_FIRED, False)
+    rest = turn(begun(found.after, [RunId("r")] * MOST_FIRED), ms("2026-11-23T02:00:00"), last_has_ended=True)
+    assert (len(rest.after.pending), rest.is_all) == (120 - MOST_FIRED, True)
+
+
+def test_of_more_than_fit_into_one_go_the_last_counts_and_not_the_last_of_the_first_go() -> None:
+    found = turn(schedule("* * * * *", catch_up_s=86_400), ms("2026-11-23T02:00:00"), last_has_ended=True)
+    assert (found.after.pending, found.after.missed, found.is_all) == ((), MOST_FIRED, False)
     rest = turn(found.after, ms("2026-11-23T02:00:00"), last_has_ended=True)
-    assert (len(rest.times), rest.is_all) == (120 - MOST_FIRED, True)
+    assert stamps(rest.after.pending) == ["2026-11-23T02:00:00Z"]
+
+
+def test_what_is_to_be_started_stays_so_whatever_a_person_changes_until_it_is() -> None:
+    found = turn(schedule(), ms("2026-11-23T01:00:00"), last_has_ended=True).after
+    paused = armed(msgspec.structs.replace(found, paused=True), ms("2026-11-23T01:00:01"))
+    assert (paused.pending, paused.due_at_ms) == (found.pending, ms("2026-11-23T01:00:01"))
+    assert begun(paused, [RunId("r")]).due_at_ms is None
+
+
+def test_what_could_not_be_started_is_due_again_with_what_comes_meanwhile() -> None:
+    one = schedule(overlap="allow", catch_up_s=86_400)
+    found = turn(one, ms("2026-11-23T03:00:00"), last_has_ended=True).after
+    after = hindered(begun(found, [RunId("r")]), "no such workflow", ms("2026-11-23T03:01:00"))
+    assert (after.pending, after.fired, after.problem) == ((), 1, "no such workflow")
+    assert after.due_at_ms == ms("2026-11-23T03:01:00")
+    again = turn(after, ms("2026-11-23T04:00:00"), last_has_ended=True).after
+    assert [each[11:13] for each in stamps(again.pending)] == ["02", "03", "04"]
 
 
 def test_a_paused_one_is_never_due_and_goes_on_from_when_it_is_resumed() -> None:
@@ -151,8 +180,8 @@ def test_the_jitter_of_a_time_is_the_same_for_everybody_and_within_its_bound() -
     assert late == [starts_at_ms(one, at_ms) - at_ms for at_ms in range(0, 100 * HOUR_MS, HOUR_MS)]
     assert 0 <= min(late) < 100_000
     assert 500_000 < max(late) <= 600_000
-    assert turn(one, one.due_at_ms - 1, last_has_ended=True).times == ()
-    assert len(turn(one, one.due_at_ms, last_has_ended=True).times) == 1
+    assert turn(one, one.due_at_ms - 1, last_has_ended=True).after.pending == ()
+    assert len(turn(one, one.due_at_ms, last_has_ended=True).after.pending) == 1
 
 
 def test_a_time_is_a_start_key_and_may_stand_in_the_input() -> None:

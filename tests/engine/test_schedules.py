@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +90,51 @@ async def test_a_process_that_dies_before_it_has_written_down_what_it_started_le
     async with opened(store, workflows=[report()]) as engine:
         await hourly(engine, report(), 2, overlap="allow", catch_up_s=4 * 3600)
 
-        async def lost(*_: Any) -> bool:
-            raise StoreError("The store went away.")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(type(engine.store.schedules), "replace", lost)
-            with pytest.raises(StoreError):
-                await Firing(engine.runtime).turn()
+        with dying(monkeypatch, engine), pytest.raises(StoreError):
+            await Firing(engine.runtime).turn()
         before = {run.run for run in await engine.runs(workflow="report")}
         assert (await fire(engine)).fired == 2
         assert {run.run for run in await engine.runs(workflow="report")} == before
         assert len(before) == 2
+
+
+@contextmanager
+def dying(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> Iterator[None]:
+    """Whoever fires dies once he has started what he has written down that he would."""
+    kept, told = type(engine.store.schedules).replace, []
+
+    async def replace(*given: Any) -> bool:
+        told.append(given)
+        if len(told) > 1:
+            raise StoreError("The store went away.")
+        return await kept(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(engine.store.schedules), "replace", replace)
+        yield
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "cancel"])
+async def test_a_run_that_was_started_and_not_written_down_is_the_one_before_for_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: Any
+) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[waiting()]) as engine:
+        await engine.set_schedule("nightly", "waiting", "0 * * * *", overlap=overlap)
+        now.ms = (await engine.schedule("nightly")).due_at_ms
+        with dying(monkeypatch, engine), pytest.raises(StoreError):
+            await Firing(engine.runtime).turn()
+        (first,) = await engine.runs(workflow="waiting")
+        await engine.pause_schedule("nightly")
+        await engine.resume_schedule("nightly")  # neither forgets what was begun
+        now.forward(3600)
+        await fire(engine)
+        after = await fire(engine)
+        runs = {row.run: row for row in await engine.runs(workflow="waiting")}
+        unended = [row.run for row in runs.values() if row.ended_at_ms is None]
+        assert len(unended) == 1, "no two go on at once"
+        assert (len(runs), after.fired) == ((2, 2) if overlap == "cancel" else (1, 1))
+        assert (unended == [first.run]) == (overlap != "cancel")
 
 
 async def test_the_watch_of_any_process_fires_what_is_due(store: str) -> None:
@@ -185,7 +221,8 @@ async def test_a_schedule_whose_workflow_is_gone_says_so_once_and_tries_again(
         for _ in range(2):
             after = await fire(engine)
             assert "There is no workflow 'gone' in this store" in (after.problem or "")
-            assert (after.checked_ms, after.fired) == (made.checked_ms, 0)
+            assert (after.pending, after.fired) == ((), 0)
+            assert after.checked_ms < made.checked_ms + HOUR_MS
             now.ms = after.due_at_ms
     told = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(told) == 1

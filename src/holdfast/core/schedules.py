@@ -1,8 +1,11 @@
 """Schedules: when runs are started by the calendar, and what becomes of times that could not be kept.
 
-A schedule goes from nominal time to nominal time. Each is one start key, so whoever fires it, and however often, starts one
-run. Times of a zone follow Debian's cron where its clocks are put forward or back: what would fall into the hour that is
-left out fires when it is over, what would fall twice fires once, and what repeats within hours goes by elapsed time (cronsim).
+A schedule goes from nominal time to nominal time. What is to be started is written down before it is (`pending`): whoever looks
+next starts that first, and nothing is decided about other times before its run is known. So the overlap policy holds whatever
+dies in between. Each time is one start key, so whoever fires it, and however often, starts one run.
+
+Times of a zone follow Debian's cron where its clocks are put forward or back: what would fall into the hour that is left out
+fires when it is over, what would fall twice fires once, and what repeats within hours goes by elapsed time (cronsim).
 
 Never here: a clock, starting a run.
 """
@@ -10,7 +13,7 @@ Never here: a clock, starting a run.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
@@ -73,6 +76,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     due_at_ms: int | None = None
     queued_ms: int | None = None
     """The nominal time that waits for the run before."""
+    pending: tuple[int, ...] = ()
+    """Nominal times whose runs are to be started now, oldest first; perhaps they are."""
     last_run: RunId | None = None
     last_nominal_ms: int | None = None
     fired: int = 0
@@ -85,10 +90,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Turn(NamedTuple):
-    """What is to be done about a schedule now: the nominal times to fire, oldest first, and the schedule once that is done.
-    `is_all` is false where more are due."""
+    """What is due of a schedule now: the schedule with that written down. `is_all` is false where more is due."""
 
-    times: tuple[int, ...]
     after: Schedule
     is_all: bool
 
@@ -178,7 +181,30 @@ def armed(schedule: Schedule, now_ms: int) -> Schedule:
     """The schedule as it goes on from now: times that have passed are no longer its."""
     at_ms = next(nominal_times(schedule, now_ms), None)
     due_ms = None if at_ms is None or schedule.paused else starts_at_ms(schedule, at_ms)
-    return msgspec.structs.replace(schedule, checked_ms=now_ms, due_at_ms=due_ms)
+    return msgspec.structs.replace(schedule, checked_ms=now_ms, due_at_ms=now_ms if schedule.pending else due_ms)
+
+
+def begun(schedule: Schedule, runs: Sequence[RunId]) -> Schedule:
+    """The schedule once the `runs` of the first of its pending times are there."""
+    if not runs:
+        return schedule
+    done, rest = schedule.pending[: len(runs)], schedule.pending[len(runs) :]
+    next_ms = None if schedule.paused else next(nominal_times(schedule, schedule.checked_ms), None)
+    due_ms = None if next_ms is None else starts_at_ms(schedule, next_ms)
+    return msgspec.structs.replace(
+        schedule, pending=rest, last_run=runs[-1], last_nominal_ms=done[-1], fired=schedule.fired + len(done),
+        problem=None, due_at_ms=schedule.due_at_ms if rest else due_ms,
+    )  # fmt: skip
+
+
+def hindered(schedule: Schedule, problem: str, again_at_ms: int) -> Schedule:
+    """The schedule where the run of its next pending time could not be started: that is due again then, with whatever comes
+    meanwhile."""
+    due_ms = None if schedule.paused else again_at_ms
+    checked_ms = min(schedule.checked_ms, schedule.pending[0] - 1)
+    return msgspec.structs.replace(
+        schedule, pending=(), checked_ms=checked_ms, due_at_ms=due_ms, problem=problem
+    )  # fmt: skip
 
 
 def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
@@ -188,8 +214,8 @@ def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
     oldest_ms = now_ms - int(schedule.catch_up_s * 1000)
     kept = [at_ms for at_ms in due if at_ms == schedule.queued_ms or starts_at_ms(schedule, at_ms) >= oldest_ms]
     missed, skipped = len(due) - len(kept), 0
-    if schedule.overlap != "allow" and len(kept) > 1:  # of several, the last is the one that counts
-        kept, passed = kept[-1:], len(kept) - 1
+    if schedule.overlap != "allow":  # of several, the last is the one that counts
+        kept, passed = (kept[-1:], len(kept[:-1])) if is_all else ([], len(kept))
         missed, skipped = (missed + passed, 0) if last_has_ended else (missed, passed)
     waits = bool(kept) and not last_has_ended and schedule.overlap == "queue"
     if kept and not last_has_ended and schedule.overlap == "skip":
@@ -197,11 +223,12 @@ def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
     checked_ms = kept[-1] - 1 if waits else due[-1] if due else schedule.checked_ms
     next_ms = next(nominal_times(schedule, checked_ms), None)
     due_ms = now_ms + QUEUE_LOOK_MS if waits else None if next_ms is None else starts_at_ms(schedule, next_ms)
+    pending = () if waits else tuple(kept)
     after = msgspec.structs.replace(
-        schedule, checked_ms=checked_ms, due_at_ms=due_ms, missed=schedule.missed + missed,
-        skipped=schedule.skipped + skipped, queued_ms=kept[-1] if waits else None,
+        schedule, checked_ms=checked_ms, due_at_ms=now_ms if pending else due_ms, pending=pending,
+        missed=schedule.missed + missed, skipped=schedule.skipped + skipped, queued_ms=kept[-1] if waits else None,
     )  # fmt: skip
-    return Turn(() if waits else tuple(kept), after, is_all)
+    return Turn(after, is_all)
 
 
 def _due(schedule: Schedule, now_ms: int) -> Iterator[int]:

@@ -1,7 +1,7 @@
-"""Fires the schedules of the store that are due: starts their runs, and writes down how far each has come.
+"""Fires the schedules of the store that are due: writes down what is to be started, starts it, and writes down that it is.
 
-A crash between the two, or another process that fires the same, meets the run that is there under the start key of the
-time. Never here: which times are due (core.schedules).
+After a crash in between whoever looks next starts it again, and meets the run that is there under the start key of the time.
+Never here: which times are due (core.schedules).
 """
 
 from __future__ import annotations
@@ -61,23 +61,32 @@ class Firing:
 
     async def _fire(self, kept: KeptSchedule, now_ms: int) -> None:
         schedule, revision = kept
-        turn = schedules.turn(schedule, now_ms, last_has_ended=await self._has_ended(schedule.last_run))
-        after = turn.after
+        changed = self._runtime.store.schedules.replace
+        if not schedule.pending:
+            last_has_ended = await self._has_ended(schedule.last_run)
+            schedule = schedules.turn(schedule, now_ms, last_has_ended=last_has_ended).after
+            if not await changed(schedule, revision):
+                return  # another has, or a person has changed it
+            revision += 1
+        if schedule.pending:
+            await changed(await self._begun(schedule, now_ms), revision)  # else whoever changed it has left it pending
+
+    async def _begun(self, schedule: Schedule, now_ms: int) -> Schedule:
+        """The schedule with its pending times begun."""
+        runs: list[RunId] = []
         try:
-            for at_ms in turn.times:
+            for at_ms in schedule.pending:
                 run = await start(self._runtime, schedule, at_ms)
                 if schedule.overlap == "cancel" and schedule.last_run is not None and schedule.last_run != run:
                     await self._cancel(schedule.last_run, schedule.name)
-                after = msgspec.structs.replace(
-                    after, last_run=run, last_nominal_ms=at_ms, fired=after.fired + 1, problem=None
-                )
+                runs.append(run)
         except StoreError:
             raise
         except HoldfastError as problem:
-            after = msgspec.structs.replace(schedule, due_at_ms=now_ms + _TRY_AGAIN_MS, problem=str(problem))
-            if schedule.problem != after.problem:
+            if schedule.problem != str(problem):
                 log.warning("holdfast could not start what schedule %s asks for: %s", schedule.name, problem)
-        await self._runtime.store.schedules.replace(after, revision)  # else another has, or a person has changed it
+            return schedules.hindered(schedules.begun(schedule, runs), str(problem), now_ms + _TRY_AGAIN_MS)
+        return schedules.begun(schedule, runs)
 
     async def _has_ended(self, run: RunId | None) -> bool:
         row = None if run is None else await self._runtime.store.views.run(run)
@@ -91,30 +100,27 @@ class Firing:
 
 
 async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int) -> RunId:
-    """The run of a nominal time, started now unless it is there. Raises NotFound for a workflow that the store does not
-    know, KeyReused where the time has had a run with another input."""
+    """The run of a nominal time, started now unless it is there: also one that was started before the schedule was changed.
+    Raises NotFound for a workflow that the store does not know."""
     key, given = schedules.key_of(schedule, nominal_ms), schedules.input_of(schedule, nominal_ms)
-    input_digest = digest([schedule.workflow, given.decode()])
-    if (known := await _of_key(runtime, schedule.tenant, key, input_digest)) is not None:
+    if (known := await _of_key(runtime, schedule.tenant, key)) is not None:
         return known
     record = await runtime.store.graphs.workflow(schedule.workflow, schedule.version)
     mailbox = runtime.runs.new(await runtime.catalog.graph_of(record.graph_hash))
     command = cmd.StartRun(
-        mailbox.run, schedule.tenant, Payload(json=msgspec.Raw(given)), input_digest, schedule.limit_nanousd, key,
-        schedules.claim_of(schedule), team=schedule.team, queue=True,
+        mailbox.run, schedule.tenant, Payload(json=msgspec.Raw(given)), digest([schedule.workflow, given.decode()]),
+        schedule.limit_nanousd, key, schedules.claim_of(schedule), team=schedule.team, queue=True,
     )  # fmt: skip
     try:
         await mailbox.send(command)
     except KeyReused:
-        known = await _of_key(runtime, schedule.tenant, key, input_digest)
+        known = await _of_key(runtime, schedule.tenant, key)
         if known is None:
             raise
         return known
     return mailbox.run
 
 
-async def _of_key(runtime: Runtime, tenant: str, key: str, input_digest: str) -> RunId | None:
+async def _of_key(runtime: Runtime, tenant: str, key: str) -> RunId | None:
     known = await runtime.store.log.run_of_key(tenant, key)
-    if known is not None and known[1] != input_digest:
-        raise KeyReused(f"The key {key!r} has started run {known[0]} with another input.", run=known[0])
     return None if known is None else known[0]
