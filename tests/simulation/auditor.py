@@ -39,6 +39,7 @@ from tests.simulation.books import Books, Call, Mapped, Visit
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import CPU_M, SLOTS, Process
+from tests.simulation.schedule import KEYS, Timetable
 from tests.simulation.store import Disk, Mount
 from tests.simulation.talk_auditor import TalkAuditor
 from tests.simulation.toolbox import APPROVED
@@ -92,6 +93,8 @@ class Auditor:
         self.loop = loop
         self.disk = disk
         self.world: World
+        self.timetable: Timetable | None = None
+        """Who judges what a schedule starts."""
         self.jobs: JobAuditor | None = None
         """Who judges besides what a workflow file makes its run promise."""
         self.talk: TalkAuditor | None = None
@@ -300,7 +303,10 @@ class Auditor:
         books.tenant, books.team = e.tenant, e.team
         books.placed, books.awaits = e.counted, e.awaits
         books.parent, books.shared = e.parent, e.shared
-        books.is_asked_for = e.parent is None and not e.shared
+        is_scheduled = (e.key or "").startswith(KEYS)
+        books.is_asked_for = e.parent is None and not e.shared and not is_scheduled
+        if self.timetable is not None and e.key is not None:
+            self.timetable.started(run, e.key, books.at_ms)
         if e.parent is not None:
             self._child_started(books, run, e.parent)
         elif e.counted == (e.awaits is not None):
@@ -365,9 +371,13 @@ class Auditor:
 
     def _run_cancelling(self, books: Books, run: RunId, e: ev.RunCancelling) -> None:
         books.phase = "cancelling"
+        if self.timetable is not None:
+            self.timetable.over[run] = "cancelling"
 
     def _run_ended(self, books: Books, run: RunId, e: ev.RunCompleted | ev.RunFailed | ev.RunCancelled) -> None:
         books.ended = type(e).__name__
+        if self.timetable is not None:
+            self.timetable.over[run] = books.ended
         effects = {id_: call for id_, call in books.calls.items() if call.kind == "effect"}
         open_ = [id_ for id_, call in effects.items() if not (call.closed or call.superseded)]
         if open_:
@@ -1117,6 +1127,8 @@ class Auditor:
 
     def close(self) -> None:
         """Judge what only the whole tells."""
+        if self.timetable is not None:
+            self.timetable.close()
         for run_, books in self.books.items():
             run = RunId(run_)
             state, states = State(), {}

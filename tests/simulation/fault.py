@@ -77,6 +77,7 @@ RATES: Final[dict[str, float]] = {
     "function_raises": 0.4,
     "forked": 0.6,
     "letter_edited": 0.4,
+    "scheduled": 0.6,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

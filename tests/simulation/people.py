@@ -38,6 +38,7 @@ from tests.simulation.fault import Faults
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import MODELS, SLOTS, Process
 from tests.simulation.program import DAY_S, TENANT, Program
+from tests.simulation.schedule import Timetable
 from tests.simulation.talk import NAME, Talk
 from tests.simulation.world import World
 
@@ -256,6 +257,14 @@ class People:
         for kind, wish in wishes:
             if self._faults.strikes(kind):
                 self._later(wish, run)
+        if self._auditor.timetable is not None and self._faults.strikes("scheduled"):
+            self._auditor.second_thoughts += 1
+            self._do(self._schedule(self._auditor.timetable))
+
+    async def _schedule(self, timetable: Timetable) -> None:
+        await timetable.live(self._ask, lambda: self._faults.over)
+        self._auditor.second_thoughts -= 1
+        self._auditor.see_whether_all_is_over()
 
     def _later(self, wish: Callable[[RunId], Awaitable[None]], run: RunId) -> None:
         async def wait() -> None:

@@ -28,7 +28,8 @@ from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop, Stuck, TooLong
 from tests.simulation.people import People
 from tests.simulation.process import Process
-from tests.simulation.program import DAY_S, Program, draw, draw_of_file, draw_with_agent
+from tests.simulation.program import DAY_S, TENANT, Program, draw, draw_of_file, draw_with_agent
+from tests.simulation.schedule import Timetable, nightly
 from tests.simulation.store import Disk
 from tests.simulation.talk_auditor import TalkAuditor
 from tests.simulation.workers import GPU
@@ -115,6 +116,9 @@ class _Simulation:
         self.people = People(
             self.loop, self.chance, self.faults, self.world, self.auditor, self.program, lambda: self.processes
         )
+        if self.made_of == "python":  # who judges jobs follows one run
+            self.auditor.timetable = Timetable(self.chance.stream("schedule"), TENANT, self.auditor.fault)
+            self.disk.on_schedule = self.auditor.timetable.changed
         self._ending = False
 
     def _processes(self) -> list[Process]:
@@ -137,7 +141,7 @@ class _Simulation:
 
     def _workflows(self) -> list[Workflow]:
         own = [each for each in (self.program.workflow, self.program.later) if each is not None]
-        return [*own, *self.program.children]
+        return [*own, *self.program.children, nightly]
 
     # --- What happens to processes ------------------------------------------------------------------------------------
 

@@ -225,6 +225,7 @@ class Disk:
         """The fence that was given last, and until when it counts."""
         self.exchanges: dict[tuple[str, str, int], Exchange] = {}
         self.schedules: dict[tuple[str, str], KeptSchedule] = {}
+        self.on_schedule: Callable[[Schedule, Schedule], None] = lambda _, __: None
         self.pools: dict[str, PoolRow] = {}
         self.shares: dict[tuple[str, str, SessionId], Share] = {}
         self.estimates: dict[tuple[str, str, str], Estimate] = {}
@@ -538,7 +539,10 @@ class Disk:
 
     def next_due_ms(self, hashes: Sequence[str] | None) -> int | None:
         rows = [kept.row for kept in self.runs.values() if hashes is None or kept.row.graph_hash in hashes]
-        return min((row.due_at_ms for row in rows if row.due_at_ms is not None), default=None)
+        due = [row.due_at_ms for row in rows]
+        if hashes is None:
+            due += [kept.schedule.due_at_ms for kept in self.schedules.values()]
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
 
 class Mount:
@@ -829,6 +833,7 @@ class Schedules(Port):
         await self._mount.write("add_schedule")
         is_new = (schedule.tenant, schedule.name) not in self._disk.schedules
         self._disk.schedules.setdefault((schedule.tenant, schedule.name), KeptSchedule(schedule, 1))
+        self._disk.nudge()  # others look within some seconds
         return is_new
 
     async def replace(self, schedule: Schedule, revision: int) -> bool:
@@ -837,6 +842,9 @@ class Schedules(Port):
         if known is None or known.revision != revision:
             return False
         self._disk.schedules[schedule.tenant, schedule.name] = KeptSchedule(schedule, revision + 1)
+        self._disk.on_schedule(known.schedule, schedule)
+        self._disk.nudge()
+        await self._mount.weather.answer("replace_schedule")
         return True
 
     async def remove(self, tenant: str, name: str) -> bool:

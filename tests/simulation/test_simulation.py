@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from random import Random
 from typing import Any
@@ -24,9 +24,11 @@ from holdfast.actions.expressions import Condition
 from holdfast.actions.jobs import decision, job, once
 from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
-from holdfast.core import calls, conversations, money, readiness, waits
+from holdfast.core import calls, conversations, money, readiness, schedules, waits
 from holdfast.core.conversations import Conversation, Exchange, Exchanges
+from holdfast.core.ids import RunId
 from holdfast.core.money import Budget
+from holdfast.core.schedules import Schedule
 from holdfast.engine import context, function, journal
 from holdfast.models.prices import Price
 from tests.simulation.loop import SimulatedLoop
@@ -156,6 +158,16 @@ def test_a_lease_that_is_not_looked_at_is_found(monkeypatch: pytest.MonkeyPatch)
     broken = found(monkeypatch, journal.StepJournal, "may_send", always(True), "freeze_after_commit")
     # The second where somebody else has taken the call over by then, so that its intent is no longer there to be found.
     assert broken in ("nobody sends past his lease", "nothing is called without a durable intent")
+
+
+def test_a_schedule_that_forgets_the_run_before_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = schedules.begun
+
+    def forgetful(schedule: Schedule, runs: Sequence[RunId]) -> Schedule:
+        return msgspec.structs.replace(begun(schedule, runs), last_run=None)
+
+    told = found(monkeypatch, schedules, "begun", forgetful, "scheduled")
+    assert told in ("no time has its run while the one before goes on", "what goes on is cancelled for the next")
 
 
 def test_a_loop_without_a_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
