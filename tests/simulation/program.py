@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as kinds
+from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.mapping import map_node
 from holdfast.authoring.step import step
 from holdfast.authoring.tool import Tool
@@ -124,7 +125,7 @@ def draw_with_agent(stream: Random, name: str) -> Program:
         draft.agent(),
         f"start-{name}",
     )  # it may have to wait for a place for as long as the agent has it
-    program.children = (*program.children, *draft.children)
+    program.children = (*program.children, program.agent, *draft.children)
     return program
 
 
@@ -351,8 +352,26 @@ class _Draft:
         return stream.choice((one, Op("gather", None, stream.random() < 0.5, (one, one))))
 
     def agent(self) -> Workflow:
-        """What answers messages: it does what a child does."""
-        return self._child_workflow()
+        """What answers messages: it does what tasks do, and asks a model about what was said, perhaps before and after."""
+        stream, self._stream = self._stream, self._family
+        ops, asked = self._ops(self._family.choice((0, 1, 2))), self._family.choice((0, 1, 2))
+        self._stream = stream
+        made = Workflow(f"{self.workflow.name} answers", input=Chat)
+        if self._family.random() < 0.3:
+            ops = (*ops, self._child_op())
+
+        async def handler(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            said = Chat(messages=[Message(role=each.role, text=each.text) for each in state.input.messages])
+            system = f"{ctx.run_id} {ctx.step_id}"
+            heard = [await ctx.model("tiny", said, system=system, max_tokens=40)] if asked > 1 else []
+            got = await _perform(ctx, ops, "")
+            heard += [await ctx.model("tiny", said, system=system, max_tokens=40)] if asked else []
+            await _end()
+            return {"done": ctx.step_id, "got": got, "heard": heard}
+
+        made.node("work")(kinds.task(handler, tools=TOOLS, retry=3))
+        return made
 
     def _child_workflow(self) -> Workflow:
         """One step that does what tasks do, perhaps with a child of its own, for less money."""

@@ -17,8 +17,8 @@ from tests.simulation.books import Books
 
 SEEN: Final = (
     *(f"a message that may {how} has {fate}" for how in ON_BUSY for fate in ("begun at once", "waited")
-      if (how, fate) != ("reject", "waited")),
-    "answered", "not answered", "left", "a branch",
+      if (how, fate) not in (("reject", "waited"), ("steer", "waited"))),
+    "answered", "not answered", "left", "a branch", "steered", "came too late to steer",
 )  # fmt: skip
 _KEY: Final = "conversation/"
 _ENDS: Final = {"completed": "RunCompleted", "failed": "RunFailed", "cancelled": "RunCancelled"}
@@ -33,8 +33,12 @@ class TalkAuditor:
         self._exchanges: dict[int, Exchange] = {}
         self._runs: dict[int, str] = {}
         self._tip: int | None = None
+        self._line: list[int] = []
+        """What waits, in its order."""
         self._lasting: dict[str, dict[str, str]] = {}
         """The calls of each run that did to the world what cannot be undone, as far as its history tells."""
+        self._read: dict[str, set[int]] = {}
+        """What was said to each run while it was at work, and has come into a call."""
         self.seen: Counter[str] = Counter()
 
     # --- Runs ---------------------------------------------------------------------------------------------------------
@@ -43,6 +47,8 @@ class TalkAuditor:
         match event:
             case ev.RunStarted() if event.key is not None and event.key.startswith(_KEY):
                 self._started(run, event)
+            case ev.MessageRead():
+                self._read.setdefault(run, set()).add(event.number)
             case ev.EffectIntended() if event.policy != "read" and not (event.compensation or event.compensates):
                 self._lasting.setdefault(run, {})[event.call] = event.tool
             case ev.EffectFailed() | ev.EffectReleased():
@@ -68,8 +74,10 @@ class TalkAuditor:
         told: list[tuple[str, str]] = []
         while at is not None:
             each = self._exchanges[at]
-            if at != number and each.reply is not None:
-                told.append(("assistant", each.reply))
+            if at != number:
+                told += [] if each.reply is None else [("assistant", each.reply)]
+                parts = [part.text for part in self._exchanges.values() if part.steers == at]
+                told += [("user", text) for text in reversed(parts)]
             told.append(("user", each.text))
             at = each.parent
         return told[::-1]
@@ -82,10 +90,16 @@ class TalkAuditor:
             for each in change.exchanges:
                 self._exchange(known, each)
                 self._exchanges[each.number] = each
+            late = [each.number for each in change.exchanges if each.steers is None and _steered(known, each)]
+            self._line[:0] = sorted(late)
             for each in change.exchanges:
-                if each.status == "active" and (each.number not in known or known[each.number].status != "active"):
+                if _is_at_work(each) and (each.number not in known or not _is_at_work(known[each.number])):
                     self._begun(known, each)
-            at_work = [each.number for each in self._exchanges.values() if each.status == "active"]
+                elif each.status == "waiting" and each.number not in known:
+                    self._line.insert(0 if each.on_busy in ("interrupt", "rollback") else len(self._line), each.number)
+            if change.conversation.active is None:
+                self._line.clear()  # none of them can be answered, as each of them says
+            at_work = [each.number for each in self._exchanges.values() if _is_at_work(each)]
             if at_work != ([] if change.conversation.active is None else [change.conversation.active]):
                 self._fault("one message is answered at a time", "?", f"{at_work}: {change.conversation}")
             waiting = sorted(each.number for each in self._exchanges.values() if each.status == "waiting")
@@ -101,8 +115,11 @@ class TalkAuditor:
                 self._fault("a message is said once", "?", f"{new} after {sorted(self._exchanges)}")
             if new.status == "waiting" and new.on_busy == "reject":
                 self._fault("what is refused does not wait", "?", f"{new}")
-            told = "begun at once" if new.status == "active" else "waited"
-            self.seen[f"a message that may {new.on_busy} has {told}"] += 1
+            told = "begun at once" if _is_at_work(new) else "waited"
+            self.seen["steered" if new.steers else f"a message that may {new.on_busy} has {told}"] += 1
+            return
+        if old.steers is not None:
+            self._part(old, new)
             return
         if _words(old) != _words(new):
             self._fault("what was said stays as it was said", "?", f"{old} became {new}")
@@ -114,6 +131,15 @@ class TalkAuditor:
             self._fault("the run of a message was started for it", new.run, f"{new}")
         if new.status not in ("waiting", "active"):
             self._over(new)
+
+    def _part(self, old: Exchange, new: Exchange) -> None:
+        """What became of a message that was to steer the run of another."""
+        if new.steers is None:
+            self.seen["came too late to steer"] += 1
+            if old.run is not None and old.number in self._read.get(old.run, ()):
+                self._fault("what an agent has read is not said again", old.run, f"{new}")
+        elif new.steers != old.steers or (new.status != "active" and new.status != self._exchanges[new.steers].status):
+            self._fault("what steers a run is over when that is", new.run or "?", f"{old} became {new}")
 
     def _over(self, new: Exchange) -> None:
         self.seen["answered" if new.reply is not None else "not answered"] += 1
@@ -135,7 +161,6 @@ class TalkAuditor:
     def _begun(self, known: Mapping[int, Exchange], new: Exchange) -> None:
         """Whose turn it is, and what it follows."""
         before = known.get(new.number)
-        waiting = [each for each in known.values() if each.status == "waiting"]
         done = [each for each in self._exchanges.values() if each.number == self._tip and each.left]
         tip = done[0].parent if done else self._tip
         branch = new.text.partition(" after ")[2]
@@ -144,13 +169,9 @@ class TalkAuditor:
             self.seen["a branch"] += 1
         if new.parent != tip:
             self._fault("a message follows what was said last", "?", f"{new}, not after {tip}")
-        if before is not None:
-            at_once = [each.number for each in waiting if each.on_busy != "enqueue"]
-            first = max(at_once) if at_once else min(each.number for each in waiting)
-            if new.number != first:
-                self._fault("messages are answered in their order", "?", f"{new.number}, not {first}")
-        elif waiting:
-            self._fault("messages are answered in their order", "?", f"{new.number} before {waiting}")
+        if self._line[:1] != ([] if before is None else [new.number]):
+            self._fault("messages are answered in their order", "?", f"{new.number} of {self._line}")
+        del self._line[:1]
         self._tip = new.number
 
     # --- The end ------------------------------------------------------------------------------------------------------
@@ -167,6 +188,14 @@ class TalkAuditor:
                 self._fault("no run is started for nothing", run, f"{each}")
             if over and each.status in ("waiting", "active"):
                 self._fault("what was said is answered", run, f"{each}")
+
+
+def _is_at_work(each: Exchange) -> bool:
+    return each.status == "active" and each.steers is None
+
+
+def _steered(known: Mapping[int, Exchange], each: Exchange) -> bool:
+    return each.number in known and known[each.number].steers is not None
 
 
 def _words(each: Exchange) -> tuple[Any, ...]:

@@ -87,12 +87,6 @@ def test_what_a_file_once_broke_it_keeps(seed: int, mode: Mode | None) -> None:
     assert simulate(seed, mode, made_of="file").violations == []
 
 
-@pytest.mark.parametrize(("seed", "mode"), [(156, "progress"), (2886, "progress")])
-def test_what_a_talk_once_broke_it_keeps(seed: int, mode: Mode) -> None:
-    """A child in the background that was cancelled with its run, and for which that waited for ever when it was taken up again."""
-    assert simulate(seed, mode, made_of="talk").violations == []
-
-
 # --- A seed repeats itself --------------------------------------------------------------------------------------------
 
 TELL = (
