@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import media
 from tests.cli.conftest import Shell
 
 AGENT = """
@@ -18,7 +20,7 @@ from holdfast import Chat, Context, flow
 async def parrot(ctx: Context, chat: Chat) -> str:
     if chat.text == "break":
         raise ValueError("broken")
-    return " ".join(each.text for each in chat.messages if each.role == "user")
+    return " ".join(each.text for each in chat.messages if each.role == "user") + "".join(each.media_type for each in chat.parts)
 
 @flow
 async def helper(ctx: Context, chat: Chat) -> str:
@@ -65,3 +67,20 @@ def test_what_cannot_be_is_refused_in_words(shell: Shell, typed: Callable[..., l
     assert "`holdfast conversations list`" in shell("conversations", "show", "nobody").err
     assert "has no message 7" in shell("conversations", "say", "c", "x", "--after", "7").err
     assert "not empty" in shell("conversations", "say", "c", " ").err
+
+
+def test_files_go_with_a_message(shell: Shell, home: Path, typed: Callable[..., list[dict[str, object]]]) -> None:
+    (home / "cat.png").write_bytes(media.png(60, 40))
+    (home / "notes.md").write_text("# Cats")
+    (home / "cat.raw").write_bytes(b"\xff\xff")
+    (said,) = typed("/attach cat.png", "/attach cat.raw", "/attach none", "what is it?")
+    assert said["reply"] == "what is it?image/png"
+    assert [part["sha256"] for part in said["parts"]] == [hashlib.sha256(media.png(60, 40)).hexdigest()]  # type: ignore[attr-defined]
+    assert shell("conversations", "say", "c", "read", "--attach", "notes.md", "--attach", "cat.png").code == 0
+    shown = shell("conversations", "show", "c").out
+    assert "\n  [document text/markdown 6 B sha256:" in shown
+    assert "\n  [image image/png " in shown
+    refused = shell("conversations", "say", "c", "read", "--attach", "cat.raw").err
+    assert "cat.raw cannot be attached: " in refused
+    assert "neither a PDF nor a text" in refused
+    assert "none cannot be read" in shell("conversations", "say", "c", "read", "--attach", "none").err

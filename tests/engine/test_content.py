@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Document, Image, RunFailed, Workflow, flow, llm_node
+from holdfast import Chat, Context, Document, Image, RunFailed, Workflow, flow, llm_node
 from holdfast.core.events import EffectCompleted, ModelCallHeld
+from holdfast.errors import Conflict, InvalidInput
 from holdfast.models.providers import Providers
+from holdfast.service.view import of_talk
 from holdfast.settings import FetchRules, Settings
 from tests import media
 from tests.engine.history import events_of
-from tests.engine.kit import bounded, divergence, opened
+from tests.engine.kit import Time, bounded, divergence, engine_at, opened
 from tests.models.provider import Wire, anthropic_reply, environment
 from tests.tools.server import Server, sends
 
@@ -251,3 +253,87 @@ async def test_what_an_address_answers_is_a_part_or_words(
 def test_networks_that_are_none_are_refused_when_settings_are_read() -> None:
     with pytest.raises(ValueError, match="allow_private"):
         FetchRules(allow_private=("here",))
+
+
+# --- Conversations ----------------------------------------------------------------------------------------------------
+
+
+@flow
+async def looks(ctx: Context, chat: Chat) -> str:
+    if chat.text == "wait":
+        await ctx.wait_signal("go on")
+    said: str = await ctx.model(MODEL, chat, max_tokens=50)
+    return said
+
+
+@bounded
+async def test_what_is_attached_to_a_message_is_told_in_every_later_run(
+    store: str, wire: Wire, model: Providers, stored: Callable[[], bytes]
+) -> None:
+    async with opened(store, workflows=[looks], model=model) as engine:
+        await engine.open_conversation("c", looks)
+        first = await engine.say("c", ["What is it?", Image(data=CAT), "And this?", Document(data=b"a text")], key="m1")
+        assert first.text == "What is it?\n\nAnd this?"
+        assert [str(part)[:16] for part in first.parts] == ["[image image/png", "[document text/p"]
+        assert (await engine.reply("c", first.number)).reply == "A cat."
+        again = await engine.say("c", ["What is it?\n\nAnd this?", Image(data=CAT), Document(data=b"a text")], key="m1")
+        assert again.number == first.number
+        with pytest.raises(Conflict, match="another message"):
+            await engine.say("c", ["What is it?\n\nAnd this?", Image(data=media.png(2, 2))], key="m1")
+    async with opened(store, workflows=[looks], model=model) as engine:
+        second = await engine.say("c", Image(data=CAT))
+        assert (await engine.reply("c", second.number)).reply == "A cat."
+        shown = of_talk(await engine.conversation("c"))["exchanges"][0]["parts"][0]
+        assert (shown["type"], shown["sha256"]) == ("image", hashlib.sha256(CAT).hexdigest())
+    told = wire.requests[1]["messages"]
+    assert [[block["type"] for block in each["content"]] for each in told] == [
+        ["text", "image", "document"], ["text"], ["image"],
+    ]  # fmt: skip
+    assert base64.b64encode(CAT) not in stored()
+
+
+@bounded
+async def test_a_message_that_steers_may_show_something(store: str, wire: Wire, model: Providers) -> None:
+    async with opened(store, workflows=[looks], model=model) as engine:
+        await engine.open_conversation("c", looks, on_busy="steer")
+        first = await engine.say("c", "wait")
+        assert first.run is not None
+        await engine.run(first.run).settled()
+        await engine.say("c", ["See:", Image(data=CAT)])
+        await engine.signal(first.run, "go on")
+        assert (await engine.reply("c", first.number)).reply == "A cat."
+    assert seen(wire) == [[CAT]]
+
+
+@bounded
+async def test_a_picture_said_months_ago_is_kept_for_the_run_that_is_told_of_it(
+    tmp_path: Path, wire: Wire, model: Providers
+) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[looks], model=model) as engine:
+        await engine.open_conversation("c", looks)
+        first = await engine.say("c", ["What is it?", Image(data=CAT)])
+        await engine.reply("c", first.number)
+        now.forward(days=40)
+        second = await engine.say("c", "And now?")
+        assert (await engine.reply("c", second.number)).reply == "A cat."
+        assert await engine.store.blobs.get("default", _this_month(now.ms), hashlib.sha256(CAT).hexdigest()) == CAT
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ([], "texts and content parts"),
+        ("  ", "not empty"),
+        (["x", {"type": "image", "data": "aGk="}], "no image of a known format.*Nothing was done"),
+        (["x", Image(url="https://127.0.0.1/a.png")], "no public address.*Nothing was said"),
+        (["x", {"role": "user", "content": "y"}], "a list of messages"),
+    ],
+)
+@bounded
+async def test_a_message_that_cannot_be_said_is_not(tmp_path: Path, message: Any, words: str) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'h.db'}", workflows=[looks]) as engine:
+        await engine.open_conversation("c", looks)
+        with pytest.raises(InvalidInput, match=f"(?s){words}"):
+            await engine.say("c", message)
+        assert (await engine.conversation("c")).conversation.said == 0

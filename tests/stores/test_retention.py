@@ -26,6 +26,8 @@ from holdfast import Engine
 from holdfast.blobs.folder import Folder
 from holdfast.compose import open_administration, open_store
 from holdfast.core import commands as cmd
+from holdfast.core.content import ContentPart
+from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.evolve import evolve
 from holdfast.core.ids import RunId
@@ -540,5 +542,21 @@ async def test_the_outcome_of_a_tenant_wide_effect_outlives_the_month_in_which_i
     await place.administration.archive(MONTH)
     await place.administration.prune(NEXT)
     assert await place.store.blobs.get("acme", MONTH, large) == b"outcome"
+    with pytest.raises(NotFound):
+        await place.store.blobs.get("acme", MONTH, other)
+
+
+async def test_what_is_attached_to_a_message_outlives_the_month_in_which_it_was_said(place: Place) -> None:
+    await ended(place.store, 1)
+    picture, other = [await place.store.blobs.put("acme", MONTH, content) for content in (b"picture", b"other")]
+    talk = Conversation(id="c", tenant="acme", workflow="helper", made_at_ms=BORN_MS, said=2)
+    messages = (
+        Exchange(number=1, text="See:", at_ms=BORN_MS, parts=(ContentPart("image", "image/png", picture, 7, MONTH),)),
+        Exchange(number=2, text='It says "parts":', at_ms=BORN_MS),
+    )
+    assert await place.store.conversations.put(Change(talk, messages))
+    await place.administration.archive(MONTH)
+    await place.administration.prune(NEXT)
+    assert await place.store.blobs.get("acme", MONTH, picture) == b"picture"
     with pytest.raises(NotFound):
         await place.store.blobs.get("acme", MONTH, other)

@@ -4,6 +4,7 @@ reaches what is its tenant's only."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncIterator
 
@@ -17,6 +18,7 @@ from holdfast.wire import Client
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.client import RunView
 from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_MANY, _OF_PRINCIPAL, _OF_RUN
+from tests import media
 from tests.wire.test_clients import gate_of
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -161,6 +163,10 @@ async def test_something_is_said_in_a_conversation_once(client: Client) -> None:
     (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
     assert [(each["number"], each["text"], each["by"]) for each in talk["exchanges"]] == [(1, "hello", "ann")]
     assert (talk["limit_usd"], talk["spent_usd"]) == ("0.50", "0.00")
+    picture = {"type": "image", "data": base64.b64encode(media.png()).decode()}
+    await client.tell(command.Say(conversation="c", text="See:", parts=[picture], tenant="talks"))
+    (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
+    assert [part["media_type"] for part in talk["exchanges"][1]["parts"]] == ["image/png"]
     with pytest.raises(NotFound, match="no conversation"):
         await client.tell(command.Say(conversation="c", text="hello", tenant="acme"))
     with pytest.raises(InvalidInput):

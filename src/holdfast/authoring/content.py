@@ -108,6 +108,15 @@ class Document(_Part):
     type: Literal["document"] = "document"
 
 
+def attached(file: str | Path) -> Image | Audio | Document:
+    """A file as the part that its bytes say it is. Raises OSError, ValidationError."""
+    with Path(file).open("rb") as opened:
+        kind = (media_type_of(opened.read(MOST_BYTES)) or "").partition("/")[0]
+    if kind == "image":
+        return Image.read(file)
+    return Audio.read(file) if kind == "audio" else Document.read(file)
+
+
 Part: TypeAlias = Annotated[Image | Audio | Document, Field(discriminator="type")]
 PART: Final[TypeAdapter[Image | Audio | Document]] = TypeAdapter(Part)
 KINDS: Final = frozenset({"image", "audio", "document"})

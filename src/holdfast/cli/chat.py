@@ -11,20 +11,23 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.conversations import OnBusy, meant
+from holdfast.cli.conversations import OnBusy, attachment, meant
 from holdfast.cli.exit_code import INTERRUPTED, OK
 from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.opening import is_fleet, located, typed
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.target import is_name
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
+    from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
     from holdfast.core.claim import Claim
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1_100_000
 """Of a line: more than a message may have."""
+_ATTACH = "/attach "
+"""Begins a line that says no message, but what goes with the next."""
 
 
 def chat(
@@ -62,6 +67,8 @@ def chat(
     store: Store = None,
 ) -> int:
     """Talk with an agent, a line a message; what was said goes on on any machine.
+
+    A line `/attach FILE` has an image, a recording or a document go with the next message.
 
     A reply that was cut off, because this process was killed, is gone on with when the conversation is.
     """
@@ -149,10 +156,27 @@ async def _run(agent: Workflow | str, talk: _Talk, interruption: Interruption) -
         for number in [*([now.active] if now.active is not None else []), *now.waiting]:
             await _answer(engine, talk, number)
         async with aclosing(_lines(talk.screen)) as lines:
+            parts: list[Image | Audio | Document] = []
             async for line in lines:
-                said = await engine.say(talk.name, line, tenant=talk.tenant, on_busy=meant(talk.on_busy), by=talk.by)
+                if line.startswith(_ATTACH):
+                    parts += _attached(line.removeprefix(_ATTACH).strip())
+                    continue
+                message = [line, *parts] if parts else line
+                said = await engine.say(talk.name, message, tenant=talk.tenant, on_busy=meant(talk.on_busy), by=talk.by)
+                parts = []
                 await _answer(engine, talk, said.number)
     interruption.over()
+
+
+def _attached(file: str) -> list[Image | Audio | Document]:
+    """What goes with the next message; nothing, and why, where it cannot."""
+    try:
+        found = [attachment(Path(file))]
+    except UsageError as problem:
+        terminal.say(problem.message)
+        return []
+    terminal.say(f"{file} goes with the next message.")
+    return found
 
 
 async def _answer(engine: Engine, talk: _Talk, number: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -16,8 +17,10 @@ from holdfast.cli.given import who
 from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, ListLimit, Store, Who
 from holdfast.cli.table import Column
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
+    from holdfast.authoring.content import Audio, Document, Image
     from holdfast.core import conversations as rule
 
 app = typer.Typer(help="See what was said to agents, and say something.", no_args_is_help=True)
@@ -80,7 +83,9 @@ def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store:
         branch = "" if each["after"] in (None, each["number"] - 1) else f", after {each['after']}"
         branch = branch if each["steers"] is None else f", while the agent was at {each['steers']}"
         left = ", left" if each["left"] else ""
-        terminal.show(f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}")
+        terminal.show(
+            f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}{labels(each)}"
+        )
         if each["reply"] is not None:
             terminal.show(f"  {'' if each['agent'] is None else each['agent'] + ': '}{each['reply']}")
         elif each["problem"]:
@@ -98,17 +103,46 @@ def say(
         OnBusy | None, typer.Option("--on-busy", help="What becomes of it while the agent is at work.")
     ] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key is the same message.")] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--attach", metavar="FILE", help="An image, a recording or a document; may be said several times."
+        ),
+    ] = None,
     tenant: Tenant = "default",
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """Say something in a conversation. Whoever runs its agent answers; `show` has the reply."""
-    found = asyncio.run(_say(name, text, after, on_busy, key, tenant, by, store))
+    parts = [attachment(file) for file in attach or ()]
+    found = asyncio.run(_say(name, text, parts, after, on_busy, key, tenant, by, store))
     if as_json:
         terminal.emit(found)
     else:
         terminal.show(f"{found['number']} {found['status']}")
+
+
+def attachment(file: Path) -> Image | Audio | Document:
+    """A file as a part of a message. Raises UsageError."""
+    from pydantic import ValidationError
+
+    from holdfast.authoring.arguments import describe
+    from holdfast.authoring.content import attached
+
+    try:
+        return attached(file)
+    except OSError as problem:
+        raise UsageError(f"{file} cannot be read: {problem.strerror}. Nothing was said.") from None
+    except ValidationError as problem:
+        raise UsageError(f"{file} cannot be attached: {describe(problem)}. Nothing was said.") from None
+
+
+def labels(exchange: dict[str, Any]) -> str:
+    """What is attached to a message, a line each."""
+    from holdfast.core.content import ContentPart
+
+    return "".join(f"\n  {ContentPart(**part)}" for part in exchange["parts"])
 
 
 async def _list(tenant: str | None, limit: int, store: str | None) -> tuple[list[tuple[dict[str, Any], int]], int]:
@@ -127,12 +161,14 @@ async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
 
 
 async def _say(
-    name: str, text: str, after: int | None, on_busy: OnBusy | None, key: str | None, tenant: str, by: str | None,
-    store: str | None,
+    name: str, text: str, parts: list[Any], after: int | None, on_busy: OnBusy | None, key: str | None, tenant: str,
+    by: str | None, store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     from holdfast.service import view
     from holdfast.service.command import Say
 
     async with acting(store) as service:
-        command = Say(conversation=name, text=text, after=after, on_busy=meant(on_busy), key=key, tenant=tenant)
+        command = Say(
+            conversation=name, text=text, parts=parts, after=after, on_busy=meant(on_busy), key=key, tenant=tenant
+        )
         return view.of_exchange(await service.say(who(by), command))

@@ -7,24 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from holdfast.authoring.content import Audio, Document, Image
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, limits_of, word
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.core import conversations as rule
 from holdfast.core.claim import Claim
+from holdfast.core.content import ContentPart, are_same
 from holdfast.core.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import ScopeRow
+from holdfast.engine import prompt
 from holdfast.engine.dialogue import Dialogues
-from holdfast.errors import Conflict, InvalidInput, NotFound
+from holdfast.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 
 _MOST_NAME: Final = 128
 """Of an id: a start key, and the name of a scope, are made of it."""
+
+
+Said: TypeAlias = str | Image | Audio | Document | Sequence[Any]
+"""A text, a content part, or a list of both; parts may be the JSON of such."""
 
 
 class Talk(NamedTuple):
@@ -107,21 +114,24 @@ class Conversations(Commands):
         await self._set_limits(limits_of(rule.scope_of(tenant, name), limit_usd, max_tokens))
 
     async def say(
-        self, name: str, text: str, *, tenant: str = DEFAULT_TENANT, after: int | None = None,
+        self, name: str, text: Said, *, tenant: str = DEFAULT_TENANT, after: int | None = None,
         on_busy: OnBusy | None = None, key: str | None = None, by: str | Claim | None = None,
     ) -> Exchange:  # fmt: skip
-        """Say something, durably: when this returns it will be answered. `after` begins a branch after an earlier exchange.
-        The same `key` again is the same message. `on_busy` says what becomes of it while the agent is at work, as the
-        conversation does unless said.
+        """Say something, durably: when this returns it will be answered. `text` may be a list of texts and content parts: these
+        are kept first, and what has an address is read now. `after` begins a branch after an earlier exchange. The same `key`
+        again is the same message. `on_busy` says what becomes of it while the agent is at work, as the conversation does
+        unless said.
 
-        Raises NotFound, InvalidInput for what is too large, and Conflict where it is refused: nothing was said then.
+        Raises NotFound, InvalidInput for what is too large or cannot be read, and Conflict where it is refused: nothing was
+        said then.
         """
         tenant, name = word("tenant", tenant), word("name of the conversation", name)
         dialogues = self._dialogues
         key = None if key is None else word("key", key)
-        clean = self.payloads.plain(text)
-        if not isinstance(clean, str) or not clean.strip():
-            raise InvalidInput("A message is a text that is not empty. Nothing was said.")
+        words, given = _pieces(text)
+        clean = self.payloads.plain(words)
+        if not isinstance(clean, str) or not (clean.strip() or given):
+            raise InvalidInput("A message is a text that is not empty, or has content parts. Nothing was said.")
         conversation = await dialogues.carry_on(tenant, name)
         if conversation is None:
             raise _no_conversation(name)
@@ -129,25 +139,35 @@ class Conversations(Commands):
         lasting: tuple[str, ...] = ()
         if how == "rollback" and conversation.run is not None:
             lasting = await dialogues.lasting(conversation.run)
-        message = Exchange(
-            number=0, text=clean, at_ms=self.now_ms(), on_busy=how, by=self._claim(by).name or conversation.by, key=key
-        )
+        new = Exchange(
+            number=0, text=clean, at_ms=self.now_ms(), on_busy=how, by=self._claim(by).name or conversation.by, key=key,
+            parts=tuple([await self._kept_part(each, tenant) for each in given]),
+        )  # fmt: skip
         said: list[int] = []
 
         def decide(conversation: Conversation, exchanges: Exchanges) -> Change:
             known = next((each for each in exchanges.values() if key is not None and each.key == key), None)
             if known is not None:
-                if known.text != clean:
+                if known.text != clean or not are_same(known.parts, new.parts):
                     raise Conflict(f"The key {key!r} is another message's of this conversation. Nothing was said.")
                 said.append(known.number)
                 return Change(conversation, ())
-            change = rule.say(conversation, exchanges, message, after=after, cannot_be_undone=lasting)
+            change = rule.say(conversation, exchanges, new, after=after, cannot_be_undone=lasting)
             said.append(change.conversation.said)
             return change
 
         await dialogues.change(tenant, name, decide)
         await dialogues.carry_on(tenant, name)
         return (await self.conversation(name, tenant=tenant)).exchanges[said[-1]]
+
+    async def _kept_part(self, part: Image | Audio | Document, tenant: str) -> ContentPart:
+        contents = self.executor.services.contents
+        if part.url is None:
+            return await contents.kept(part, tenant, self.now_ms())
+        try:
+            return await contents.fetched(part, tenant, self.now_ms())
+        except (ToolFailed, OutcomeUnknown) as problem:
+            raise InvalidInput(f"{problem.message} Nothing was said.") from None
 
     async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
         """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words, of one that
@@ -172,6 +192,19 @@ class Conversations(Commands):
         if conversation.run is not None:
             await self.cancel(conversation.run, reason="stopped by who spoke")
         return conversation.run
+
+
+def _pieces(message: Said) -> tuple[str, list[Image | Audio | Document]]:
+    """The words of a message, and what is attached to it. Raises InvalidInput."""
+    if isinstance(message, str):
+        return message, []
+    if not message:
+        raise InvalidInput("A message is a text, or a list of texts and content parts. Nothing was said.")
+    if isinstance(message, list | tuple) and all(isinstance(each, str) for each in message):
+        return "\n\n".join(message), []
+    pieces = prompt.said(message)
+    words = "\n\n".join(each for each in pieces if isinstance(each, str) and each)
+    return words, [each for each in pieces if not isinstance(each, str)]
 
 
 def _expect(on_busy: str) -> OnBusy:

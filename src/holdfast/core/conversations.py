@@ -12,11 +12,12 @@ Never here: a clock, starting a run, what an agent is.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 import msgspec
 
+from holdfast.core.content import ContentPart
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import CONVERSATION, in_tokens
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -55,6 +56,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it could not be answered."""
     steers: int | None = None
     """The exchange that it is part of: it came while the agent was at that."""
+    parts: tuple[ContentPart, ...] = ()
+    """What is attached to it, each known by its hash."""
     agent: str | None = None
     """Who answers it, if not the conversation's own agent; once it is answered, who did: the next message goes there."""
 
@@ -201,7 +204,7 @@ def _steer(conversation: Conversation, exchanges: Exchanges, message: Exchange, 
 
 
 def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: int) -> None:
-    if sum(len(text) for _, text in _told(exchanges, number)) > MOST_CHARACTERS:
+    if sum(len(said.text) for said in _told(exchanges, number)) > MOST_CHARACTERS:
         raise InvalidInput(
             f"With this message conversation {conversation.id} would have more than {MOST_CHARACTERS} characters, which no"
             " model reads. Nothing was said: begin another."
@@ -290,30 +293,43 @@ def steering(exchanges: Exchanges, number: int) -> list[Exchange]:
     return [each for each in exchanges.values() if each.steers == number]
 
 
-def spoken(exchanges: Exchanges, number: int) -> list[tuple[str, str]]:
-    """What was said on the way to a message, itself the last: (`user` or `assistant`, the text)."""
-    before = exchanges[number].parent
-    return [*(_told(exchanges, before) if before is not None else ()), ("user", exchanges[number].text)]
+class Said(NamedTuple):
+    """What `user` or `assistant` has said."""
+
+    role: str
+    text: str
+    parts: tuple[ContentPart, ...] = ()
 
 
-def _told(exchanges: Exchanges, number: int) -> Iterator[tuple[str, str]]:
+def spoken(exchanges: Exchanges, number: int) -> list[Said]:
+    """What was said on the way to a message, itself the last."""
+    message = exchanges[number]
+    before = () if message.parent is None else _told(exchanges, message.parent)
+    return [*before, Said("user", message.text, message.parts)]
+
+
+def _told(exchanges: Exchanges, number: int) -> Iterator[Said]:
     """The same, with all that came of the message."""
     parts: dict[int, list[Exchange]] = {}
     for each in exchanges.values():
         if each.steers is not None:
             parts.setdefault(each.steers, []).append(each)
     for each in path(exchanges, number):
-        yield from (("user", said.text) for said in (each, *parts.get(each.number, ())))
+        yield from (Said("user", said.text, said.parts) for said in (each, *parts.get(each.number, ())))
         if each.reply is not None:
-            yield "assistant", each.reply
+            yield Said("assistant", each.reply)
 
 
 def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> dict[str, Any]:
     """What the run that answers a message is given (authoring.chat)."""
-    said = spoken(exchanges, number)
-    return {"conversation": conversation.id, "messages": [{"role": role, "text": text} for role, text in said]}
+    return {"conversation": conversation.id, "messages": [_message(said) for said in spoken(exchanges, number)]}
 
 
 def message_of(message: Exchange) -> dict[str, Any]:
     """What a run is told of a message that comes while it is at work."""
-    return {"role": "user", "text": message.text}
+    return _message(Said("user", message.text, message.parts))
+
+
+def _message(said: Said) -> dict[str, Any]:
+    plain: dict[str, Any] = {"role": said.role, "text": said.text}
+    return {**plain, "parts": msgspec.to_builtins(list(said.parts))} if said.parts else plain

@@ -46,20 +46,11 @@ class Contents:
     async def kept(self, part: Image | Audio | Document, tenant: str, now_ms: int) -> ContentPart:
         """A part with bytes, durably a blob; or one that is kept, also for this month. Raises StoreError, BlobLost."""
         if part.data is None:
-            known = msgspec.convert(part.model_dump(), ContentPart)
-            return await self.moved(known, tenant, now_ms)
+            return await moved(self._payloads, msgspec.convert(part.model_dump(), ContentPart), tenant, now_ms)
         assert part.media_type is not None
         stored = await self._payloads.put(part.data, tenant, now_ms)
         assert stored.blob is not None
         return ContentPart(part.type, part.media_type, stored.blob, len(part.data), stored.month)
-
-    async def moved(self, part: ContentPart, tenant: str, now_ms: int) -> ContentPart:
-        """The same, kept for this month too: what a run refers to is none older than itself."""
-        if part.month == datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m"):
-            return part
-        content = (await self.bytes_of([part], tenant))[part.sha256]
-        stored = await self._payloads.put(content, tenant, now_ms)
-        return msgspec.structs.replace(part, month=stored.month)
 
     async def bytes_of(self, parts: Sequence[ContentPart], tenant: str) -> Mapping[str, bytes]:
         """Their bytes, by the hash. Raises InvalidInput where they are too many for a request, BlobLost."""
@@ -127,3 +118,12 @@ def _called(kind: str, reply: Reply) -> str | None:
     """What a server calls a text. Of anything else the bytes say what it is."""
     said = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     return said if kind == "document" and said.startswith(("text/", "application/json", "application/xml")) else None
+
+
+async def moved(payloads: Payloads, part: ContentPart, tenant: str, now_ms: int) -> ContentPart:
+    """The same, kept for this month too: what a run refers to was not kept before it began, so a month can go with its runs."""
+    if part.month == datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m"):
+        return part
+    content = await payloads.fetch([Payload(blob=part.sha256, size_bytes=part.size_bytes, month=part.month)], tenant)
+    stored = await payloads.put(content[part.sha256], tenant, now_ms)
+    return msgspec.structs.replace(part, month=stored.month)

@@ -99,7 +99,7 @@ async def talk(
     while used < max_turns + mended:
         used += 1
         if is_of_conversation:
-            told = [UserTurn(message["text"]) for message in await context.heard()]
+            told = [await _user_turn(context, prompts.message(each)) for each in await context.heard()]
             turns.extend(told)
             heard.extend(told)
         request = ModelRequest(

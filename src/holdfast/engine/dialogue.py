@@ -23,6 +23,7 @@ from holdfast.core.conversations import Change, Conversation, Exchange, Exchange
 from holdfast.core.ids import CallId, RunId
 from holdfast.core.payload import digest
 from holdfast.core.state import State
+from holdfast.engine.content import moved
 from holdfast.engine.errands import Errands
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.runtime import Runtime
@@ -143,7 +144,7 @@ class Dialogues:
         key = rule.key_of(conversation, message.number)
         if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return known[0]
-        given = rule.input_of(conversation, exchanges, message.number)
+        given = rule.input_of(conversation, await self._here(tenant, exchanges), message.number)
         agent = message.agent or conversation.workflow
         record = await runtime.store.graphs.workflow(agent, None)
         graph = await runtime.catalog.graph_of(record.graph_hash)
@@ -164,6 +165,16 @@ class Dialogues:
                 raise
             return known[0]
         return mailbox.run
+
+    async def _here(self, tenant: str, exchanges: Exchanges) -> Exchanges:
+        """The same with all that is attached kept for this month."""
+        now_ms = self._runtime.store.clock.now_ms()
+        found = dict(exchanges)
+        for each in exchanges.values():
+            if each.parts:
+                parts = [await moved(self._payloads, part, tenant, now_ms) for part in each.parts]
+                found[each.number] = msgspec.structs.replace(each, parts=tuple(parts))
+        return found
 
     async def _tell(self, conversation: Conversation, exchanges: Exchanges) -> Change | None:
         """Hand the active run what was said since it began; it knows what it was told already. None where it has ended."""

@@ -6,6 +6,7 @@ Never here: where content parts are kept, what is sent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -47,6 +48,11 @@ def read(prompt: Any) -> tuple[str, list[ModelTurn | Given]]:
     return system, [said(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
 
 
+def message(said_: Mapping[str, Any]) -> Given:
+    """A message that came while the run was at work."""
+    return (said_["text"], *map(_part, said_.get("parts", ())))
+
+
 def is_said(given: Any) -> bool:
     """Whether `given` is a content part, or a list with one."""
     return is_part(given) or (isinstance(given, list | tuple) and any(map(is_part, given)))
@@ -59,7 +65,7 @@ def said(given: Any) -> Given:
     pieces = given if isinstance(given, list | tuple) else [given]
     found = tuple(_part(each) if is_part(each) else as_text(each) for each in pieces)
     if sum(not isinstance(each, str) for each in found) > MOST_PARTS:
-        raise InvalidInput(f"A message has at most {MOST_PARTS} content parts. Nothing was called.")
+        raise InvalidInput(f"A message has at most {MOST_PARTS} content parts. Nothing was done.")
     return found if isinstance(found[0], str) else ("", *found)
 
 
@@ -69,7 +75,7 @@ def _part(given: Any) -> Image | Audio | Document:
     try:
         return PART.validate_python(given)
     except ValidationError as problem:
-        raise InvalidInput(f"This content part cannot be used: {describe(problem)}. Nothing was called.") from None
+        raise InvalidInput(f"This content part cannot be used: {describe(problem)}. Nothing was done.") from None
 
 
 def _messages(messages: Any) -> list[ModelTurn | Given]:

@@ -279,10 +279,12 @@ class OpenConversation(Struct, frozen=True, kw_only=True):
 
 
 class Say(Struct, frozen=True, kw_only=True):
-    """Say something in a conversation. The same `key` again is the same message."""
+    """Say something in a conversation. The same `key` again is the same message. `parts` are content parts as JSON has them:
+    `{"type": "image", "data": "BASE64"}`, or a `url`."""
 
     conversation: str
     text: str
+    parts: list[Any] | None = None
     after: int | None = None
     on_busy: OnBusy | None = None
     key: str | None = None

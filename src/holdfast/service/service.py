@@ -206,7 +206,9 @@ class Service(Answers):
     async def say(self, who: Principal, command: cmd.Say) -> Exchange:
         """Say something; how the message stands. Raises what the engine raises, and NotPermitted."""
         given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
-        return await self.control.say(given.pop("conversation"), **given, by=who.claim)
+        text, parts = given.pop("text"), given.pop("parts")
+        said = text if not parts else [text, *parts]
+        return await self.control.say(given.pop("conversation"), said, **given, by=who.claim)
 
     async def _tell_schedule(self, who: Principal, command: OfSchedule) -> None:
         control, tenant = self.control, who.of_tenant(command.tenant) or DEFAULT_TENANT

@@ -23,7 +23,7 @@ from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
 from holdfast.ports import BlobPlace, Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine
 from holdfast.stores.month import Month
-from holdfast.stores.row import Row
+from holdfast.stores.row import Row, decode_exchange
 from holdfast.stores.shelf import Shelf
 
 T = TypeVar("T")
@@ -34,6 +34,8 @@ MOST_RUNS: Final = 200
 """Or other rows, of one statement."""
 _MOST_EVENTS: Final = 500
 """Of one batch, which is in memory: so many events, or one run."""
+_MOST_MESSAGES: Final = 20
+"""Of one statement: a message has up to a megabyte."""
 _SHOWN: Final = 20
 _MOST_TRIES: Final = 20
 _PAUSE_S: Final = 0.5
@@ -167,7 +169,7 @@ class Retention(ABC):
     async def prune(self, before: Month) -> Freed:
         """See ports.Administration. A blob is kept for the month in which it was written, and a run refers to none that was
         written before it began: when all runs of a time are gone, so is everybody who referred to the blobs of that time, but
-        for the outcomes of tenant-wide effects."""
+        for the outcomes of tenant-wide effects and for messages, whose conversations go on."""
         if before > self._shelf.this_month():
             raise UsageError(f"{before} is in the future: only months that are over can be removed. Nothing was done.")
         held = await self._ask("first_unarchived", before.first) or await self._ask("first_in_tables", before.first)
@@ -183,7 +185,7 @@ class Retention(ABC):
         await self._forget_what_was_shown(_NIL, before.first)
         async for seqs in self._turns("prune_archives", before.first, self._shelf.now_ms()):
             runs, events = runs + len(seqs), events + sum(seqs)
-        kept = await self._outcomes_kept()
+        kept = await self._outcomes_kept() | await self._parts_kept()
         while (sizes := await self._forget_some_blobs(before, kept)) is not None:
             freed_bytes += sum(sizes)
         if self._elsewhere is not None:
@@ -210,6 +212,15 @@ class Retention(ABC):
             payloads = (_decode_payload(response) for _, response in rows)
             kept |= {payload.blob for payload in payloads if payload.blob is not None}
             after = rows[-1][0]
+        return kept
+
+    async def _parts_kept(self) -> set[str]:
+        """The blobs of what is attached to messages: each run that a conversation starts is given all that was said."""
+        kept: set[str] = set()
+        after: tuple[Any, ...] = ("", "", 0)
+        while rows := await self._ask("messages_with_parts", *after, _MOST_MESSAGES):
+            kept |= {part.sha256 for *_, body in rows for part in decode_exchange(body).parts}
+            after = tuple(rows[-1][:3])
         return kept
 
 

@@ -437,7 +437,7 @@ class OpenConversationRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., on_busy: _Optional[str] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class SayRequest(_message.Message):
-    __slots__ = ("conversation", "text", "after", "on_busy", "key", "tenant", "by")
+    __slots__ = ("conversation", "text", "after", "on_busy", "key", "tenant", "by", "parts_json")
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
@@ -445,6 +445,7 @@ class SayRequest(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    PARTS_JSON_FIELD_NUMBER: _ClassVar[int]
     conversation: str
     text: str
     after: int
@@ -452,7 +453,8 @@ class SayRequest(_message.Message):
     key: str
     tenant: str
     by: str
-    def __init__(self, conversation: _Optional[str] = ..., text: _Optional[str] = ..., after: _Optional[int] = ..., on_busy: _Optional[str] = ..., key: _Optional[str] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    parts_json: str
+    def __init__(self, conversation: _Optional[str] = ..., text: _Optional[str] = ..., after: _Optional[int] = ..., on_busy: _Optional[str] = ..., key: _Optional[str] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ..., parts_json: _Optional[str] = ...) -> None: ...
 
 class PauseScheduleRequest(_message.Message):
     __slots__ = ("name", "tenant")

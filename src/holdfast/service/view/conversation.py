@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from holdfast.core.money import usd
 from holdfast.service.view.plain import iso, maybe_usd
 
@@ -48,6 +50,7 @@ def of_exchange(exchange: Exchange) -> dict[str, Any]:
         "steers": exchange.steers,
         "status": exchange.status,
         "text": exchange.text,
+        "parts": [msgspec.to_builtins(part) for part in exchange.parts],
         "by": exchange.by,
         "key": exchange.key,
         "said_at": iso(exchange.at_ms),

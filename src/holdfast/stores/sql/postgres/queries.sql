@@ -1011,6 +1011,12 @@ select effect_key, response from holdfast.effect_keys
 where effect_key > $1 and position('"blob":'::bytea in response) > 0
 order by effect_key limit $2
 
+-- name: messages_with_parts
+-- Messages that may have something attached, after one.
+select tenant, conversation, number, body from holdfast.exchanges
+where (tenant, conversation, number) > ($1, $2, $3) and position('"parts":'::bytea in body) > 0
+order by tenant, conversation, number limit $4
+
 -- name: delete_homes
 -- Some blobs are no longer kept for the months before one, but for those of a list.
 delete from holdfast.blob_homes where (tenant, month, sha256) in (

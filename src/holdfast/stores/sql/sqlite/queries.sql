@@ -624,6 +624,12 @@ select effect_key, response from effect_keys
 where effect_key > ? and instr(response, '"blob":') > 0
 order by effect_key limit ?
 
+-- name: messages_with_parts
+-- Messages that may have something attached, after one.
+select tenant, conversation, number, body from exchanges
+where (tenant, conversation, number) > (?, ?, ?) and instr(body, '"parts":') > 0
+order by tenant, conversation, number limit ?
+
 -- name: homes
 -- What is kept for the months before one, but for the hashes of a list, so much at a time.
 select tenant, month, sha256 from blob_homes
