@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.content import ContentPart, are_same, parts_of
+from holdfast.core.content import ContentPart, are_same, labelled, parts_of
 
 PART = ContentPart("image", "image/png", "ab12" + "0" * 60, 120_400, "2026-11")
 
@@ -19,6 +19,16 @@ def test_a_part_is_the_same_wherever_it_is_kept() -> None:
     assert are_same([PART], [later])
     assert not are_same([PART], [msgspec.structs.replace(PART, sha256="c" * 64)])
     assert not are_same([PART], [])
+
+
+def test_no_person_reads_base64() -> None:
+    given = {"type": "image", "data": "aGk=", "media_type": "image/png"}
+    kept = msgspec.to_builtins(PART)
+    assert labelled({"a": [given, 1], "b": kept}) == {
+        "a": ["[image image/png 2 B sha256:8f434346648f]", 1], "b": "[image image/png 120 kB sha256:ab1200000000]",
+    }  # fmt: skip
+    for data in ({"type": "image", "data": 3}, {"type": "image", "size": 9}, {"type": [], "data": "aGk="}, "x", None):
+        assert labelled(data) == data
 
 
 def test_words_between_parts_are_none() -> None:

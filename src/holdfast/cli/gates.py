@@ -150,6 +150,9 @@ def _readable(value: Any) -> str:
     """Text as it is; anything else as JSON, on one line where that is short."""
     if isinstance(value, str):
         return value
+    from holdfast.core.content import labelled
+
+    value = labelled(value)
     line = json.dumps(value, ensure_ascii=False)
     return line if len(line) <= _SHORT else json.dumps(value, ensure_ascii=False, indent=2)
 

@@ -43,6 +43,7 @@ def show_items(run: str, map_: str, after: int, limit: int, *, as_json: bool, st
 
 
 async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool, store: str | None) -> None:
+    from holdfast.core.content import labelled
     from holdfast.service import view
 
     async with asking(store) as engine:
@@ -58,7 +59,9 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
         )
         return
     told = [
-        each["error"]["message"] if each["error"] else each["reason"] or json.dumps(each["output"], ensure_ascii=False)
+        each["error"]["message"]
+        if each["error"]
+        else each["reason"] or json.dumps(labelled(each["output"]), ensure_ascii=False)
         for each in rows
     ]
     table.show(ITEMS, [

@@ -148,7 +148,9 @@ def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, s
     elif state.reason is not None:
         pairs.append(("Reason", state.reason))
     if state.ended == "completed":
-        pairs.append(("Output", json.dumps(found["output"], ensure_ascii=False, indent=2)))
+        from holdfast.core.content import labelled
+
+        pairs.append(("Output", json.dumps(labelled(found["output"]), ensure_ascii=False, indent=2)))
     return pairs
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from holdfast.cli.moment import clock, span
 from holdfast.core import events as ev
 from holdfast.core.claim import Claim
+from holdfast.core.content import labelled
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
@@ -104,7 +105,7 @@ def _fact(name: str, value: Any) -> tuple[str, str]:
         return name, json.dumps(f"{value['error_class']}: {value['message']}", ensure_ascii=False)
     if isinstance(value, dict) and name == "released" and "nanousd" in value:
         return name, f"${usd(value['nanousd'])}"
-    return name, json.dumps(value, ensure_ascii=False)
+    return name, json.dumps(labelled(value), ensure_ascii=False)
 
 
 _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {

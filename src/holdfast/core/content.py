@@ -6,8 +6,11 @@ with one holds them. Never here: reading or writing a blob, what a provider make
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, TypeAlias
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -47,6 +50,30 @@ def parts_of(pieces: Iterable[Piece]) -> list[ContentPart]:
 def are_same(some: Sequence[ContentPart], others: Sequence[ContentPart]) -> bool:
     """Whether they have the same bytes, wherever these are kept."""
     return [(each.type, each.sha256) for each in some] == [(each.type, each.sha256) for each in others]
+
+
+def labelled(value: Any) -> Any:
+    """Plain JSON data for a person to read: each content part in it, whether its bytes stand there or their hash, as its
+    label."""
+    if isinstance(value, list):
+        return [labelled(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    part = _part_in(value)
+    return {name: labelled(each) for name, each in value.items()} if part is None else str(part)
+
+
+def _part_in(value: dict[str, Any]) -> ContentPart | None:
+    found = value
+    with suppress(KeyError, TypeError, ValueError):
+        if "data" in value:
+            content = b64decode(value["data"], validate=True)
+            known = {"sha256": sha256(content).hexdigest(), "size_bytes": len(content)}
+            found = {"type": value["type"], "media_type": value["media_type"], **known}
+    try:
+        return msgspec.convert(found, ContentPart)
+    except msgspec.ValidationError:
+        return None
 
 
 def _size(size_bytes: int) -> str:
