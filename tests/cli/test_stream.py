@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.cli import terminal
+from holdfast.cli import stream, terminal
+from holdfast.core.ids import RunId
+from holdfast.core.streams import Told
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.cli.conftest import Shell
 from tests.forks import Fork
@@ -42,6 +44,18 @@ def test_what_was_said_is_printed_and_nothing_of_it_commands_the_terminal(shell:
     assert part == "flow#1:0:1:\n  Tuesday.\n"
 
 
+def test_an_escape_that_comes_in_two_pieces_commands_no_terminal_whoever_says_it() -> None:
+    written: list[str] = []
+    shown = stream.Shown(written.append)
+    for kind, source in (("thinking", "flow#1:0:1:thinking"), ("text", "flow#1:0:1"), ("arguments", "flow#1:0:1:a:b")):
+        for offset, text in enumerate(("\x1b", "]0;owned\x07\n")):
+            shown.hear(Told(RunId("r"), "model", kind, source, offset, "@1", text=text))
+    shown.rest()
+    assert "".join(written) == "".join(
+        f"{source}:\n  \\x1b]0;owned\\x07\n  \n" for source in ("flow#1:0:1:thinking", "flow#1:0:1", "flow#1:0:1:a:b")
+    )
+
+
 @pytest.mark.parametrize("words", [("--from", "yesterday"), ("--from", "3"), ("--name", "model", "--from", "3")])
 def test_what_is_no_place_is_told(shell: Shell, words: tuple[str, ...]) -> None:
     shell(*ASKED)
@@ -54,12 +68,12 @@ def test_what_is_no_place_is_told(shell: Shell, words: tuple[str, ...]) -> None:
 def test_who_follows_hears_what_comes_and_how_to_go_on(shell: Shell, process: Callable[..., Fork]) -> None:
     shell("run", "flow:talkative", "-i", '"wait"')
     (row,) = shell("runs", "list", "--json").data
-    stream = process("runs", "stream", row["run_id"], "--json", "--follow")
-    assert stream.stdout is not None
-    told = [json.loads(stream.stdout.readline()) for _ in range(4)]
-    stream.send_signal(signal.SIGINT)
-    out, err = stream.communicate(timeout=20)
-    assert (stream.returncode, out) == (130, "")
+    following = process("runs", "stream", row["run_id"], "--json", "--follow")
+    assert following.stdout is not None
+    told = [json.loads(following.stdout.readline()) for _ in range(4)]
+    following.send_signal(signal.SIGINT)
+    out, err = following.communicate(timeout=20)
+    assert (following.returncode, out) == (130, "")
     assert f"--from '{told[-1]['cursor']}'" in err or f"--from {told[-1]['cursor']}" in err
 
 

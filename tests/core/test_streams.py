@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import islice
+from types import MappingProxyType
 
 import msgspec
 import pytest
@@ -68,6 +69,26 @@ def test_a_repeated_call_says_that_what_was_told_is_void_and_nothing_where_nothi
     assert said(back.chunk(call(2), 4, b"late words")) == []
 
 
+def test_what_a_model_thinks_and_calls_tools_with_have_their_own_places() -> None:
+    thinking, arguments = f"{call(1)}:thinking", f"{call(1)}:look_up:toolu_1"
+    besides = {"look_up:toolu_1": '{"a":1}', "thinking": "Hm, so"}
+    watching = Follower(RUN, Cursor())
+    list(watching.event(1, held(1), None))
+    assert said(watching.chunk(thinking, 0, b"Hm")) == [("thinking", thinking, 0, "Hm")]
+    assert said(watching.chunk(arguments, 0, b'{"a')) == [("arguments", arguments, 0, '{"a')]
+    again = Follower(RUN, Cursor.read(str(watching.cursor)))
+    for each in (watching, again):
+        assert said(each.event(2, settled(1), "Dear", besides)) == [
+            ("thinking", thinking, 2, ", so"), ("text", call(1), 0, "Dear"), ("arguments", arguments, 3, '":1}'),
+            ("end", call(1), 4, ""),
+        ]  # fmt: skip
+        assert str(each.cursor) == "@2"
+    for only, kinds in ((thinking, {"thinking", "end"}), (call(1), {"thinking", "text", "arguments", "end"})):
+        late = Follower(RUN, Cursor(), only)
+        told = [*late.event(1, held(1), None), *late.event(2, settled(1), "Dear", besides)]
+        assert {each.kind for each in told} == kinds
+
+
 def test_who_wants_one_stream_or_one_call_hears_of_no_other() -> None:
     news = [(1, held(1), None), (2, held(1, 1), None), (3, settled(1), "one"), (4, settled(1, 1), "two")]
     for only, heard in (("model", ["one", "two"]), ("draft#1:1:1", ["two"]), ("progress", []), (None, ["one", "two"])):
@@ -98,7 +119,7 @@ class Talk:
         self._chance = chance
         self.texts: dict[str, str] = {}
         self.pieces: dict[str, list[tuple[int, bytes]]] = {"progress": []}
-        self.history: list[tuple[int, ev.Event, str | None]] = []
+        self.history: list[tuple[int, ev.Event, str | None, dict[str, str]]] = []
         self._numbers = {0: 0, 1: 0}
         self.replied: set[str] = set()
 
@@ -110,13 +131,15 @@ class Talk:
         elif (source := call(self._numbers[place], place)) not in self.texts:
             self._begin(place)
         elif source not in self.replied:
-            self._say(source) if chance.random() < 0.5 else self._end(source, place)
+            part = chance.choice(["", ":thinking", ":look_up:toolu_1"])
+            self._say(source + part) if chance.random() < 0.7 else self._end(source, place)
 
     def _begin(self, place: int) -> None:
         self._numbers[place] += 1
         source = call(self._numbers[place], place)
-        self.texts[source] = "".join(self._chance.choices("abé😀", k=self._chance.randrange(8)))
-        self.pieces[source] = []
+        for part in ("", ":thinking", ":look_up:toolu_1"):
+            self.texts[source + part] = "".join(self._chance.choices("abé😀", k=self._chance.randrange(6)))
+            self.pieces[source + part] = []
         self._tell(held(self._numbers[place], place), None)
 
     def _say(self, source: str) -> None:
@@ -127,19 +150,23 @@ class Talk:
     def _end(self, source: str, place: int) -> None:
         if self._chance.random() < 0.6:
             self.replied.add(source)
-            self._tell(settled(self._numbers[place], place), self.texts[source])
+            besides = {name: self.texts[f"{source}:{name}"] for name in ("look_up:toolu_1", "thinking")}
+            self._tell(settled(self._numbers[place], place), self.texts[source], besides)
         else:
-            text = self.texts.pop(source)
-            part = text[: self._chance.randint(self._said(source), len(text))]
-            self._tell(doubted(self._numbers[place], place), self._chance.choice([part, None]))
+            parts = {name: self.texts.pop(name) for name in [*self.texts] if name.startswith(source)}
+            said = {name: text[: self._chance.randint(self._said(name), len(text))] for name, text in parts.items()}
+            text = said.pop(source)
+            besides = {name.removeprefix(f"{source}:"): part for name, part in said.items()}
+            is_kept = self._chance.random() < 0.5
+            self._tell(doubted(self._numbers[place], place), text if is_kept else None, besides if is_kept else {})
         if self._chance.random() < 0.5:
-            del self.pieces[source]
+            self.pieces = {name: pieces for name, pieces in self.pieces.items() if not name.startswith(source)}
 
     def _said(self, source: str) -> int:
         return sum(len(piece.decode()) for _, piece in self.pieces[source])
 
-    def _tell(self, event: ev.Event, text: str | None) -> None:
-        self.history.append((len(self.history) + 1, event, text))
+    def _tell(self, event: ev.Event, text: str | None, besides: dict[str, str] = MappingProxyType({})) -> None:
+        self.history.append((len(self.history) + 1, event, text, besides))
 
 
 def look(talk: Talk, watching: Follower, after: int) -> Iterator[Told]:
@@ -168,10 +195,13 @@ def test_however_it_comes_and_however_often_he_comes_back_he_is_told_each_piece_
     assert [each.value for each in told if each.kind == "value"] == list(range(len(talk.pieces["progress"])))
     heard: dict[str, str] = {}
     for each in told:
-        if each.kind == "text":
+        if each.kind in ("text", "thinking", "arguments"):
             assert each.offset == len(heard.get(each.source, ""))
             heard[each.source] = heard.get(each.source, "") + each.text
-        assert each.kind != "reset" or each.source in heard
+        assert each.kind != "reset" or any(source.startswith(each.source) for source in heard)
     for source in talk.replied:
-        assert heard.get(source, "") == talk.texts[source]
-        assert sum(each.kind == "end" and each.source == source for each in told) == bool(talk.texts[source])
+        parts = [source, f"{source}:thinking", f"{source}:look_up:toolu_1"]
+        for part in parts:
+            assert heard.get(part, "") == talk.texts[part]
+        said = any(talk.texts[part] for part in parts)
+        assert sum(each.kind == "end" and each.source == source for each in told) == said

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from holdfast import Context, RetryPolicy, Workflow, flow, llm_node
 from holdfast.core.events import ModelCallInDoubt, ModelCallReconciled
@@ -230,6 +231,71 @@ async def test_a_secret_that_comes_in_two_pieces_is_told_to_nobody(
         for n, text in enumerate(masked):
             assert text_of(told, f"flow#1:0.{n}.0:1") == text
     assert b"TOP-SECRET-VALUE" not in stored()
+
+
+@BOTH
+@bounded
+async def test_thinking_and_arguments_are_heard_as_they_come_without_the_secrets_in_them(
+    store: str, name: str, monkeypatch: pytest.MonkeyPatch, stored: Callable[[], bytes]
+) -> None:
+    """Cut where it hurts; and who comes later is told the same at the same places."""
+    monkeypatch.setenv("CANARY", "TOP-SECRET-VALUE")
+    thoughts = ["They want TOP-SE", "CRET-VALUE", " back."]
+    pieces = ['{"note": "TOP-SECRET', "-VALUE is", ' late"}']
+    wire = Wire()
+    listening = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
+    wire.port = listening.sockets[0].getsockname()[1]
+    if name == HAIKU:
+        use = {"type": "tool_use", "id": "toolu/1", "name": "final_result", "input": {}}
+        blocks = [
+            ({"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking", thoughts),
+            (use, "input_json_delta", "partial_json", pieces),
+        ]
+        wire.will_stream(
+            {"type": "message_start", "message": anthropic_reply(stop_reason=None)},
+            *(
+                event
+                for n, (block, kind, field, parts) in enumerate(blocks)
+                for event in (
+                    {"type": "content_block_start", "index": n, "content_block": block},
+                    *({"type": "content_block_delta", "index": n, "delta": {"type": kind, field: part}} for part in parts),
+                )
+            ),
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 20}},
+            {"type": "message_stop"},
+        )  # fmt: skip
+    else:
+        called = [{"index": 0, "id": "toolu/1", "function": {"name": "final_result", "arguments": ""}}]
+        called += [{"index": 0, "function": {"arguments": part}} for part in pieces]
+        deltas = [*({"reasoning_content": part} for part in thoughts), *({"tool_calls": [each]} for each in called)]
+        ends = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+        wire.will_stream(
+            *({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas), ends,
+            {"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}},
+        )  # fmt: skip
+    providers = Providers(environment=environment(wire.port))
+
+    class Note(BaseModel):
+        note: str
+
+    @flow
+    async def asks(ctx: Context, _: None) -> str:
+        ctx.secret("CANARY")
+        return (await ctx.model(name, "Which?", max_tokens=200, output=Note, stream=True)).note
+
+    async with opened(store, workflows=[asks], model=providers) as engine:
+        run = await engine.start(asks, None)
+        live = [each async for each in engine.watch_stream(run.id)]
+        assert await run.result() == "[secret] is late"
+        later = [each async for each in engine.watch_stream(run.id)]
+    for told in (live, later):
+        assert text_of(told, "flow#1:0:1:thinking") == "They want [secret] back."
+        assert text_of(told, "flow#1:0:1:final_result:toolu_1") == '{"note": "[secret] is late"}'
+        assert [each.kind for each in told][-1] == "end"
+        assert {each.kind for each in told} == {"thinking", "arguments", "end"}
+    assert b"TOP-SECRET-VALUE" not in stored()
+    await providers.aclose()
+    listening.close()
 
 
 @bounded

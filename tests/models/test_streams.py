@@ -21,7 +21,7 @@ from holdfast.models import openai
 from holdfast.models.openai_stream import Spoken
 from holdfast.models.providers import Providers
 from holdfast.models.stream import REPLY_BYTES, Events, Excess
-from holdfast.ports import ModelDelta, ModelReply, ModelRequest, TextDelta, ToolDelta, Usage, UsageDelta
+from holdfast.ports import ModelDelta, ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, Usage, UsageDelta
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from holdfast.testing.model_server import Usage as Used
 from holdfast.testing.pieces import streamed
@@ -216,7 +216,7 @@ def message_end(stop_reason: str = "end_turn", **used: int | None) -> list[dict[
     return [{"type": "ping"}, delta, {"type": "of_a_later_version"}, {"type": "message_stop"}]
 
 
-async def test_thinking_is_kept_with_its_signature_and_told_to_nobody(wire: Wire, wired: Providers) -> None:
+async def test_thinking_is_kept_with_its_signature_and_comes_in_pieces(wire: Wire, wired: Providers) -> None:
     thought = [{"type": "thinking_delta", "thinking": piece} for piece in ("A ", "summary.")]
     wire.will_stream(
         message_start(cache_read_input_tokens=7),
@@ -230,7 +230,9 @@ async def test_thinking_is_kept_with_its_signature_and_told_to_nobody(wire: Wire
         *text_block(2, "Y", "es."),
         *message_end(input_tokens=10, cache_read_input_tokens=None),
     )
-    reply = await read(wired, ask(CLAUDE))
+    came: list[ModelDelta] = []
+    reply = await read(wired, ask(CLAUDE), came)
+    assert [piece.text for piece in came if isinstance(piece, ThinkingDelta)] == ["A ", "summary."]
     assert (reply.text, reply.finish_reason, reply.response_id) == ("Yes.", "stop", "msg_1")
     assert reply.usage == Usage(17, 5, 7, 0)
     first, second, _ = reply.turn["parts"]

@@ -2,15 +2,17 @@
 
 A piece is addressed by its source and its offset there. The source of a text is a model call, of which the offset counts
 characters: what came while the model spoke and the reply in the history answer the same addresses, so who was told a part of
-the one is told the rest of the other. Values that user code writes have their stream as their source and are counted.
+the one is told the rest of the other. What it says besides, its thinking and the arguments of each tool that it asks for, are
+texts of their own, each with its place. Values that user code writes have their stream as their source and are counted.
 
 Never here: reading any of it, waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote, unquote
 
@@ -22,7 +24,10 @@ from holdfast.errors import InvalidInput
 
 MODEL: Final = "model"
 """The stream of what models say; its sources are calls."""
-Kind = Literal["text", "value", "reset", "end"]
+TEXT: Final = ""
+THINKING: Final = "thinking"
+"""Parts of what a call says; any other are the arguments of a tool, `send_email:toolu_1`."""
+Kind = Literal["text", "thinking", "arguments", "value", "reset", "end"]
 Outcome = Literal["completed", "failed", "in_doubt"]
 _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 
@@ -30,9 +35,10 @@ _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 class Told(msgspec.Struct, frozen=True):
     """One thing that is told of a run's streams.
 
-    `text` is what `source`, a model call, says from its character `offset` on; `value` the one with the number `offset` in the
-    stream `source`. `reset`: what was told of that call counts for nothing, because it is made again. `end`: there will be no
-    more of it; `outcome` says why. Who goes on after `cursor` misses nothing and is told nothing twice.
+    `text` is what `source`, a model call, says from its character `offset` on; what it thinks (`thinking`) and what it calls a
+    tool with (`arguments`) have sources of their own: the call, and the name of the part. `value` is the one with the number
+    `offset` in the stream `source`. `reset`: what was told of that call counts for nothing, because it is made again. `end`: no
+    more of it will come; `outcome` says why. Who goes on after `cursor` misses nothing and is told nothing twice.
     """
 
     run: RunId
@@ -46,9 +52,16 @@ class Told(msgspec.Struct, frozen=True):
     outcome: Outcome | None = None
 
 
-def source_of(call: CallId) -> str:
-    """A call as the source of a text: `draft#1:0:1`, its step, its place there, and which try it is."""
-    return call.partition(":")[2]
+def source_of(call: CallId, part: str = TEXT) -> str:
+    """A call as the source of a text: `draft#1:0:1`, its step, its place there, and which try it is; with the name of a part,
+    `draft#1:0:1:thinking`."""
+    source = call.partition(":")[2]
+    return f"{source}:{part}" if part else source
+
+
+def call_of(source: str) -> str:
+    """The call that a text is of, `draft#1:0:1`."""
+    return ":".join(source.split(":", 3)[:3])
 
 
 def is_call(source: str) -> bool:
@@ -107,8 +120,11 @@ class Follower:
         cursor = Cursor(self.cursor.seq, dict(self.cursor.told))
         return Follower(self._run, cursor, self._only, is_over=self.is_over)
 
-    def event(self, seq: int, event: ev.Event, said: str | None) -> Iterator[Told]:
-        """What an event of the history tells; `said` is the text of the reply, or the part of one, that it holds."""
+    def event(
+        self, seq: int, event: ev.Event, said: str | None, besides: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[Told]:
+        """What an event of the history tells; `said` is the text of the reply, or what had come of one, that it holds, and
+        `besides` its other parts."""
         if seq <= self.cursor.seq:
             return
         self.cursor.seq = seq - 1
@@ -117,58 +133,70 @@ class Follower:
             case ev.ModelCallHeld(call=call):
                 yield from self._begun(source_of(call), seq)
             case ev.ModelCallSettled(call=call):
-                yield from self._ended(source_of(call), seq, said, "completed")
+                yield from self._ended(source_of(call), seq, said, besides, "completed")
             case ev.ModelCallFailed(call=call):
-                yield from self._ended(source_of(call), seq, said, "failed")
+                yield from self._ended(source_of(call), seq, said, besides, "failed")
             case ev.ModelCallInDoubt(call=call):
-                yield from self._ended(source_of(call), seq, said, "in_doubt")
+                yield from self._ended(source_of(call), seq, said, besides, "in_doubt")
             case _:
                 pass
         self.cursor.seq = seq
 
     def chunk(self, source: str, first: int, content: bytes) -> Iterator[Told]:
         """What a piece tells that stands behind the `first` of its source. The events that were there before it come first."""
-        known = self.cursor.told.get(source)
         if not is_call(source):
+            known = self.cursor.told.get(source)
             if self._wants(source, source) and first >= (known or 0):
                 self.cursor.told[source] = first + 1
                 yield self._told(source, "value", source, first, value=msgspec.json.decode(content))
-        elif known is not None:
+        elif call_of(source) in self.cursor.told:
             text = content.decode("utf-8", "surrogatepass")
-            yield from self._text(source, text[max(known - first, 0) :])
+            yield from self._text(source, text[max(self.cursor.told.get(source, 0) - first, 0) :])
 
     def _begun(self, source: str, seq: int) -> Iterator[Told]:
         self.cursor.seq = seq
         place, _, number = source.rpartition(":")
         earlier = f"{place}:{int(number) - 1}"
-        size = self.cursor.told.pop(earlier, 0)
-        if self._wants(MODEL, source):
+        size, is_void = self.cursor.told.get(earlier, 0), self._forget(earlier)
+        if self._wants(MODEL, source) or call_of(self._only or "") == source:
             self.cursor.told.setdefault(source, 0)
-        if size:
+        if is_void:
             yield self._told(MODEL, "reset", earlier, size)
 
-    def _ended(self, source: str, seq: int, said: str | None, outcome: Outcome) -> Iterator[Told]:
-        known = self.cursor.told.get(source)
-        if known is None:
+    def _ended(
+        self, source: str, seq: int, said: str | None, besides: Mapping[str, str], outcome: Outcome
+    ) -> Iterator[Told]:
+        if source not in self.cursor.told:
             return
-        yield from self._text(
-            source, (said or "")[known:]
-        )  # whose cursor is before the event, which tells of an end too
+        whole = {source: said or "", **{f"{source}:{part}": text for part, text in besides.items()}}
+        for name in sorted(whole, key=lambda name: not name.endswith(f":{THINKING}")):  # that came first
+            known = self.cursor.told.get(name, 0)
+            yield from self._text(
+                name, whole[name][known:]
+            )  # whose cursor is before the event, which tells of an end too
         self.cursor.seq = seq
         size = self.cursor.told[source]
-        if outcome == "completed" or not size:
-            del self.cursor.told[source]
-        if size:
+        is_told = size > 0 or any(call_of(name) == source for name in self.cursor.told if name != source)
+        if outcome == "completed" or not is_told:
+            self._forget(source)
+        if is_told:
             yield self._told(MODEL, "end", source, size, outcome=outcome)
 
+    def _forget(self, call: str) -> bool:
+        """All that was told of a call. Whether that was anything."""
+        parts = [name for name in self.cursor.told if is_call(name) and call_of(name) == call]
+        return sum(self.cursor.told.pop(name) for name in parts) > 0
+
     def _text(self, source: str, text: str) -> Iterator[Told]:
-        if text:
-            offset = self.cursor.told[source]
+        if text and self._wants(MODEL, source):
+            offset = self.cursor.told.get(source, 0)
             self.cursor.told[source] = offset + len(text)
-            yield self._told(MODEL, "text", source, offset, text=text)
+            part = source[len(call_of(source)) + 1 :]
+            kind: Kind = "text" if part == TEXT else "thinking" if part == THINKING else "arguments"
+            yield self._told(MODEL, kind, source, offset, text=text)
 
     def _wants(self, stream: str, source: str) -> bool:
-        return self._only in (None, stream, source)
+        return self._only in (None, stream, source) or (is_call(source) and self._only == call_of(source))
 
     def _told(self, stream: str, kind: Kind, source: str, offset: int, **what: Any) -> Told:
         return Told(self._run, stream, kind, source, offset, str(self.cursor), **what)

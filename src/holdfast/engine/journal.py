@@ -208,7 +208,7 @@ class StepJournal:
         await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens, part, cost_nanousd))
         return None if kept is None else await self.attempt.value(kept)
 
-    def tells(self, call: CallId) -> Callable[[str], None]:
+    def tells(self, call: CallId) -> Callable[[str, str], None]:
         self._utterances = self._utterances or Utterances(self.attempt.services, self.run)
         return self._utterances.begin(call)
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from holdfast.core import events as ev
 from holdfast.core.ids import RunId, Seq
 from holdfast.core.payload import Payload
-from holdfast.core.streams import Cursor, Follower, Told, is_call, source_of
+from holdfast.core.streams import Cursor, Follower, Told, call_of, is_call, source_of
 from holdfast.engine.payloads import Payloads
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.ports import Chunk, Clock, Store, StreamName
@@ -49,6 +49,7 @@ class Heard(NamedTuple):
     seq: Seq
     event: ev.Event
     said: str | None
+    besides: Mapping[str, str]
 
 
 class News:
@@ -205,15 +206,16 @@ class Listening:
             payload = event.output
         elif isinstance(event, ev.ModelCallInDoubt):
             payload = event.output or event.partial
-        return Heard(recorded.seq, event, None if payload is None else await self._said(payload, tenant))
+        said, besides = (None, {}) if payload is None else await self._said(payload, tenant)
+        return Heard(recorded.seq, event, said, besides)
 
-    async def _said(self, payload: Payload, tenant: str) -> str | None:
+    async def _said(self, payload: Payload, tenant: str) -> tuple[str | None, Mapping[str, str]]:
         try:
             value = await self._payloads.value(payload, tenant)
         except HoldfastError as problem:
             log.warning("holdfast: what a model said cannot be read, and is told to nobody who watches: %s", problem)
-            return None
-        return value if isinstance(value, str) else value["text"]
+            return None, {}
+        return (value, {}) if isinstance(value, str) else (value["text"], value.get("besides", {}))
 
     # --- What comes ---------------------------------------------------------------------------------------------------
 
@@ -305,7 +307,7 @@ class Listening:
 
     def _tell(self, run: RunId, feed: Feed, news: News) -> None:
         now_s = self._heard_s = self._clock.monotonic_s()
-        for seq, event, _ in news.events:
+        for seq, event, *_ in news.events:
             feed.seq = seq
             if isinstance(event, ev.ModelCallHeld):
                 feed.open.add(source_of(event.call))
@@ -320,14 +322,14 @@ class Listening:
             if since_s + _FORGOTTEN_S > now_s:
                 break
             del feed.over[source]
-            feed.sizes.pop(StreamName(run, source), None)
+            feed.sizes = {name: size for name, size in feed.sizes.items() if call_of(name.stream) != source}
         for listener in feed.listeners:
             listener.hear(news)
 
 
 def _is_known(feed: Feed, chunk: Chunk) -> bool:
     """Whether the source of a piece was heard of: of a call the event comes first that began it."""
-    return not is_call(chunk.name.stream) or chunk.name.stream in feed.open
+    return not is_call(chunk.name.stream) or call_of(chunk.name.stream) in feed.open
 
 
 def _all_told(follower: Follower, events: Sequence[Heard], chunks: Sequence[Chunk]) -> Iterator[Told]:

@@ -13,7 +13,17 @@ from typing import Any
 from holdfast.core.ids import CallId, RunId
 from holdfast.core.streams import source_of
 from holdfast.engine.step_services import StepServices
+from holdfast.masking import Masking
 from holdfast.ports import StreamName
+
+
+class _Part:
+    """Of what is said in a call: its text, or something besides."""
+
+    def __init__(self, name: StreamName, masking: Masking) -> None:
+        self.name = name
+        self.masking = masking
+        self.told = 0
 
 
 class Utterances:
@@ -23,18 +33,21 @@ class Utterances:
         self._writer = services.streams
         self._masking = services.payloads.masking
         self._run = run
-        self._open: set[CallId] = set()
+        self._open: dict[CallId, dict[str, _Part]] = {}
 
-    def begin(self, call: CallId) -> Callable[[str], None]:
-        """What takes the words of a call."""
-        self._open.add(call)
-        name, masking, told = StreamName(self._run, source_of(call)), self._masking(), 0
+    def begin(self, call: CallId) -> Callable[[str, str], None]:
+        """What takes the words of a call: of which part, and more of it."""
+        parts = self._open[call] = {}
 
-        def tell(text: str) -> None:
-            nonlocal told
-            if call in self._open and (more := masking.feed(text.encode("utf-8", "replace")).decode()):
-                self._writer.say(name, told, more)
-                told += len(more)
+        def tell(part: str, text: str) -> None:
+            if call not in self._open:
+                return
+            known = parts.get(part)
+            if known is None:
+                known = parts[part] = _Part(StreamName(self._run, source_of(call, part)), self._masking())
+            if more := known.masking.feed(text.encode("utf-8", "replace")).decode():
+                self._writer.say(known.name, known.told, more)
+                known.told += len(more)
 
         return tell
 
@@ -42,14 +55,18 @@ class Utterances:
         """The outcome of a call is in the history; or will be when `told` says so."""
         if call not in self._open:
             return
-        self._open.remove(call)
-        name = StreamName(self._run, source_of(call))
+        names = [part.name for part in self._open.pop(call).values()]
+
+        def forget() -> None:
+            for name in names:
+                self._writer.forget(name)
+
         if told is None:
-            self._writer.forget(name)
+            forget()
             return
 
         def heard(_: asyncio.Future[Any]) -> None:
             if not told.cancelled() and told.exception() is None:
-                self._writer.forget(name)
+                forget()
 
         told.add_done_callback(heard)

@@ -15,7 +15,7 @@ from holdfast.models import usage
 from holdfast.models.anthropic import Unparsed
 from holdfast.models.exchange import UnusableReply
 from holdfast.models.stream import Allowance, decoded, parsed_object
-from holdfast.ports import ModelDelta, TextDelta, ToolDelta, UsageDelta
+from holdfast.ports import ModelDelta, TextDelta, ThinkingDelta, ToolDelta, UsageDelta
 
 ASKED: Final[Mapping[str, Any]] = {"stream": True}
 """What a request has that is to be answered so."""
@@ -94,6 +94,8 @@ class MessageAssembly:
         self._blocks[index] = Block(block)
         if block["type"] == "tool_use":
             return (ToolDelta(block["id"], block["name"], ""),)
+        if block["type"] == "thinking" and block["thinking"]:
+            return (ThinkingDelta(block["thinking"]),)
         return (TextDelta(block["text"]),) if block["type"] == "text" and block["text"] else ()
 
     def _grown(self, block: Block, delta: Mapping[str, Any]) -> Sequence[ModelDelta]:
@@ -104,6 +106,8 @@ class MessageAssembly:
         block.grow(field, piece)
         if field == "text":
             return (TextDelta(piece),)
+        if field == "thinking":
+            return (ThinkingDelta(piece),)
         return (ToolDelta(block.begun["id"], block.begun["name"], piece),) if field == "partial_json" else ()
 
     def _reported(self, report: Mapping[str, Any] | None) -> Sequence[ModelDelta]:

@@ -179,7 +179,7 @@ class Gateway:
                 self._quotas.used(sending.lent, sending.request.model, None)  # unless it was given back already
 
     async def _exchange(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
-        request, price, offer, lent = sending.request, sending.price, sending.offer, sending.lent
+        request, lent = sending.request, sending.lent
         if not journal.may_send():
             # Frozen past its lease between hold and send: somebody else may already be at it.
             if lent is not None:
@@ -213,7 +213,7 @@ class Gateway:
         if lent is not None:
             self._quotas.used(lent, request.model, reply.usage)
         try:
-            return await self._settle(journal, call, price, offer, reply)
+            return await self._settle(journal, call, sending, reply)
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
             uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
             raise await self._failed(journal, path, call, sending, uncertain) from problem
@@ -259,8 +259,11 @@ class Gateway:
             await _doubt(journal, call, sending, error)
         return OperationFailed(error.message, error=error, path=path)
 
-    async def _settle(self, journal: Journal, call: CallId, price: Price, offer: Offer, reply: ModelReply) -> Any:
+    async def _settle(self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply) -> Any:
+        price, offer, hearing = sending.price, sending.offer, sending.hearing
         output = msgspec.to_builtins(reply)
+        if hearing is not None and hearing.besides:
+            output["besides"] = hearing.besides  # it is at the same places there as it was while it came
         try:
             if reply.usage is None:
                 raise ValueError("the reply does not say what it used")

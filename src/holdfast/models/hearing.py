@@ -1,30 +1,45 @@
 """A reply that is heard while it comes: what there is of it counts even if it does not come whole.
 
-Never here: a provider's format, who hears it besides, what becomes of the money.
+Its text is one part of it. What it says besides has a name each: what the model thinks, and the arguments of each tool that it
+asks for, as they come. Never here: a provider's format, who hears it besides, what becomes of the money.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import Any, Final
 
+from holdfast.core.streams import TEXT, THINKING
 from holdfast.errors import ModelUncertain
 from holdfast.models.prices import Price
-from holdfast.ports import Model, ModelReply, ModelRequest, TextDelta, Usage, UsageDelta
+from holdfast.ports import Model, ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, Usage, UsageDelta
+
+_MOST_PARTS: Final = 100
+_NAME_CHARACTERS: Final = 64
+_ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Hearing:
     """One reply, each piece of which is told on."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        """`tell` takes the name of a part, and more of it."""
         self._tell = tell
-        self._said: list[str] = []
+        self._said: dict[str, list[str]] = {}
         self._usage: Usage | None = None
 
     @property
-    def said(self) -> str | None:
-        """What has come of the text; None where that is nothing."""
-        return "".join(self._said) or None
+    def said(self) -> Any:
+        """What has come: the text, with the other parts where there are any; None where that is nothing."""
+        text = "".join(self._said.get(TEXT, ()))
+        return {"text": text, "besides": self.besides} if self.besides else text or None
+
+    @property
+    def besides(self) -> dict[str, str]:
+        """The other parts, as far as they have come."""
+        return {part: "".join(pieces) for part, pieces in self._said.items() if part != TEXT}
 
     def cost_nanousd(self, price: Price) -> int | None:
         """What the call cost, if the provider has counted all of it."""
@@ -40,14 +55,27 @@ class Hearing:
             async for piece in pieces:
                 match piece:
                     case TextDelta(text):
-                        self._said.append(text)
-                        self._tell(text)
+                        self._hear(TEXT, text)
+                    case ThinkingDelta(text):
+                        self._hear(THINKING, text)
+                    case ToolDelta(id_, name, arguments):
+                        self._hear(f"{_word(name)}:{_word(id_)}", arguments)
                     case UsageDelta(usage, is_final=True):
                         self._usage = usage
                     case ModelReply():
                         reply = piece
-                    case _:  # of tools and of tokens so far nobody is told
+                    case _:  # of tokens so far nobody is told
                         pass
         if reply is None:
             raise ModelUncertain(f"The stream of {request.model} ended without a reply; what it cost counts as spent.")
         return reply
+
+    def _hear(self, part: str, text: str) -> None:
+        if text and (part in self._said or part in (TEXT, THINKING) or len(self._said) < _MOST_PARTS):
+            self._said.setdefault(part, []).append(text)
+            self._tell(part, text)
+
+
+def _word(name: str) -> str:
+    """What a provider calls something, harmless in the name of a stream."""
+    return _ODD.sub("_", name[:_NAME_CHARACTERS])

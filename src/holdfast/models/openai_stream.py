@@ -16,7 +16,7 @@ from holdfast.models import usage
 from holdfast.models.exchange import UnusableReply
 from holdfast.models.openai import THOUGHT_BEGINS, THOUGHT_ENDS, content_text
 from holdfast.models.stream import Allowance, decoded
-from holdfast.ports import ModelDelta, TextDelta, ToolDelta, UsageDelta
+from holdfast.ports import ModelDelta, TextDelta, ThinkingDelta, ToolDelta, UsageDelta
 
 ASKED: Final[Mapping[str, Any]] = {"stream": True, "stream_options": {"include_usage": True}}
 """What a request has that is to be answered so."""
@@ -67,13 +67,16 @@ class CompletionAssembly:
             return ()
         self._finish_reason = choice.get("finish_reason") or self._finish_reason
         delta = choice.get("delta") or {}
+        thought = ""
         for name in ("refusal", "reasoning", "reasoning_content"):
             if isinstance(piece := delta.get(name), str):
                 self._texts.setdefault(name, []).append(self._allowance.take(piece))
+                thought = piece if name != "refusal" and piece else thought  # in both fields it is the same
         content = self._allowance.take(content_text(delta.get("content")))
         if content:
             self._texts.setdefault("content", []).append(content)
-        return [*_text(self._spoken.feed(content)), *map(self._called, delta.get("tool_calls") or ())]
+        thinks = (ThinkingDelta(thought),) if thought else ()
+        return [*thinks, *_text(self._spoken.feed(content)), *map(self._called, delta.get("tool_calls") or ())]
 
     def _called(self, piece: Mapping[str, Any]) -> ModelDelta:
         """Some servers do not number the calls: then one that has an id is the next."""

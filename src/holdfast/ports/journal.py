@@ -128,8 +128,9 @@ class Journal(Protocol):
         what the model had said, and `cost_nanousd` what its provider had already counted in all."""
         ...
 
-    def tells(self, call: CallId) -> Callable[[str], None]:
-        """What takes the words of a call as they come, for whoever watches. It returns at once."""
+    def tells(self, call: CallId) -> Callable[[str, str], None]:
+        """What takes the words of a call as they come, for whoever watches: the part that they are of ("" for its text), and
+        more of it. It returns at once."""
         ...
 
     async def intend(

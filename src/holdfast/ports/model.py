@@ -146,6 +146,12 @@ class TextDelta(msgspec.Struct, frozen=True):
     text: str
 
 
+class ThinkingDelta(msgspec.Struct, frozen=True):
+    """More of what the model lets be seen of its thinking."""
+
+    text: str
+
+
 class ToolDelta(msgspec.Struct, frozen=True):
     """More of the arguments of a tool request, or of the answer, which is one: a piece of their JSON, "" where it begins."""
 
@@ -161,7 +167,7 @@ class UsageDelta(msgspec.Struct, frozen=True):
     is_final: bool = False
 
 
-ModelDelta = TextDelta | ToolDelta | UsageDelta
+ModelDelta = TextDelta | ThinkingDelta | ToolDelta | UsageDelta
 
 
 class Model(Protocol):
