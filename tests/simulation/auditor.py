@@ -105,6 +105,8 @@ class Auditor:
         self.scopes: dict[str, list[int]] = {}
         """What all runs have settled, held and left in doubt in each scope."""
         self.violations: list[Violation] = []
+        self.shared: dict[tuple[str, str, str], int] = {}
+        """Which version each shared value has, as histories tell it."""
         self.clock_jumped = False
         self.events: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
@@ -140,6 +142,8 @@ class Auditor:
             books.number = max(each.number for each in self.books.values()) + 1
         for recorded in append.events:
             self._event(books, run, recorded)
+            if isinstance(recorded.event, ev.SharedValueWritten):
+                self._shared_value(books, run, recorded.event)
         self._compare_rows(books, append)
         self._compare_letters(books, run)
         self._check_money(books, append)
@@ -147,6 +151,14 @@ class Auditor:
         for recorded in append.events:
             self.on_event(run, recorded.event)
         self.see_whether_all_is_over()
+
+    def _shared_value(self, books: Books, run: RunId, event: ev.SharedValueWritten) -> None:
+        """Each version follows the one before it, and the programs add one to what they have seen."""
+        name = (books.state.tenant, event.space, event.key)
+        version, value = self.shared.get(name, 0) + 1, event.outcome.value()
+        if (event.base + 1, value["version"], value["value"]) != (version, version, version):
+            self.fault("no write of a shared value is lost", run, f"{value} on {event.base} is not the {version}th")
+        self.shared[name] = version
 
     def see_whether_all_is_over(self) -> None:
         if not self.second_thoughts and all(each.ended for each in self.books.values()):

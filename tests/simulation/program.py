@@ -67,6 +67,8 @@ _MAPPING: Final = 0.3
 """How many workflows have maps."""
 _SAYING: Final = 0.2
 """How many workflows have tasks that say something."""
+_SHARING: Final = 0.2
+"""How many workflows have tasks that write what others write too."""
 _POOLS: Final[tuple[dict[str, int | None], ...]] = (
     {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
 )  # fmt: skip
@@ -199,6 +201,8 @@ class _Draft:
         self._functions = Random(f"functions of {name}")
         self._maps, self._says = Random(f"maps of {name}"), Random(f"streams of {name}")
         self._saying = self._says.random() < _SAYING
+        self._shares = Random(f"shared values of {name}")
+        self._sharing = self._shares.random() < _SHARING
         if self._maps.random() < _MAPPING:
             tasks = [node for node, kind in self._kinds.items() if kind == "task"]
             self._kinds |= {node: "map" for node in tasks if self._maps.random() < 0.5}
@@ -317,6 +321,8 @@ class _Draft:
             ops = (*ops, self._map_op())
         if self._asks and self._family.random() < 0.6:
             ops = (*ops, self._child_op())
+        if self._sharing:
+            ops = (*ops, self._share_op())
         if not ops and self._stream.random() < 0.3:
             return kinds.task(_plain, **common)
         if self._saying and self._says.random() < 0.7:
@@ -394,6 +400,12 @@ class _Draft:
 
         made.node("work")(kinds.task(handler, tools=TOOLS, retry=self._family.choice((None, 3))))
         return made
+
+    def _share_op(self) -> Op:
+        """Adds one to a number that all runs share, or waits until somebody has; some do so at the same time."""
+        stream = self._shares
+        one = Op("share", stream.choice(("update", "expect", "lock", "wait")), caught=True)
+        return stream.choice((one, one, Op("gather", None, False, (one, Op("share", "update", caught=True)))))
 
     def _saying_so(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         """The same with words about it before each, and with models that are heard while they speak."""
@@ -715,6 +727,29 @@ async def _do_think(ctx: Any, op: Op, place: str) -> Any:
     await asyncio.sleep(spread_s(here().chance.stream("think"), 0.001, 10.0))
 
 
+async def _do_share(ctx: Any, op: Op, place: str) -> Any:
+    """Every write is one more than what it follows, and nothing else: so a lost write would be seen."""
+    numbers = ctx.shared("numbers")
+    if op.what == "update":
+        return (await numbers.update("n", lambda known: (known or 0) + 1)).version
+    if op.what == "wait":
+        seen = await numbers.read("n")
+        return (await numbers.changed("n", after=seen.version if seen is not None else 0, timeout_s=600)).version
+    if op.what == "expect":
+        return await _add_one(ctx, numbers, expects=True)
+    async with numbers.lock("n", lease_s=20.0):
+        return await _add_one(ctx, numbers, expects=False)
+
+
+async def _add_one(ctx: Any, numbers: Any, *, expects: bool) -> int:
+    seen = await numbers.read("n")
+    known, version = (seen.value, seen.version) if seen is not None else (0, 0)
+    await asyncio.sleep(spread_s(here().chance.stream("shares"), 0.001, 30.0))
+    written = await numbers.write("n", known + 1, expected_version=version if expects else None)
+    made: int = written.version
+    return made
+
+
 async def _do_function(ctx: Any, op: Op, place: str) -> Any:
     """What it returns is another each time: a second result of it would be seen."""
 
@@ -749,4 +784,5 @@ _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "version": _do_version,
     "heard": _do_heard,
     "say": _do_say,
+    "share": _do_share,
 }
