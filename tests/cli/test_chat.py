@@ -61,6 +61,16 @@ def test_each_line_is_a_message_and_a_conversation_goes_on_later(
     assert "5 (completed, after 1) ida: instead" in shell("conversations", "show", "c").out
 
 
+def test_a_conversation_may_have_a_limit_on_tokens(
+    shell: Shell, typed: Callable[..., list[dict[str, object]]]
+) -> None:  # fmt: skip
+    typed("one", more=("--token-limit", "5000"))
+    shown = shell("conversations", "show", "c", "--json").data
+    assert (shown["max_tokens"], shown["spent_tokens"], shown["held_tokens"]) == (5000, 0, 0)
+    assert "0 of 5000" in shell("conversations", "show", "c").out
+    assert "--token-limit" in shell("chat", "agents.py:parrot", "--token-limit", "-1").err
+
+
 def test_what_cannot_be_is_refused_in_words(shell: Shell, typed: Callable[..., list[dict[str, object]]]) -> None:
     typed("one")
     assert "is one with 'parrot'" in shell("chat", "agents.py:helper", "--conversation", "c").err

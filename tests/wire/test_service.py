@@ -121,6 +121,12 @@ async def test_what_runs_share_is_said_and_asked(client: Client) -> None:
     await client.tell(command.SetBudget("acme", "day", "5.00", "search"))
     (owner,) = (await client.ask(query.Budget("acme", "search"))).rows
     assert [(book["period"], book["limit_usd"]) for book in owner["books"]] == [("day", "5.00"), ("month", None)]
+    await client.tell(command.SetBudget("acme", "day", team="search", in_tokens=True, max_tokens=9000))
+    (owner,) = (await client.ask(query.Budget("acme", "search"))).rows
+    assert [(book["max_tokens"], book["limit_usd"]) for book in owner["books"]] == [(9000, "5.00"), (None, None)]
+    await client.tell(command.SetBudget("acme", "day", team="search", in_tokens=True))
+    (owner,) = (await client.ask(query.Budget("acme", "search"))).rows
+    assert [book["max_tokens"] for book in owner["books"]] == [None, None]
     await client.tell(command.SetAdmission(runs=0, tenant="acme"))
     run = await client.submit("gated", by="ann", tenant="acme", team="search", queue=True)
     (admission,) = (await client.ask(query.Admission("acme"))).rows
@@ -154,15 +160,17 @@ async def test_schedules_are_set_paused_made_up_for_and_removed(client: Client) 
 
 async def test_something_is_said_in_a_conversation_once(client: Client) -> None:
     await client.tell(
-        command.OpenConversation(name="c", workflow="gated", tenant="talks", cost_limit_usd="0.50"), by="ann"
-    )
+        command.OpenConversation(
+            name="c", workflow="gated", tenant="talks", cost_limit_usd="0.50", max_tokens=700
+        ), by="ann",
+    )  # fmt: skip
     for _ in range(2):
         await client.tell(command.Say(conversation="c", text="hello", key="m1", tenant="talks"), by="ann")
     (row,) = (await client.ask(query.Conversations(tenant="talks"))).rows
     assert (row["name"], row["agent"], row["messages"], row["by"]) == ("c", "gated", 1, "ann")
     (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
     assert [(each["number"], each["text"], each["by"]) for each in talk["exchanges"]] == [(1, "hello", "ann")]
-    assert (talk["limit_usd"], talk["spent_usd"]) == ("0.50", "0.00")
+    assert (talk["limit_usd"], talk["spent_usd"], talk["max_tokens"]) == ("0.50", "0.00", 700)
     picture = {"type": "image", "data": base64.b64encode(media.png()).decode()}
     await client.tell(command.Say(conversation="c", text="See:", parts=[picture], tenant="talks"))
     (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
@@ -174,7 +182,7 @@ async def test_something_is_said_in_a_conversation_once(client: Client) -> None:
 
 
 async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:
-    run = await client.submit("gated", by="ann")
+    run = await client.submit("gated", by="ann", max_tokens=4000)
     gate = await gate_of(client, run)
     await client.tell(command.Decide(gate, "approve"), by="ida", roles=["legal"])
     await client.result(run)
@@ -185,6 +193,9 @@ async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:
     await gate_of(client, fork.run)  # a decision is never carried over
     (tree,) = (await client.ask(query.Tree(run=run))).rows
     assert tree["runs"][0]["run_id"] == run
+    assert (tree["tokens"], tree["max_tokens"]) == (0, 4000)
+    (tree,) = (await client.ask(query.Tree(run=fork.run))).rows
+    assert tree["max_tokens"] == 4000, "a fork may use what its origin might"
 
 
 async def failed(client: Client, tenant: str, address: str = "nowhere") -> str:
@@ -266,6 +277,8 @@ async def test_what_cannot_be_is_refused_in_words(client: Client) -> None:
         (command.SetAdmission(runs=2**64 - 1), "give a number from 0 to 1000000000"),
         (command.Extend(run, "steps", 2**64), "cannot be said"),
         (command.SetBudget("acme", "week", "1.00"), "Invalid enum value 'week'"),  # type: ignore[arg-type]
+        (command.SetBudget("acme", "day", max_tokens=5), "goes with in_tokens"),
+        (command.SetBudget("acme", "day", in_tokens=True, max_tokens=2**63), "no number of tokens"),
     ):
         with pytest.raises(InvalidInput, match=words):
             await client.tell(said)

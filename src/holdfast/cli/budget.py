@@ -78,11 +78,17 @@ def set_(
     month: Annotated[
         str | None, typer.Option("--month-usd", metavar="USD", help="For each month (UTC); `none` for no limit.")
     ] = None,
+    day_tokens: Annotated[
+        str | None, typer.Option("--day-tokens", metavar="N", help="Tokens for each day, in and out; or `none`.")
+    ] = None,
+    month_tokens: Annotated[
+        str | None, typer.Option("--month-tokens", metavar="N", help="Tokens for each month, in and out; or `none`.")
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="No limit, neither for the day nor for the month.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Limit what all runs of a tenant, or of one of its teams, may spend in each day and month. It holds at once.
+    """Limit what all runs of a tenant, or of one of its teams, may spend and use in each day and month. It holds at once.
 
     Calls that do not fit wait, until others have settled, the limit is raised, or the next day or month begins.
     """
@@ -91,10 +97,12 @@ def set_(
         raise UsageError(
             "Say whose budget it is: --tenant NAME. A run's own limit is raised with holdfast budget raise."
         )
-    if none == (day is not None or month is not None):
-        raise UsageError("Give what it may spend, --day-usd or --month-usd or both, or --none.")
-    limits = {"day": "none", "month": "none"} if none else {"day": day, "month": month}
-    found = asyncio.run(_set(tenant, team, {name: each for name, each in limits.items() if each is not None}, store))
+    money, tokens = {"day": day, "month": month}, {"day": day_tokens, "month": month_tokens}
+    if none == any(each is not None for each in (*money.values(), *tokens.values())):
+        raise UsageError("Give what it may spend, --day-usd or --month-usd, --day-tokens or --month-tokens, or --none.")
+    if none:
+        money = tokens = {"day": "none", "month": "none"}
+    found = asyncio.run(_set(tenant, team, money, tokens, store))
     _tell_owner(found, as_json)
 
 
@@ -103,22 +111,30 @@ def _expect_tenant(tenant: str | None, team: str | None) -> None:
         raise UsageError(f"A team belongs to a tenant: add --tenant NAME to --team {team}.")
 
 
-async def _set(tenant: str, team: str | None, limits: dict[str, str], store: str | None) -> dict[str, Any]:
+async def _set(
+    tenant: str, team: str | None, money: dict[str, str | None], tokens: dict[str, str | None], store: str | None
+) -> dict[str, Any]:  # fmt: skip
+    from holdfast.core.limits import whole_tokens
     from holdfast.core.money import nanousd
     from holdfast.core.scopes import PERIODS
     from holdfast.service import view
     from holdfast.service.command import SetBudget
 
-    wanted = {name: None if amount.lower() == "none" else amount for name, amount in limits.items()}
-    for amount in wanted.values():
-        try:
-            nanousd(amount or 0)
-        except ValueError as problem:
-            raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
-    async with acting(store, make=True) as service:  # limits come before runs
+    wishes: list[SetBudget] = []
+    try:
         for period in PERIODS:
-            if period in wanted:
-                await service.tell(who(None), SetBudget(tenant, period, wanted[period], team))
+            if (amount := money[period]) is not None:
+                given = None if amount.lower() == "none" else amount
+                nanousd(given or 0)
+                wishes.append(SetBudget(tenant, period, given, team))
+            if (amount := tokens[period]) is not None:
+                most = None if amount.lower() == "none" else whole_tokens(int(amount) if amount.isdecimal() else amount)
+                wishes.append(SetBudget(tenant, period, None, team, in_tokens=True, max_tokens=most))
+    except ValueError as problem:
+        raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
+    async with acting(store, make=True) as service:  # limits come before runs
+        for wish in wishes:
+            await service.tell(who(None), wish)
         return await view.of_owner(service.control, tenant, team)
 
 
@@ -134,14 +150,20 @@ def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
         terminal.emit(found)
         return
     columns = ("limit_usd", "settled_usd", "held_usd", "in_doubt_usd", "left_usd")
+    of_tokens = ("max_tokens", "settled_tokens", "held_tokens", "in_doubt_tokens", "left_tokens")
     lines = [
         (each["scope"], *(f"${each[name]}" if each[name] is not None else "none" for name in columns))
         for each in found["books"]
     ]
+    lines += [
+        (f"tokens of {each['scope']}", *(str(each[name]) if each[name] is not None else "none" for name in of_tokens))
+        for each in found["books"]
+    ]
     table.show(BOOKS, lines)
     waiting = [
-        (each["scope"], who["run_id"], f"${who['wanted_usd']}") for each in found["books"] for who in each["waiting"]
-    ]
+        (each["scope"], who["run_id"], f"${who['wanted_usd']}" if "wanted_usd" in who else f"{who['wanted_tokens']} tokens")
+        for each in found["books"] for who in each["waiting"]
+    ]  # fmt: skip
     if waiting:
         terminal.show("\nRuns that wait for room, longest first")
         table.show(WAITING, waiting)

@@ -22,7 +22,7 @@ from holdfast.cli.exit_code import INTERRUPTED, OK
 from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.opening import is_fleet, located, typed
-from holdfast.cli.option import AsJson, Store, Who
+from holdfast.cli.option import AsJson, Store, TokenLimit, Who
 from holdfast.cli.target import is_name
 from holdfast.errors import UsageError
 
@@ -58,6 +58,7 @@ def chat(
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the whole conversation may spend on models.")
     ] = None,
+    token_limit: TokenLimit = None,
     tenant: Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose conversation it is.")] = "default",
     here: Annotated[
         bool, typer.Option("--here", help="On a fleet's store: run the agent in this process too.")
@@ -73,7 +74,7 @@ def chat(
     A reply that was cut off, because this process was killed, is gone on with when the conversation is.
     """
     name = conversation or f"chat-{uuid.uuid4().hex[:12]}"
-    talk = _Talk(target, name, on_busy, cost_limit, tenant, here, who(by).claim, as_json, store, _Screen())
+    talk = _Talk(target, name, on_busy, cost_limit, token_limit, tenant, here, who(by).claim, as_json, store, _Screen())
     with Interruption(talk.words) as interruption:
         try:
             _converse(talk, interruption)
@@ -113,6 +114,7 @@ class _Talk(NamedTuple):
     name: str
     on_busy: OnBusy | None
     cost_limit_usd: str | None
+    max_tokens: int | None
     tenant: str
     here: bool
     by: Claim
@@ -149,7 +151,7 @@ async def _run(agent: Workflow | str, talk: _Talk, interruption: Interruption) -
     async with Engine.open(where, workflows=workflows, execute=works, settings=known) as engine:
         await engine.open_conversation(
             talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue",
-            cost_limit_usd=talk.cost_limit_usd, tenant=talk.tenant, by=talk.by,
+            cost_limit_usd=talk.cost_limit_usd, max_tokens=talk.max_tokens, tenant=talk.tenant, by=talk.by,
         )  # fmt: skip
         terminal.say(f"Conversation {talk.name} of {talk.target}. To go on with it later: {talk.again()}")
         now = (await engine.conversation(talk.name, tenant=talk.tenant)).conversation

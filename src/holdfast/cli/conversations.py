@@ -76,8 +76,10 @@ def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store:
         terminal.emit(found)
         return
     spent = f"${found['spent_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
+    tokens = str(found["spent_tokens"]) + (f" of {found['max_tokens']}" if found["max_tokens"] is not None else "")
     terminal.sheet([
         ("Conversation", found["name"]), ("Agent", found["agent"]), ("While at work", found["on_busy"]), ("Spent", spent),
+        ("Tokens", tokens),
     ])  # fmt: skip
     for each in found["exchanges"]:
         branch = "" if each["after"] in (None, each["number"] - 1) else f", after {each['after']}"

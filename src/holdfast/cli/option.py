@@ -70,6 +70,12 @@ Yaml = Annotated[
 Lane = Annotated[
     str, typer.Option("--lane", metavar="NAME", help="The lane of the fleet that it belongs to; see holdfast.toml.")
 ]
+TokenLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--token-limit", metavar="N", min=0, help="How many tokens of models it may use, in and out together."
+    ),
+]
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")]

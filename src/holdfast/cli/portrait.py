@@ -31,8 +31,8 @@ EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column
 
 
 TREE: Final = (
-    Column("run", ID), Column("workflow", 8), Column("status"), Column("changed", goes=2), Column("cost"),
-    Column("limit", goes=1),
+    Column("run", ID), Column("workflow", 8), Column("status"), Column("changed", goes=3), Column("cost"),
+    Column("limit", goes=2), Column("tokens", goes=1),
 )  # fmt: skip
 
 
@@ -54,7 +54,10 @@ async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
     table.show(TREE, [_member(each, now_ms) for each in tree.members])
     held = tree.outstanding_nanousd
     more = f", ${usd(held)} held or in doubt" if held else ""
-    terminal.show(f"\n{len(tree.members)} runs, ${usd(tree.settled_nanousd)} spent{more}")
+    tokens = f"{tree.tokens.used} tokens" + (
+        f", {tree.tokens.outstanding} held or in doubt" if tree.tokens.outstanding else ""
+    )
+    terminal.show(f"\n{len(tree.members)} runs, ${usd(tree.settled_nanousd)} spent{more}; {tokens}")
     if not tree.is_whole:
         terminal.say(f"The tree has more: only its first {len(tree.members)} runs are shown.")
 
@@ -64,11 +67,13 @@ def _member(member: Member, now_ms: int) -> tuple[str, ...]:
 
     name, row = "  " * member.depth + member.run, member.row
     if row is None:
-        return name, "-", "requested", "-", "-", "-"
+        return name, "-", "requested", "-", "-", "-", "-"
     spent = row.settled_nanousd + row.held_nanousd + row.in_doubt_nanousd
     limit = "-" if row.limit_nanousd is None else f"${usd(row.limit_nanousd)}"
     changed = moment.ago(row.updated_at_ms, now_ms)
-    return name, f"{row.workflow} {row.version}", row.status, changed, f"${usd(spent)}", limit
+    tokens = str(member.tokens.used + member.tokens.outstanding)
+    tokens += f" of {member.tokens.limit}" if member.tokens.limit is not None else ""
+    return name, f"{row.workflow} {row.version}", row.status, changed, f"${usd(spent)}", limit, tokens
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:

@@ -10,12 +10,21 @@ from typing import Final, NamedTuple
 
 from holdfast.core.ids import RunId
 from holdfast.core.projection import RunRow
+from holdfast.engine.history import RunHistory
 from holdfast.errors import NotFound
 from holdfast.ports import ChildLink, Store
 
 MOST_RUNS: Final = 10_000
 """Of a tree that are looked at; the newest are left out."""
 _PAGE: Final = 1000
+
+
+class Tokens(NamedTuple):
+    """What a run has used of tokens, what is held or in doubt besides, and its own limit."""
+
+    used: int = 0
+    outstanding: int = 0
+    limit: int | None = None
 
 
 class Member(NamedTuple):
@@ -25,6 +34,7 @@ class Member(NamedTuple):
     parent: RunId | None
     depth: int
     row: RunRow | None
+    tokens: Tokens = Tokens()
 
 
 class Tree(NamedTuple):
@@ -34,6 +44,13 @@ class Tree(NamedTuple):
     """The run at the top of the whole tree, of which this may be a part."""
     members: Sequence[Member]
     is_whole: bool
+
+    @property
+    def tokens(self) -> Tokens:
+        """Of all of them together, without a limit."""
+        return Tokens(
+            sum(each.tokens.used for each in self.members), sum(each.tokens.outstanding for each in self.members)
+        )
 
     @property
     def settled_nanousd(self) -> int:
@@ -60,8 +77,17 @@ async def tree_of(store: Store, run: RunId) -> Tree:
     below: dict[RunId, list[ChildLink]] = {}
     for link in links[:MOST_RUNS]:
         below.setdefault(link.parent, []).append(link)
-    members = tuple(_members(run, None if own is None else own.parent, 0, below, rows))
+    members = [
+        each if each.row is None else each._replace(tokens=await _tokens(store, each.run))
+        for each in _members(run, None if own is None else own.parent, 0, below, rows)
+    ]
     return Tree(root, members, len(links) <= MOST_RUNS)
+
+
+async def _tokens(store: Store, run: RunId) -> Tokens:
+    """As its history tells."""
+    state = await RunHistory(run, store.log).load()
+    return Tokens(state.tokens_used, state.tokens_held + state.tokens_in_doubt, state.max_tokens)
 
 
 def _members(

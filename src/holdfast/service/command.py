@@ -30,6 +30,7 @@ class Start(Struct, frozen=True, kw_only=True):
     key: str | None = None
     cost_limit_usd: Usd | None = None
     queue: bool = False
+    max_tokens: int | None = None
 
 
 class Fork(Struct, frozen=True, kw_only=True):
@@ -185,12 +186,15 @@ class Reconcile(Struct, frozen=True):
 
 
 class SetBudget(Struct, frozen=True):
-    """Limit what all runs of a tenant, or of a team of it, may spend in each day or month (UTC); None: no limit."""
+    """Limit what all runs of a tenant, or of a team of it, may spend in each day or month (UTC): in dollars, or with
+    `in_tokens` in tokens, `max_tokens`. None: no limit. The other one stays as it is."""
 
     tenant: str
     period: Period
     limit_usd: Usd | None = None
     team: str | None = None
+    in_tokens: bool = False
+    max_tokens: int | None = None
 
 
 class SetAdmission(Struct, frozen=True):
@@ -276,6 +280,7 @@ class OpenConversation(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     team: str | None = None
     cost_limit_usd: Usd | None = None
+    max_tokens: int | None = None
 
 
 class Say(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from holdfast.control.control import Control
 from holdfast.core.conversations import Exchange
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import NotFound, UsageError
+from holdfast.errors import InvalidInput, NotFound, UsageError
 from holdfast.service import command as cmd
 from holdfast.service import view
 from holdfast.service.answers import Answers, expect_statuses
@@ -110,7 +110,8 @@ class Service(Answers):
     async def _begin(self, who: Principal, workflow: Workflow | StoredWorkflow, command: cmd.Start) -> RunId:
         run = await self.control.start(
             workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
-            key=command.key, cost_limit_usd=command.cost_limit_usd, by=who.claim, queue=command.queue,
+            key=command.key, cost_limit_usd=command.cost_limit_usd, max_tokens=command.max_tokens, by=who.claim,
+            queue=command.queue,
         )  # fmt: skip
         return RunId(run.id)
 
@@ -185,9 +186,14 @@ class Service(Answers):
     async def _tell_all(self, who: Principal, command: OfAll) -> None:
         control = self.control
         match command:
-            case cmd.SetBudget(tenant, period, limit_usd, team):
+            case cmd.SetBudget(tenant, period, limit_usd, team, in_tokens, max_tokens):
                 who.expect_everybody("What tenants may spend")
-                await control.set_budget(tenant, period, limit_usd, team=team)
+                if in_tokens:
+                    await control.set_budget(tenant, period, max_tokens=max_tokens, team=team)
+                elif max_tokens is not None:
+                    raise InvalidInput("max_tokens goes with in_tokens. Nothing was changed.")
+                else:
+                    await control.set_budget(tenant, period, limit_usd, team=team)
             case cmd.SetAdmission(runs, tenant):
                 who.expect_everybody("How many runs are active")
                 await control.set_admission(runs, tenant=tenant)

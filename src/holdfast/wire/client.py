@@ -79,13 +79,14 @@ class Client:
         key: str = "",
         by: str = "",
         cost_limit_usd: str = "",
+        max_tokens: int | None = None,
         team: str = "",
         queue: bool = False,
     ) -> str:
         """Start a run of a workflow that the server has, or of the one in the text `yaml`; its id, when it is durable."""
         request = wire.SubmitRequest(
             version=version, input_json=_encoded(input), tenant=tenant, key=key, by=by, cost_limit_usd=cost_limit_usd,
-            team=team, queue=queue,
+            max_tokens=max_tokens, team=team, queue=queue,
         )  # fmt: skip
         if yaml is not None:
             request.yaml = yaml

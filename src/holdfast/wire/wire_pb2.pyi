@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd", "team", "queue")
+    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd", "team", "queue", "max_tokens")
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     YAML_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class SubmitRequest(_message.Message):
     COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
     TEAM_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     workflow: str
     yaml: str
     version: int
@@ -28,7 +29,8 @@ class SubmitRequest(_message.Message):
     cost_limit_usd: str
     team: str
     queue: bool
-    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., queue: _Optional[bool] = ...) -> None: ...
+    max_tokens: int
+    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., queue: _Optional[bool] = ..., max_tokens: _Optional[int] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("run",)
@@ -223,16 +225,20 @@ class ReconcileRequest(_message.Message):
     def __init__(self, call: _Optional[str] = ..., cost_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class SetBudgetRequest(_message.Message):
-    __slots__ = ("tenant", "period", "limit_usd", "team")
+    __slots__ = ("tenant", "period", "limit_usd", "team", "in_tokens", "max_tokens")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     PERIOD_FIELD_NUMBER: _ClassVar[int]
     LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
     TEAM_FIELD_NUMBER: _ClassVar[int]
+    IN_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     period: str
     limit_usd: str
     team: str
-    def __init__(self, tenant: _Optional[str] = ..., period: _Optional[str] = ..., limit_usd: _Optional[str] = ..., team: _Optional[str] = ...) -> None: ...
+    in_tokens: bool
+    max_tokens: int
+    def __init__(self, tenant: _Optional[str] = ..., period: _Optional[str] = ..., limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., in_tokens: _Optional[bool] = ..., max_tokens: _Optional[int] = ...) -> None: ...
 
 class SetAdmissionRequest(_message.Message):
     __slots__ = ("runs", "tenant")
@@ -419,7 +425,7 @@ class SetScheduleRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., input_json: _Optional[str] = ..., time_field: _Optional[str] = ..., version: _Optional[int] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., jitter_s: _Optional[float] = ..., overlap: _Optional[str] = ..., catch_up_s: _Optional[float] = ..., by: _Optional[str] = ...) -> None: ...
 
 class OpenConversationRequest(_message.Message):
-    __slots__ = ("name", "workflow", "on_busy", "tenant", "team", "cost_limit_usd", "by")
+    __slots__ = ("name", "workflow", "on_busy", "tenant", "team", "cost_limit_usd", "by", "max_tokens")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     ON_BUSY_FIELD_NUMBER: _ClassVar[int]
@@ -427,6 +433,7 @@ class OpenConversationRequest(_message.Message):
     TEAM_FIELD_NUMBER: _ClassVar[int]
     COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     name: str
     workflow: str
     on_busy: str
@@ -434,7 +441,8 @@ class OpenConversationRequest(_message.Message):
     team: str
     cost_limit_usd: str
     by: str
-    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., on_busy: _Optional[str] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    max_tokens: int
+    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., on_busy: _Optional[str] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., by: _Optional[str] = ..., max_tokens: _Optional[int] = ...) -> None: ...
 
 class SayRequest(_message.Message):
     __slots__ = ("conversation", "text", "after", "on_busy", "key", "tenant", "by", "parts_json")

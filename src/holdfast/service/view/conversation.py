@@ -38,6 +38,9 @@ def of_talk(talk: Talk) -> dict[str, Any]:
         "limit_usd": maybe_usd(talk.books.limit),
         "spent_usd": usd(talk.books.settled + talk.books.in_doubt),
         "held_usd": usd(talk.books.held),
+        "max_tokens": talk.tokens.limit,
+        "spent_tokens": talk.tokens.settled + talk.tokens.in_doubt,
+        "held_tokens": talk.tokens.held,
         "exchanges": [of_exchange(each) for each in talk.exchanges.values()],
     }
 

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str, Any]:
-    """The books of a tenant's, or a team's, day and month, with who waits there."""
-    books = (await control.budgets(tenant, team=team)).items()
-    waiting = await control.waiting([row.scope for _, row in books])
+    """The books of a tenant's, or a team's, day and month, in dollars and in tokens, with who waits there."""
+    books = await control.budgets(tenant, team=team)
+    of_tokens = await control.budgets(tenant, team=team, tokens=True)
+    waiting = await control.waiting([row.scope for row in (*books.values(), *of_tokens.values())])
     return {
         "tenant": tenant,
         "team": team,
@@ -31,11 +32,25 @@ async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str,
                 "held_usd": usd(row.held),
                 "in_doubt_usd": usd(row.in_doubt),
                 "left_usd": maybe_usd(row.left),
+                "max_tokens": of_tokens[period].limit,
+                "settled_tokens": of_tokens[period].settled,
+                "held_tokens": of_tokens[period].held,
+                "in_doubt_tokens": of_tokens[period].in_doubt,
+                "left_tokens": of_tokens[period].left,
                 "waiting": [
-                    {"run_id": each.run, "wanted_usd": usd(each.wanted)} for each in waiting if each.scope == row.scope
+                    {
+                        "run_id": each.run,
+                        **(
+                            {"wanted_usd": usd(each.wanted)}
+                            if each.scope == row.scope
+                            else {"wanted_tokens": each.wanted}
+                        ),
+                    }
+                    for each in waiting
+                    if each.scope in (row.scope, of_tokens[period].scope)
                 ],
             }
-            for period, row in books
+            for period, row in books.items()
         ],
     }
 

@@ -100,7 +100,7 @@ def of_row(row: RunRow) -> dict[str, Any]:
 
 
 def of_tree(tree: Tree) -> dict[str, Any]:
-    """A run and all below it. `cost_usd` and `held_usd` are of all of them together, the limit that of the one at the top."""
+    """A run and all below it. What is spent and held is that of all together, the limits those of the one at the top."""
     top = tree.members[0].row
     return {
         "run_id": tree.members[0].run,
@@ -108,12 +108,18 @@ def of_tree(tree: Tree) -> dict[str, Any]:
         "cost_usd": usd(tree.settled_nanousd),
         "held_usd": usd(tree.outstanding_nanousd),
         "limit_usd": None if top is None else maybe_usd(top.limit_nanousd),
+        "tokens": tree.tokens.used,
+        "held_tokens": tree.tokens.outstanding,
+        "max_tokens": tree.members[0].tokens.limit,
         "is_whole": tree.is_whole,
         "runs": [
             {
                 "parent_id": each.parent,
                 "depth": each.depth,
                 **({"run_id": each.run, "status": "requested"} if each.row is None else of_row(each.row)),
+                "tokens": each.tokens.used,
+                "held_tokens": each.tokens.outstanding,
+                "max_tokens": each.tokens.limit,
             }
             for each in tree.members
         ],
