@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import Chat, Context, Document, Image, RunFailed, Workflow, flow, llm_node
@@ -259,6 +260,11 @@ def test_networks_that_are_none_are_refused_when_settings_are_read() -> None:
 
 
 @flow
+async def counts(ctx: Context, chat: Chat) -> int:
+    return sum(len(each.parts) for each in chat.messages)
+
+
+@flow
 async def looks(ctx: Context, chat: Chat) -> str:
     if chat.text == "wait":
         await ctx.wait_signal("go on")
@@ -293,6 +299,27 @@ async def test_what_is_attached_to_a_message_is_told_in_every_later_run(
 
 
 @bounded
+async def test_a_part_may_be_named_by_the_hash_under_which_it_is_kept(store: str) -> None:
+    async with opened(store, workflows=[counts]) as engine:
+        await engine.open_conversation("c", counts)
+        (picture, text) = (await engine.say("c", [Image(data=CAT), Document(data=b"a text")])).parts
+        again = await engine.say("c", ["Again:", {**msgspec.to_builtins(picture), "size_bytes": 1}])
+        assert again.parts == (picture,), "what is said of it is read from its bytes"
+        with pytest.raises(InvalidInput, match="no image of a known format"):
+            await engine.say("c", [{**msgspec.to_builtins(text), "type": "image"}])
+
+
+@bounded
+async def test_a_request_has_no_more_bytes_than_a_provider_takes(store: str, model: Providers) -> None:
+    async with opened(store, workflows=[counts], model=model) as engine:
+        kept = await engine.executor.services.contents.kept(Image(data=CAT), "default", engine.now_ms())
+        large = {**msgspec.to_builtins(kept), "size_bytes": 70_000_000}
+        run = await engine.start(asks(["See:", large]))
+        with pytest.raises(RunFailed, match=r"more than 67108864 bytes together.*Nothing was called"):
+            await run.result()
+
+
+@bounded
 async def test_a_message_that_steers_may_show_something(store: str, wire: Wire, model: Providers) -> None:
     async with opened(store, workflows=[looks], model=model) as engine:
         await engine.open_conversation("c", looks, on_busy="steer")
@@ -303,11 +330,6 @@ async def test_a_message_that_steers_may_show_something(store: str, wire: Wire, 
         await engine.signal(first.run, "go on")
         assert (await engine.reply("c", first.number)).reply == "A cat."
     assert seen(wire) == [[CAT]]
-
-
-@flow
-async def counts(ctx: Context, chat: Chat) -> int:
-    return sum(len(each.parts) for each in chat.messages)
 
 
 @bounded
@@ -321,6 +343,9 @@ async def test_a_picture_said_months_ago_is_kept_for_the_run_that_is_told_of_it(
         assert await engine.store.blobs.get("default", _this_month(now.ms), hashlib.sha256(CAT).hexdigest()) == CAT
 
 
+FORGED = {"type": "image", "media_type": "image/png", "size_bytes": 1, "month": "2026-11"}
+
+
 @pytest.mark.parametrize(
     ("message", "words"),
     [
@@ -329,6 +354,7 @@ async def test_a_picture_said_months_ago_is_kept_for_the_run_that_is_told_of_it(
         (["x", {"type": "image", "data": "aGk="}], "no image of a known format.*Nothing was done"),
         (["x", Image(url="https://127.0.0.1/a.png")], "no public address.*Nothing was said"),
         (["x", {"role": "user", "content": "y"}], "a list of messages"),
+        (["x", {**FORGED, "sha256": "0" * 64}], "is not kept here"),
     ],
 )
 @bounded

@@ -163,7 +163,9 @@ class Conversations(Commands):
     async def _kept_part(self, part: Image | Audio | Document, tenant: str) -> ContentPart:
         contents = self.executor.services.contents
         if part.url is None:
-            return await contents.kept(part, tenant, self.now_ms())
+            # Whoever names a hash may say anything of it, and each later run would be told.
+            whole = part if part.data is not None else await contents.read(part, tenant)
+            return await contents.kept(whole, tenant, self.now_ms())
         try:
             return await contents.fetched(part, tenant, self.now_ms())
         except (ToolFailed, OutcomeUnknown) as problem:

@@ -20,7 +20,7 @@ from holdfast.core.content import MOST_BYTES, ContentPart
 from holdfast.core.payload import Payload
 from holdfast.core.policies import DENIED, VALIDATION
 from holdfast.engine.payloads import Payloads
-from holdfast.errors import InvalidInput, ToolFailed, UsageError
+from holdfast.errors import BlobLost, InvalidInput, ToolFailed, UsageError
 from holdfast.settings import FetchRules
 from holdfast.tools.address import networks
 from holdfast.tools.http_exchange import Bounds, Reply, Request, exchange
@@ -61,6 +61,17 @@ class Contents:
             )
         wanted = (Payload(blob=part.sha256, size_bytes=part.size_bytes, month=part.month) for part in parts)
         return await self._payloads.fetch(wanted, tenant)
+
+    async def read(self, part: Image | Audio | Document, tenant: str) -> Image | Audio | Document:
+        """A part that is named by its hash, with its bytes. Raises InvalidInput where no such bytes are kept."""
+        known = msgspec.convert(part.model_dump(), ContentPart)
+        try:
+            content = (await self.bytes_of([known], tenant))[known.sha256]
+            return PART.validate_python({"type": part.type, "data": content, "media_type": part.media_type})
+        except BlobLost:
+            raise InvalidInput(f"{known} is not kept here. Nothing was done: give its bytes.") from None
+        except ValidationError as problem:
+            raise InvalidInput(f"{known} cannot be used: {describe(problem)}. Nothing was done.") from None
 
     async def fetched(self, part: Image | Audio | Document, tenant: str, now_ms: int, **when: Any) -> ContentPart:
         """A part that has an address, read now. Raises ToolFailed where nothing was read, OutcomeUnknown where that broke."""
