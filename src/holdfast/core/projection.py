@@ -285,7 +285,7 @@ _ASKED: Final = ":!exhausted."
 def _is_about_dead_letters(after: State, event: ev.Event) -> bool:
     """Whether steps that have failed for good may be others after it."""
     kind = type(event)
-    if kind is ev.RunCancelling:
+    if kind is ev.RunCancelling or kind is ev.RunCompleted:
         return any(step.status == "failed" for step in after.steps.values())
     if kind is ev.StepFailed:
         return not event.absorbed  # type: ignore[attr-defined]
@@ -474,7 +474,7 @@ _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.EffectReopened: _effect_repeated,
     ev.OutcomeOrphaned: _effect_orphaned,
     ev.SharedValueWritten: _shared_value,
-    **dict.fromkeys((ev.StepFailed, ev.RunCancelling, *_OF_DEAD_LETTERS), _no_row),
+    **dict.fromkeys((ev.StepFailed, ev.RunCancelling, ev.RunCompleted, *_OF_DEAD_LETTERS), _no_row),
 }
 
 
