@@ -442,13 +442,14 @@ class Game:
 
     def ask_for(
         self, name: str, path: str = "0", *, key: str | None = None, background: bool = False, args: str = "args",
-        limit: int | None = None,
+        limit: int | None = None, handoff: bool = False,
     ) -> list[ev.Event]:  # fmt: skip
         """Ask for a child, whose name is made of its place."""
         child = RunId(f"child-{name}-{path}-{self.state.children_asked + 1}")
         command = cmd.RequestChild(
-            *self.at(name), Path(path), child, "other", 1, "hash", args, inline({"n": 1}), limit, key, background
-        )
+            *self.at(name), Path(path), child, "other", 1, "hash", args, inline({"n": 1}), limit, key, background,
+            handoff=handoff,
+        )  # fmt: skip
         return self.do(command)
 
     def child(self, name: str, path: str = "0", **more: Any) -> RunId:
@@ -459,9 +460,15 @@ class Game:
     def await_child(self, name: str, child: RunId, path: str = "1") -> list[ev.Event]:
         return self.do(cmd.AwaitChild(*self.at(name), Path(path), child, f"awaited {child}"))
 
-    def end_child(self, child: RunId, how: Any = "completed", output: Any = "done") -> list[ev.Event]:
+    def end_child(
+        self, child: RunId, how: Any = "completed", output: Any = "done", *, undoable: bool = False
+    ) -> list[ev.Event]:
         failed = None if how == "completed" else error()
-        return self.do(cmd.EndChild(child, how, inline(output) if failed is None else NULL, failed))
+        return self.do(cmd.EndChild(child, how, inline(output) if failed is None else NULL, failed, undoable))
+
+    def undo_child(self, child: RunId, path: str = "0") -> list[ev.Event]:
+        """What undoes the run has a child undo what it did."""
+        return self.do(cmd.UndoChild(*self.at(COMPENSATE), Path(path), child, "other", digest(["undone", child])))
 
     # --- People ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from holdfast.core.ids import RunId, StepId
 from holdfast.core.policies import CANCELLED, CHILD_FAILED
 from holdfast.core.projection import ChildChange, ChildOrder, ChildRow
 from holdfast.core.scopes import counts_tokens, family_of, in_tokens, in_words, over_at_ms, run_scopes, tree_of
-from holdfast.errors import InvalidInput, KeyReused, NonDeterministicStep, NotFound, RunEnded
+from holdfast.errors import Conflict, InvalidInput, KeyReused, NonDeterministicStep, NotFound, RunEnded
 from tests.core.game import NULL, RUN, START_MS, Game, Path, cmd, ev, graph, inline, kinds
 
 TREE = tree_of(RUN)
@@ -305,3 +305,55 @@ def test_a_tree_has_no_day_and_can_be_told_to_a_person() -> None:
 def test_what_a_run_has_of_children_is_left_out_where_it_has_none() -> None:
     encoded = msgspec.json.encode(Game(graph("a")).state)
     assert not any(word in encoded for word in (b'"children', b'"shared', b'"parent', b'"named_children'))
+
+
+# --- Undoing ------------------------------------------------------------------------------------------------------------
+
+
+def undoes_itself() -> tuple[Game, RunId]:
+    """A run that fails after a child has completed that can undo what it did."""
+    game, name = a_child(Game(graph("a > b")))
+    game.end_child(name, undoable=True)
+    game.complete("a")
+    game.fail("b")
+    return game, name
+
+
+def test_a_run_that_undoes_itself_has_its_children_undo_what_they_did() -> None:
+    game, name = undoes_itself()
+    assert game.active == ["!compensate"]
+    asked = game.undo_child(name)
+    assert kinds(asked) == ["ChildUndone"]
+    assert game.rows(asked).children == (ChildRow(name, RUN, RUN, game.now_ms),)
+    assert game.end_child(name) == [], "that it had completed was heard of before"
+    game.suspend("!compensate")
+    game.end_child(name, "cancelled")
+    assert game.op("!compensate").status == "done"
+    game.complete("!compensate")
+    assert game.state.ended == "failed"
+
+
+def test_only_a_run_that_is_undone_has_its_children_undone() -> None:
+    game, name = a_child()
+    game.end_child(name, undoable=True)
+    with pytest.raises(Conflict, match="is not undone"):
+        game.do(cmd.UndoChild(*game.at("a"), Path("1"), name, "other", "h"))
+    game.complete("a")
+    assert game.state.ended == "completed"
+
+
+def test_a_child_that_had_completed_undoes_what_it_did_and_is_then_cancelled() -> None:
+    game = Game(graph("a"), start=False)
+    parent = ev.Parent(RunId("parent"), StepId("a#1"), Path("0"), RunId("root"), 1)
+    game.do(cmd.StartRun(RUN, "acme", NULL, "", 5, by=NOBODY, parent=parent, shared=("tree/root",)))
+    game.did(game.intended("a", "idempotent", compensation="undo"))
+    game.complete("a")
+    again = game.do(cmd.UndoRun("undone"))
+    assert kinds(again) == ["RunReopened", "RunCancelling", "StepStarted"]
+    assert game.do(cmd.UndoRun("undone")) == []
+    (done,) = game.state.compensable
+    game.did(game.intended("!compensate", "idempotent", compensates=done.call))
+    game.complete("!compensate")
+    assert (game.state.ended, game.state.reason) == ("cancelled", "undone")
+    with pytest.raises(RunEnded):
+        game.do(cmd.UndoRun("undone"))

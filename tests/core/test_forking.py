@@ -115,6 +115,23 @@ def test_what_was_undone_is_done_anew_also_where_the_fork_begins_later() -> None
     assert kinds(again.intend("fly", compensation="cancel")) == ["EffectIntended"]
 
 
+def test_what_a_child_has_undone_is_done_anew_by_another() -> None:
+    game = Game(graph("fly > sleep"))
+    child = game.child("fly")
+    game.suspend("fly")
+    game.end_child(child, undoable=True)
+    game.complete("fly")
+    game.fail("sleep")
+    game.undo_child(child)
+    game.suspend("!compensate")
+    game.end_child(child, "cancelled")
+    game.complete("!compensate")
+    assert game.status == "failed"
+    found = plan(game, "sleep#1")
+    assert (found.begins_at, "undone" in found.why, found.reused, [*found.kept]) == ("fly#1", True, (), [])
+    assert kinds(fork(game, "sleep#1").ask_for("fly")) == ["ChildRequested"]
+
+
 def test_a_fork_that_fails_undoes_what_it_did_itself_and_leaves_the_origins_alone() -> None:
     origin = Game(graph("fly > sleep"))
     origin.did(origin.intended("fly", compensation="cancel"))

@@ -371,6 +371,7 @@ class Chaos:
                 cmd.Tick() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
                 cmd.RetryRun(Claim("ann")),
+                cmd.UndoRun("undone"),
                 cmd.StartRun(RUN, "acme", NULL, ""),
             ]
         )
@@ -440,6 +441,7 @@ class Chaos:
                 cmd.RequestChild(*at, path, self.new_child(), "other", 1, "hash", args, NULL, None, pick.choice([None, "c1", "c1"]),
                                  pick.random() < 0.3),
                 cmd.AwaitChild(*at, path, pick.choice([*self.game.state.children, RunId("nobody")]), args),
+                cmd.UndoChild(*at, path, pick.choice([*self.game.state.children, RunId("nobody")]), "other", args),
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
                 cmd.OpenGate(*at, path, "question", args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
@@ -456,7 +458,11 @@ class Chaos:
         child = self.pick.choice([*self.game.state.children, RunId("nobody")])
         how: Any = self.pick.choice(["completed", "failed", "cancelled"])
         return cmd.EndChild(
-            child, how, inline("c") if how == "completed" else NULL, None if how == "completed" else error()
+            child,
+            how,
+            inline("c") if how == "completed" else NULL,
+            None if how == "completed" else error(),
+            undoable=self.pick.random() < 0.5,
         )
 
     def outcome(self) -> cmd.Command:
@@ -564,7 +570,7 @@ class Crew:
         ]
         outputs = {node_of(other): inline("said") for other in began if not game.graph.nodes[node_of(other)].decides}
         said = {name: each for name, each in outputs.items() if name != node_of(step) and self.pick.random() < 0.1}
-        wish = Wish(step, None, None, {}, self.pick.random() < 0.5, ANN)
+        wish = Wish(step, repeats_effects=self.pick.random() < 0.5, by=ANN)
         try:
             found = forked(game.graph, history, msgspec.structs.replace(wish, outputs=said))
         except InvalidInput:  # one of them had failed, or was skipped
@@ -668,9 +674,10 @@ class Crew:
     def end_child(self) -> None:
         """One that nobody waits for any more is cancelled; what becomes of others is chance."""
         name, child = self.pick.choice(list(self.game.state.open_children()))
-        self.game.end_child(
-            name, "cancelled" if child.abandoned else self.pick.choice(["completed", "completed", "failed"])
-        )
+        how = "cancelled" if child.abandoned else self.pick.choice(["completed", "completed", "failed"])
+        if child.undoing:
+            how = self.pick.choice(["completed", "cancelled", "cancelled", "failed"])
+        self.game.end_child(name, how, undoable=self.pick.random() < 0.5)
 
     def reconcile(self) -> None:
         """The provider's bill shows what a call in doubt has cost."""
@@ -735,7 +742,16 @@ class Crew:
         """What the step does, the same in every attempt: lanes of (path, kind, how)."""
         if name == COMPENSATE:
             done = list(reversed(self.game.state.compensable))
-            return [[(Path(str(i)), "tool", ("idempotent", None, each.call)) for i, each in enumerate(done)]]
+            return [
+                [
+                    (
+                        Path(str(i)),
+                        "tool" if each.child is None else "undone",
+                        ("idempotent", None, each.child or each.call),
+                    )
+                    for i, each in enumerate(done)
+                ]
+            ]
         fixed = random.Random(f"{self.seed}/{step.id}")
         if is_map(self.game, name):
             return [[(Path("0"), "map", None)]]
@@ -810,6 +826,8 @@ class Crew:
                 policy, key, compensates = how
                 undo = None if compensates else fixed.choice([None, "undo"])
                 game.intend(name, policy, path, key=key, compensation=undo, compensates=compensates, settles_within_s=2)
+            elif kind == "undone":
+                game.undo_child(how[2], path)
             elif kind == "function":
                 self.call(step, at, path)
             elif kind == "map":

@@ -1,9 +1,9 @@
 """A program that runs a tree of runs and dies at one of the points at which something lasts.
 
-usage: python -m tests.crash.family DIRECTORY LIFE [AT]
+usage: python -m tests.crash.family DIRECTORY FLOW LIFE [AT]
 
-A root has two children at once and one in the background; one of them has a child of its own. Each does one thing to the
-world, a file in DIRECTORY.
+A `root` has two children at once and one in the background; one of them has a child of its own. `regret` has the latter child
+alone, and fails, so that all is undone. Each does one thing to the world, a file in DIRECTORY.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ from typing import Any
 
 import apsw
 
-from holdfast import Context, Engine, flow, tool
+from holdfast import Context, Engine, RunFailed, flow, tool
+from holdfast.authoring.flow import Flow
 from tests.crash.boundary import Boundaries, CountedConnection
 
 STORE, WORLD, RESULT = "holdfast.db", "world.jsonl", "result.json"
-DONE = ["leaf", "left", "right", "background"]
+DONE = {"root": ["leaf", "left", "right", "background"], "regret": ["leaf", "left", "right"]}
 
 
 @tool(effect="idempotent")
+def undo(what: str, key: str) -> str:
+    return do.function(f"undo {what}", key)
+
+
+@tool(effect="idempotent", compensation=undo)
 def do(what: str, key: str) -> str:
     with Path(sys.argv[1], WORLD).open("a") as world:
         world.write(json.dumps({"what": what, "key": key}) + "\n")
@@ -50,15 +56,26 @@ async def root(ctx: Context) -> Any:
     return [*found[0], found[1], await other.result()]
 
 
-async def main(directory: Path) -> None:
-    async with asyncio.timeout(60), Engine.open(directory / STORE, workflows=[root]) as engine:
-        run = await engine.start(root, key="the-run")
-        (directory / RESULT).write_text(json.dumps(await run.result()))
+@flow(cost_limit_usd=1)
+async def regret(ctx: Context) -> Any:
+    await ctx.child(branch)
+    await ctx.tool(do, what="right")
+    raise ValueError("it was all for nothing")
+
+
+async def main(directory: Path, which: Flow) -> None:
+    async with asyncio.timeout(60), Engine.open(directory / STORE, workflows=[which]) as engine:
+        run = await engine.start(which, key="the-run")
+        try:
+            result = await run.result()
+        except RunFailed as failed:
+            result = failed.message
+        (directory / RESULT).write_text(json.dumps(result))
 
 
 if __name__ == "__main__":
-    folder, life, *rest = sys.argv[1:]
+    folder, name, life, *rest = sys.argv[1:]
     at = int(rest[0]) if rest else None
     CountedConnection.boundaries = Boundaries(Path(folder, f"{life}.trace"), at=at)
     apsw.Connection = CountedConnection  # type: ignore[misc]
-    asyncio.run(main(Path(folder)))
+    asyncio.run(main(Path(folder), {"root": root, "regret": regret}[name]))

@@ -206,6 +206,32 @@ def a_family() -> Golden:
     return of(game)
 
 
+def an_undone_family() -> Golden:
+    """A run that fails and has two children undo what they did, in its order; of one somebody has to say so again."""
+    game = Game(graph(node("a"), node("b"), edge("a", "b")))
+    first, second = game.child("a", "1"), game.child("a", "2", handoff=True)
+    game.suspend("a")
+    game.end_child(first, undoable=True)
+    game.end_child(second, undoable=True)
+    game.complete("a", "a")
+    game.fail("b")
+    game.undo_child(second, "0")
+    game.suspend(COMPENSATE)
+    game.end_child(second, "failed")
+    game.fail(COMPENSATE, game.op(COMPENSATE, "0").error, "0")
+    ((gate, _),) = game.state.gates.items()
+    game.decide("retry", gate)
+    game.tick()
+    game.undo_child(second, "0")
+    game.suspend(COMPENSATE)
+    game.end_child(second, "cancelled")
+    game.undo_child(first, "1")
+    game.suspend(COMPENSATE)
+    game.end_child(first, "cancelled")
+    game.complete(COMPENSATE, None)
+    return of(game)
+
+
 def a_loop() -> Golden:
     """A check sends the run back twice; only the last draft counts. A guard speaks at the way out."""
     game = Game(graph(node("good", "check"), node("send", guard="short"), "draft > good > send", loop("good", "draft")))
@@ -714,6 +740,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "support-triage-agent-loops": support,
     "flow": a_flow,
     "children": a_family,
+    "undone-children": an_undone_family,
     "loop": a_loop,
     "fan-out": a_fan_out,
     "gate": a_gate,

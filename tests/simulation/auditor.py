@@ -52,7 +52,7 @@ _FROM_ATTEMPTS: Final = (
     ev.StepCompleted, ev.StepSuspended, ev.StepStopped, ev.OperationReused,
     ev.AttemptFailed, ev.FunctionFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
     ev.EffectIntended, ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
-    ev.ChildRequested, ev.ChildAwaited,
+    ev.ChildRequested, ev.ChildAwaited, ev.ChildUndone,
 )  # fmt: skip
 """What only the current attempt may say."""
 _AFTER_THE_END: Final = (
@@ -177,7 +177,8 @@ class Auditor:
         if recorded.at_ms < books.at_ms:
             self.fault("store time does not run backwards in a run", run, f"{recorded.at_ms} after {books.at_ms}")
         books.seq, books.at_ms = recorded.seq, recorded.at_ms
-        again = isinstance(event, ev.RunReopened) and books.ended == "RunFailed" and COMPENSATE not in books.steps
+        again = isinstance(event, ev.RunReopened) and COMPENSATE not in books.steps
+        again = again and (books.ended == "RunFailed" or self._is_undone_by_its_parent(books, run))
         pays = isinstance(event, ev.LimitRaised) and any(f"tree/{run}" in scope for scope in books.shared)
         if books.ended and not isinstance(event, _AFTER_THE_END) and not (again or pays):
             self.fault("terminal states absorb", run, f"{name} after {books.ended}")
@@ -352,6 +353,16 @@ class Auditor:
             self.fault("a child is asked for once, but to be taken up again", run, f"{e}")
         books.children[e.child] = False
 
+    def _child_undone(self, books: Books, run: RunId, e: ev.ChildUndone) -> None:
+        if not books.phase or not books.children[e.child] or self.books[e.child].ended != "RunCompleted":
+            self.fault("a child that completed is undone where its parent is", run, f"{e}")
+        books.children[e.child] = False
+        books.undone.append(CallId(e.child))
+
+    def _is_undone_by_its_parent(self, books: Books, run: RunId) -> bool:
+        parent = None if books.parent is None else self.books[books.parent.run]
+        return books.ended == "RunCompleted" and parent is not None and parent.children.get(run) is False
+
     def _child_ended(self, books: Books, run: RunId, e: ev.ChildEnded) -> None:
         child = self.books.get(e.child)
         ended = {"completed": "RunCompleted", "failed": "RunFailed", "cancelled": "RunCancelled"}[e.how]
@@ -359,6 +370,10 @@ class Auditor:
             self.fault("the end of a child is heard of once", run, f"{e}")
         if child is None or child.kinds[ended] == 0:
             self.fault("what is heard of a child has happened", run, f"{e}")
+        elif e.how == "completed" and e.undoable != bool(child.compensable):
+            self.fault("a parent knows what its children can undo", run, f"{e}")
+        if e.undoable:
+            books.compensable.append(CallId(e.child))
         books.children[e.child] = True
 
     def _run_admitted(self, books: Books, run: RunId, e: ev.RunAdmitted) -> None:
@@ -1199,6 +1214,7 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.TreeOpened: Auditor._tree_opened,
     ev.ChildRequested: Auditor._child_requested,
     ev.ChildEnded: Auditor._child_ended,
+    ev.ChildUndone: Auditor._child_undone,
     ev.StepInherited: Auditor._step_inherited,
     ev.OperationInherited: Auditor._operation_inherited,
     ev.RunMigrated: Auditor._run_migrated,

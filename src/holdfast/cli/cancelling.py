@@ -34,7 +34,8 @@ def of(state: State) -> dict[str, Any]:
         "called_off": [] if ended else [state.steps[name].id for name in state.unfinished],
         "in_flight": [] if ended else calls,
         "compensated": [] if ended else [
-            {"call": each.call, "tool": each.tool, "with": each.compensation} for each in reversed(state.compensable)
+            {"call": each.child or each.call, "tool": each.tool, "with": each.compensation or None}
+            for each in reversed(state.compensable)
         ],
         "asked": [] if ended else [
             call["call"] for call in calls if call["kind"] == "effect" and call["policy"] == "once"
@@ -65,7 +66,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
         known = "its outcome is unknown" if call["doubted"] else "in flight; its outcome still counts"
         lines.append(f"{call['name']} ({call['call']}{policy}): {known}")
     for number, each in enumerate(found["compensated"], 1):
-        lines.append(f"{number}. {each['tool']} ({each['call']}) is undone with {each['with']}")
+        by = "by itself" if each["with"] is None else f"with {each['with']}"
+        lines.append(f"{number}. {each['tool']} ({each['call']}) is undone {by}")
     if found["asked"]:
         lines.append("if the outcome of one in flight that happens once is lost, a person is asked before the run ends")
     return lines or ["nothing is in flight, and nothing would be undone"]

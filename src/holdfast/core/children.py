@@ -14,10 +14,11 @@ from holdfast.core import commands, scopes
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
+from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import RunId, node_of
 from holdfast.core.policies import CANCELLED, CHILD_FAILED
-from holdfast.core.state import AWAITED, BACKGROUND, CHILD, OPEN_STEPS, Child, Operation, State
-from holdfast.errors import InvalidInput, KeyReused, NotFound
+from holdfast.core.state import AWAITED, BACKGROUND, CHILD, OPEN_STEPS, UNDONE, Child, Operation, State
+from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound
 
 MOST_CHILDREN: Final = 10_000
 """Of one run, in all. The run knows those by name that have not ended, and each end is an event of it; for more of them, let
@@ -84,6 +85,16 @@ def await_child(d: Decision, c: commands.AwaitChild) -> None:
     d.emit(ev.ChildAwaited(c.step, c.attempt, c.path, c.child, child.workflow, c.args_hash, AWAITED))
 
 
+def undo_child(d: Decision, c: commands.UndoChild) -> None:
+    """Have a child that has completed undo what it did, in its turn among what the run itself has done."""
+    if node_of(c.step) != COMPENSATE:
+        raise Conflict(f"Run {d.state.run} is not undone, so child {c.child} is not either.")
+    step = intends(d, c, c.path, UNDONE, c.workflow, c.args_hash)
+    op = step.journal.get(c.path)
+    if op is None or op.status == "reopened":
+        d.emit(ev.ChildUndone(c.step, c.attempt, c.path, c.child, c.workflow, c.args_hash))
+
+
 def _named(state: State, c: commands.RequestChild) -> tuple[RunId, Child] | None:
     """The child that the run knows under the key. Raises KeyReused where that was asked for something else."""
     if c.key is None:
@@ -137,20 +148,21 @@ def _open_tree(d: Decision) -> None:
 def end_child(d: Decision, c: commands.EndChild) -> None:
     """Take note of the end of a child; once."""
     child = d.state.children.get(c.child)
-    if child is None or child.ended:
+    if child is None or child.ended or (child.undoing and c.how == "completed"):  # that end was heard of before
         return
     error = None
-    if c.how != "completed":
+    if c.how == "failed" or (c.how == "cancelled" and not child.undoing):
         why = c.error.message if c.error is not None else "no reason is known"
-        message = (
-            f"The child {c.child} ({child.workflow!r}) {'failed' if c.how == 'failed' else 'was cancelled'}: {why}"
-        )
+        became = "failed" if c.how == "failed" else "was cancelled"
+        if child.undoing:
+            became = "could not undo what it did"
+        message = f"The child {c.child} ({child.workflow!r}) {became}: {why}"
         node = node_of(child.step)
         if c.how == "failed":  # a policy that the node names itself has it taken up again
-            error = d.error(node, CHILD_FAILED, message, retryable=True)
+            error = d.error(node, CHILD_FAILED, message, retryable=not child.undoing)
         else:
             error = d.error(node, CANCELLED, message)
-    d.emit(ev.ChildEnded(c.child, c.how, c.output, error))
+    d.emit(ev.ChildEnded(c.child, c.how, c.output, error, undoable=c.undoable and c.how == "completed"))
 
 
 def attend(d: Decision) -> None:
@@ -159,7 +171,7 @@ def attend(d: Decision) -> None:
     if not any(isinstance(event, _LEAVES_CHILDREN) for event in d.events):
         return
     for name, child in list(state.open_children()):
-        if child.abandoned or (not state.phase and _is_wanted(state, name, child)):
+        if child.abandoned or child.undoing or (not state.phase and _is_wanted(state, name, child)):
             continue
         d.emit(ev.ChildAbandoned(name, "the run is ending" if state.phase else "nobody waits for it"))
 

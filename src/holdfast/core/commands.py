@@ -103,6 +103,12 @@ class CancelRun(Command, frozen=True):
     by: Claim = NOBODY
 
 
+class UndoRun(Command, frozen=True):
+    """Undo what a run has done that has completed: its parent is undone."""
+
+    reason: str
+
+
 class RetryRun(Command, frozen=True):
     """Take up a run that has failed, where it failed."""
 
@@ -140,12 +146,13 @@ class MigrateRun(Command, frozen=True):
 
 
 class EndChild(Command, frozen=True):
-    """A child of the run has ended."""
+    """A child of the run has ended; `undoable`: it has done what it can undo."""
 
     child: RunId
     how: Literal["completed", "failed", "cancelled"]
     output: Payload = NULL
     error: ErrorRecord | None = None
+    undoable: bool = False
 
 
 class SendSignal(Command, frozen=True):
@@ -474,6 +481,15 @@ class RequestChild(AttemptCommand, frozen=True):
     values: tuple[Value, ...] = ()
     handoff: bool = False
     max_tokens: int | None = None
+
+
+class UndoChild(AttemptCommand, frozen=True):
+    """Have a child that has completed undo what it did."""
+
+    path: Path
+    child: RunId
+    workflow: str
+    args_hash: str
 
 
 class AwaitChild(AttemptCommand, frozen=True):

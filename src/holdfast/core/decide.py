@@ -67,6 +67,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.DenyToolCall: calls.deny_tool_call,
     commands.RequestChild: children.request_child,
     commands.AwaitChild: children.await_child,
+    commands.UndoChild: children.undo_child,
     commands.EndChild: children.end_child,
     commands.WriteSharedValue: sharing.write_shared_value,
     commands.AwaitSharedValue: sharing.await_shared_value,
@@ -83,17 +84,18 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.ResumeRun: endings.resume_run,
     commands.CancelRun: endings.cancel_run,
     commands.RetryRun: reopening.retry_run,
+    commands.UndoRun: reopening.undo_run,
     commands.EditDeadLetter: dead_letters.edit_dead_letter,
     commands.ResolveDeadLetter: dead_letters.resolve_dead_letter,
     commands.MigrateRun: endings.migrate_run,
 }
 
 _AFTER_THE_END: Final = (
-    commands.CallCommand, commands.ReconcileCall, commands.Tick, commands.RetryRun, commands.EditDeadLetter,
-    commands.ResolveDeadLetter,
+    commands.CallCommand, commands.ReconcileCall, commands.Tick, commands.RetryRun, commands.UndoRun,
+    commands.EditDeadLetter, commands.ResolveDeadLetter,
 )  # fmt: skip
 """The truth about money and effects is taken even when the run has ended; a tick finds nothing in it. And one that has
-failed may be taken up again, or be said to be done with."""
+failed may be taken up again, or be said to be done with, one that has completed be undone with its parent."""
 
 _NO_SHORTAGES: Final[Mapping[str, commands.Shortage]] = {}
 _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}

@@ -132,7 +132,8 @@ class RunCancelled(Event, frozen=True):
 
 
 class RunReopened(Event, frozen=True):
-    """A person took up a run that had failed: it goes on where it failed, and what it has done stays done.
+    """A person took up a run that had failed: it goes on where it failed, and what it has done stays done. Or a child had
+    completed, and its parent is undone: then RunCancelling follows.
 
     Those steps follow as StepReplayed that go on at once, with their journals; `superseded` ones no longer count, and the
     graph comes to their nodes anew. `counted` and `awaits` are those of RunStarted: its place is asked for again.
@@ -971,13 +972,25 @@ class ChildAbandoned(Event, frozen=True):
     reason: str
 
 
+class ChildUndone(Event, frozen=True):
+    """A run that undoes itself has a child that had completed undo what that did; the child ends once more."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    child: RunId
+    workflow: str
+    args_hash: str
+
+
 class ChildEnded(Event, frozen=True):
-    """A child has ended: with `output`, or failed or cancelled, with `error`."""
+    """A child has ended: with `output`, or failed or cancelled, with `error`. `undoable`: it has done what it can undo."""
 
     child: RunId
     how: Literal["completed", "failed", "cancelled"]
     output: Payload = NULL
     error: ErrorRecord | None = None
+    undoable: bool = False
 
 
 # --- People -----------------------------------------------------------------------------------------------------------
@@ -1067,7 +1080,7 @@ AnyEvent = (
     | SharedValueWritten | SharedValueConflicted | SharedValueAwaited | SharedValueArrived | SharedValueTimedOut
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
     | MessageReceived | MessageRead
-    | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildEnded
+    | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildUndone | ChildEnded
     | GateOpened | GateReminded | GateEscalated | GateDecided | GateWithdrawn | LifespanPassed
 )  # fmt: skip
 

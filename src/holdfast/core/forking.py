@@ -24,6 +24,7 @@ from holdfast.core.ids import (
     GateId,
     NodeName,
     Path,
+    RunId,
     StepId,
     comes_from,
     is_item,
@@ -174,7 +175,9 @@ class _Course:
         self.operations: dict[StepId, dict[Path, Operation]] = {}
         self.decided: dict[StepId, int] = {}
         """The steps that go by what a person has decided, and at which event that was."""
-        self.undone: set[CallId] = set()
+        self.undone: dict[CallId | RunId, StepId] = {}
+        """Calls and children, and the steps that had asked for them."""
+        self._children: dict[RunId, StepId] = {}
         self.touched: set[StepId] = set()
         """The steps of which some map has items that a person has decided about, or that were undone."""
         self.summoned: set[StepId] = set()
@@ -203,8 +206,8 @@ class _Course:
                 self._gates[event.gate] = event
             case ev.GateDecided():
                 self._decide(event)
-            case ev.EffectIntended():
-                self._intend(event)
+            case ev.EffectIntended() | ev.ChildRequested() | ev.ChildUndone():
+                self._ask(event)
             case ev.ModelCallHeld():
                 cost = self.costs.setdefault((event.step, event.path), Cost())
                 cost.held_nanousd = max(cost.held_nanousd, event.hold_nanousd)
@@ -224,12 +227,21 @@ class _Course:
             for path, op in {**known.journal, **known.reusable}.items():
                 self.operations.setdefault(id_, {}).setdefault(path, op)
 
-    def _intend(self, event: ev.EffectIntended) -> None:
-        self.policies[event.step, event.path] = event.policy
-        if (call := event.compensates) is not None:
-            self.undone.add(call)
-            if is_item(node_of(step := step_of(call))):
-                self.touched.add(root_step(step))
+    def _ask(self, event: ev.EffectIntended | ev.ChildRequested | ev.ChildUndone) -> None:
+        match event:
+            case ev.EffectIntended():
+                self.policies[event.step, event.path] = event.policy
+                if (call := event.compensates) is not None:
+                    self._undo(call, step_of(call))
+            case ev.ChildRequested():
+                self._children[event.child] = event.step
+            case ev.ChildUndone():
+                self._undo(event.child, self._children[event.child])
+
+    def _undo(self, name: CallId | RunId, step: StepId) -> None:
+        self.undone[name] = step
+        if is_item(node_of(step)):
+            self.touched.add(root_step(step))
 
     def _decide(self, event: ev.GateDecided) -> None:
         opened = self._gates[event.gate]
@@ -253,7 +265,7 @@ class _Course:
             noted.setdefault(path, op)
 
     def is_undone(self, op: Operation) -> bool:
-        return op.call is not None and op.call in self.undone
+        return op.call in self.undone or op.child in self.undone
 
     def stands(self, step: StepId, op: Operation) -> bool:
         """Whether the outcome of an operation of a step still holds, and was nobody's to decide."""
@@ -276,8 +288,8 @@ def _place(graph: Graph, course: _Course, wish: Wish) -> _Place:
     for step, at in course.decided.items():
         if at < number and course.began.get(step, number) < found.number:
             found = _Place(course.began[step], step, f"{step} went by what a person decided, who is asked again")
-    for call in course.undone:
-        step = root_step(step_of(call))
+    for asked in course.undone.values():
+        step = root_step(asked)
         if course.began.get(step, number) < found.number:
             found = _Place(course.began[step], step, f"what {step} did was undone")
     return found

@@ -151,7 +151,8 @@ class KeyOutcome(msgspec.Struct, frozen=True):
 
 
 class ChildRow(msgspec.Struct, frozen=True):
-    """A run asks for a child. Its `state` is `requested` from here on, until a ChildChange says otherwise."""
+    """A run asks for a child, or for its being undone. Its `state` is `requested` from here on, until a ChildChange says
+    otherwise."""
 
     child: RunId
     parent: RunId
@@ -162,7 +163,7 @@ class ChildRow(msgspec.Struct, frozen=True):
 class ChildChange(msgspec.Struct, frozen=True):
     """How far a child has come, and whether its parent has heard.
 
-    - `requested`: its parent has asked for it, or for its being taken up again
+    - `requested`: its parent has asked for it, or for its being taken up again or undone
     - `running`: it has started
     - `ended`: it has, and its parent has not heard of it
     - `told`: its parent has; what becomes of the child later is its own affair
@@ -310,7 +311,7 @@ def _children(s: State, events: Sequence[ev.Event]) -> Iterator[ChildRow | Child
     first = s.seq - len(events) + 1
     for seq, event in enumerate(events, first):
         match event:
-            case ev.ChildRequested():
+            case ev.ChildRequested() | ev.ChildUndone():
                 yield ChildRow(event.child, s.run, s.root, s.at_ms)
             case ev.ChildEnded():
                 yield ChildChange(event.child, "told", s.at_ms)

@@ -1,14 +1,15 @@
-"""The rule of taking up a run that has failed: what goes on at once, what begins anew later, and what is refused.
+"""The rules of taking up a run that has ended. One that failed: what goes on at once, what begins anew later, what is refused.
 
 What a step has done stays done: it goes on with its journal. A step whose failure something took up is left as it is.
-Never here: a run that completed or was cancelled, or that has undone what it did; these are final.
+One that completed, with its parent, only to undo what it did. Never here: a run that was cancelled, or has undone what it did;
+these are final.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.core import admission, commands, dead_letters, mapping, waits
+from holdfast.core import admission, commands, dead_letters, endings, mapping, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Graph, reachable
@@ -36,6 +37,16 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     waits.deliver(d)  # what was kept of signals while the run had ended
     for name in graph.order:
         d.touch(name)
+
+
+def undo_run(d: Decision, c: commands.UndoRun) -> None:
+    """Have a run that has completed undo what it did, as if it were cancelled now: nothing of it is done again."""
+    if d.state.ended != "completed":
+        if d.state.ended:
+            raise RunEnded(f"Run {d.state.run} has ended ({d.state.ended}), and undone what it did.")
+        return
+    d.emit(ev.RunReopened())
+    endings.begin_cancelling(d, c.reason)
 
 
 def _check(d: Decision) -> None:

@@ -53,6 +53,8 @@ BACKGROUND: Final = "background_child"
 """The same, of one that goes on while its step does."""
 AWAITED: Final = "awaited_child"
 """The kind of the operation that waits for a child which was asked for before."""
+UNDONE: Final = "undone_child"
+"""The kind of the operation that has a child undo what it did."""
 
 MESSAGE: Final = "message"
 """The kind of what a model was told that was said while its run was at work."""
@@ -299,13 +301,15 @@ class NamedEffect(msgspec.Struct, omit_defaults=True):
 
 
 class Compensable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A completed effect that can be undone."""
+    """A completed effect that can be undone. Or, with `child`, what that child has done, which it undoes itself: `tool` is then
+    its workflow, and there is no call."""
 
     call: CallId
     tool: str
     compensation: str
     request: Payload
     response: Payload
+    child: RunId | None = None
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -402,6 +406,8 @@ class Child(msgspec.Struct, omit_defaults=True):
     error: ErrorRecord | None = None
     handoff: bool = False
     """Whether the conversation was handed over to it."""
+    undoing: bool = False
+    """Whether it had completed, and undoes what it did."""
 
 
 class Derived:

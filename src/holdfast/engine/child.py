@@ -20,7 +20,7 @@ from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.policies import CANCELLED
-from holdfast.core.state import AWAITED, BACKGROUND, CHILD
+from holdfast.core.state import AWAITED, BACKGROUND, CHILD, UNDONE
 from holdfast.engine.cursor import Suspension, cursor
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.stored_workflow import StoredWorkflow
@@ -111,6 +111,19 @@ async def awaited(journal: StepJournal, path: Path, run: RunId, on_failure: OnFa
         if known is None:
             raise Suspension
     return await _outcome(journal, path, known, on_failure)
+
+
+async def undone(journal: StepJournal, path: Path, run: RunId, workflow: str) -> None:
+    """Have a child that has completed undo what it did. Leaves the step meanwhile; raises OperationFailed."""
+    args_hash = digest(["undone", run])
+    known = await journal.recall(path, UNDONE, workflow, args_hash)
+    if known is None:
+        await journal.send(cmd.UndoChild(journal.step, journal.number, path, run, workflow, args_hash))
+        known = await journal.recall(path, UNDONE, workflow, args_hash)
+        if known is None:
+            raise Suspension
+    if known.error is not None:
+        raise OperationFailed(known.error.message, error=known.error, path=path)
 
 
 async def _outcome(journal: StepJournal, path: Path, known: Recall, on_failure: OnFailure) -> Any:

@@ -23,7 +23,7 @@ from holdfast.core.state import Child, State
 from holdfast.engine.errands import Errands
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.runtime import Runtime
-from holdfast.errors import Conflict, CorruptHistory, HoldfastError, NotFound, RunEnded, UsageError
+from holdfast.errors import Conflict, CorruptHistory, HoldfastError, NotFound, RunEnded, StoreError, UsageError
 from holdfast.ports import ChildLink
 
 log = logging.getLogger("holdfast")
@@ -56,6 +56,8 @@ class Children:
                     self._soon(
                         self._bring(event.child, child.graph_hash, _wishes(state, event.child, child, event.again))
                     )
+                case ev.ChildUndone():
+                    self._soon(self._undo(event.child, state))
                 case ev.ChildAbandoned():
                     self._soon(self._look(event.child))
                 case ev.RunPaused() | ev.RunResumed():
@@ -108,6 +110,9 @@ class Children:
         child = parent.children.get(link.child)
         if child is None or child.ended:
             return
+        if child.undoing:
+            await self._undo(link.child, parent)
+            return
         again = bool(await self._runtime.store.log.seqs([link.child]))
         await self._bring(link.child, child.graph_hash, _wishes(parent, link.child, child, again))
 
@@ -134,6 +139,21 @@ class Children:
         elif refused is not None and not isinstance(refused, Conflict):
             raise refused
 
+    async def _undo(self, child: RunId, parent: State) -> None:
+        """Have a child that has completed undo what it did. Where it cannot, its parent hears why."""
+        reason, run = f"undone: run {parent.run}, which asked for it, {_why(parent)}", parent.run
+        try:
+            if await self._runtime.store.log.is_archived(child):
+                raise Conflict(f"Run {child} is archived with its month.")
+            await self._runs.send(child, cmd.UndoRun(reason))
+        except RunEnded:
+            await self._tell(child)
+        except (StoreError, CorruptHistory):
+            raise
+        except HoldfastError as problem:
+            error = ErrorRecord("", VALIDATION, problem.message, False, self._runs.now_ms())
+            await self._end(run, cmd.EndChild(child, "failed", error=error))
+
     async def _order(self, link: ChildLink) -> None:
         """Have a child do as its parent does now."""
         parent = await self._runs.state(link.parent)
@@ -151,9 +171,10 @@ class Children:
         error = state.error
         if state.ended == "cancelled":
             error = ErrorRecord("", CANCELLED, state.reason or "cancelled", False, state.ended_at_ms)
-        await self._end(
-            state.parent.run, cmd.EndChild(child, state.ended, output, None if state.ended == "completed" else error)
-        )
+        if state.ended == "completed":
+            error = None
+        end = cmd.EndChild(child, state.ended, output, error, undoable=bool(state.compensable))
+        await self._end(state.parent.run, end)
 
     async def _end(self, parent: RunId, end: cmd.EndChild) -> None:
         try:

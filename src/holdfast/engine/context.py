@@ -31,7 +31,7 @@ from holdfast.core import conversations
 from holdfast.core.demand import NOTHING
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.graph import Join
-from holdfast.core.ids import CallId, Path, Unique
+from holdfast.core.ids import CallId, Path, RunId, Unique
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
 from holdfast.engine import branches, child, function, mapping, steering
@@ -376,6 +376,11 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             asked = Request(to, chat, None, None, None, handoff)
             return await child.request(self._journal, path, asked, background=False, on_failure="raise")
+
+    async def undo_child(self, run: RunId, workflow: str) -> None:
+        """Have a child that has completed undo what it did."""
+        with cursor().place() as path:
+            await child.undone(self._journal, path, run, workflow)
 
     async def map_items(self, definition: MapDefinition, items: Callable[[], Awaitable[Any]]) -> list[Any]:
         """The map that is the whole step."""

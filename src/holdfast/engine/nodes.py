@@ -227,12 +227,15 @@ def _negative(attempt: Attempt) -> str:
 
 
 async def _compensate(attempt: Attempt, context: StepContext) -> Result:
-    """Undo the run's effects, the latest first; each undoing is an effect itself."""
+    """Undo the run's effects, the latest first; each undoing is an effect itself. What a child did, it undoes in its turn."""
     effects = list((await attempt.state()).compensable)
     catalog = attempt.services.runtime.catalog
     known = catalog.tools_of(attempt.graph.hash)
     attempt.posts_outcomes = True
     for done in reversed(effects):
+        if done.child is not None:
+            await context.undo_child(done.child, done.tool)
+            continue
         tool = known.get(done.compensation) or catalog.undoing(attempt.graph.hash, done.tool, done.compensation)
         if tool is None:
             raise InvalidInput(
@@ -243,7 +246,7 @@ async def _compensate(attempt: Attempt, context: StepContext) -> Result:
         given["response"] = await attempt.value(done.response)
         arguments = {name: given[name] for name in tool.schema.get("properties", {}) if name in given}
         await context.call_tool(tool.name, arguments, compensates=done.call, allowed={tool.name: tool})
-    return Result({"undone": [done.call for done in reversed(effects)]})
+    return Result({"undone": [done.child or done.call for done in reversed(effects)]})
 
 
 _RUNNERS: Final[dict[str, Callable[[Attempt, StepContext, dict[str, Any]], Awaitable[Result]]]] = {

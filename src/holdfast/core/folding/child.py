@@ -6,10 +6,10 @@ from typing import Final
 
 from holdfast.core import events as ev
 from holdfast.core.folding.moves import Folds, close, mark, operation
-from holdfast.core.ids import Path, RunId, StepId, node_of
+from holdfast.core.ids import CallId, Path, RunId, StepId, node_of
 from holdfast.core.payload import NULL, inline
 from holdfast.core.scopes import opened_by
-from holdfast.core.state import BACKGROUND, CHILD, Child, Operation, State
+from holdfast.core.state import BACKGROUND, CHILD, UNDONE, Child, Compensable, Operation, State
 
 
 def _tree_opened(s: State, e: ev.TreeOpened, at_ms: int) -> None:
@@ -53,9 +53,17 @@ def _child_abandoned(s: State, e: ev.ChildAbandoned, at_ms: int) -> None:
     s.children[e.child].abandoned = True
 
 
+def _child_undone(s: State, e: ev.ChildUndone, at_ms: int) -> None:
+    op = operation(s, e.step, e.path, UNDONE, e.workflow, e.args_hash, at_ms)
+    s.children[e.child] = Child(e.step, e.path, e.workflow, "", e.args_hash, at_ms, places={}, undoing=True)
+    _wait(s, e.step, e.path, op, e.child, background=False)
+
+
 def _child_ended(s: State, e: ev.ChildEnded, at_ms: int) -> None:
     child = s.children[e.child]
     child.ended, child.output, child.error, child.input = e.how, e.output, e.error, NULL
+    if e.undoable:
+        s.compensable.append(Compensable(CallId(""), child.workflow, "", NULL, NULL, e.child))
     if child.handoff and e.how == "completed":
         s.handed_to = (e.child, child.workflow)
     for place in child.places:
@@ -73,7 +81,7 @@ def _tell(s: State, name: RunId, child: Child, place: str) -> None:
         _keep(s, name, child, StepId(place.rpartition(":")[0]))
         return
     step, path, op = found
-    if child.ended == "cancelled":
+    if child.ended == "cancelled" and not child.undoing:
         op.child = None
         if child.abandoned:
             mark(step, path, op, "reopened")
@@ -98,5 +106,6 @@ FOLDS: Final[Folds] = {
     ev.ChildRequested: _child_requested,
     ev.ChildAwaited: _child_awaited,
     ev.ChildAbandoned: _child_abandoned,
+    ev.ChildUndone: _child_undone,
     ev.ChildEnded: _child_ended,
 }
