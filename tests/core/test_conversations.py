@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import conversations as rule
-from holdfast.core.conversations import Change, Conversation, Exchange, OnBusy
+from holdfast.core.conversations import Change, Conversation, Exchange, OnBusy, Outcome
 from holdfast.core.ids import RunId
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
@@ -37,9 +37,9 @@ class Play:
 
     def end(
         self, reply: str | None = None, status: str = "completed", lasting: tuple[str, ...] = (),
-        unread: tuple[int, ...] = (),
+        **more: Any,
     ) -> None:  # fmt: skip
-        self._keep(rule.ended(self.now, self.said, status, reply, None, lasting, unread))
+        self._keep(rule.ended(self.now, self.said, Outcome(status=status, reply=reply, **more), lasting))
 
     def heard(self, number: int) -> list[str]:
         """What the run of a message is told."""
@@ -181,6 +181,25 @@ def test_a_run_is_told_only_so_much() -> None:
         busy().say("a" * rule.MOST_CHARACTERS, "steer")
 
 
+def test_those_that_follow_are_told_what_a_run_summed_up_and_a_branch_from_before_it_every_word() -> None:
+    play = busy()
+    play.end("second", summary="once", covers=2, given=3)
+    third = play.say("three")
+    assert play.heard(third) == ["s:once", "u:two", "a:second", "u:three"]
+    play.start()
+    play.end("third", summary="twice", covers=2, given=4)
+    fourth = play.say("four")
+    assert play.heard(fourth) == ["s:twice", "a:second", "u:three", "a:third", "u:four"]
+    play.start()
+    play.end("fourth", summary="of something else", covers=1, given=2)
+    assert play.heard(play.say("five"))[0] == "s:twice"
+    play.end("fifth")
+    assert play.heard(play.say("otherwise", after=1)) == ["u:one", "a:first", "u:otherwise"]
+    play.end("instead")
+    assert play.heard(play.say("beside", after=2))[:2] == ["s:once", "u:two"]
+    assert [each.text for each in rule.path(play.said, third)] == ["one", "two", "three"], "nothing is lost of it"
+
+
 def test_a_branch_begins_after_any_exchange_and_the_other_stays() -> None:
     play = busy()
     play.end("second")
@@ -213,7 +232,7 @@ def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tupl
             if play.now.run is None:
                 play.start()
             unread = tuple(each.number for each in rule.steering(play.said, play.now.active)[read:])
-            play.end("ok", "completed", ("mail",) if lasts else (), unread)
+            play.end("ok", "completed", ("mail",) if lasts else (), unread=unread)
         try:
             play.say("x", on_busy, lasting=("mail",) if lasts else ())
             accepted += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -14,35 +13,12 @@ from holdfast.core.conversations import Exchange, say
 from holdfast.core.ids import RunId
 from holdfast.core.payload import inline
 from holdfast.models.providers import Providers
-from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolTurn, UserTurn
+from holdfast.ports import ToolTurn
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests.engine.kit import bounded, die, names, opened
+from tests.engine.recorder import Recorder
 
 MODEL = "claude-haiku-4-5"
-
-
-class Recorder:
-    """A model that keeps what it is asked."""
-
-    def __init__(self, model: Providers) -> None:
-        self.model = model
-        self.asked: list[ModelRequest] = []
-
-    async def prepare(self, model: str) -> None:
-        await self.model.prepare(model)
-
-    async def request(self, request: ModelRequest) -> ModelReply:
-        self.asked.append(request)
-        return await self.model.request(request)
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
-        self.asked.append(request)
-        return self.model.stream(request)
-
-    @property
-    def told(self) -> list[list[str]]:
-        """What people had said, by request."""
-        return [[turn.text for turn in request.turns if isinstance(turn, UserTurn)] for request in self.asked]
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from holdfast.authoring.content import Audio, Document, Image, Part
 
 
 class Message(BaseModel):
-    """What a person or the agent said."""
+    """What a person or the agent said; the `summary` of what was said before, in its place."""
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "summary"]
     text: str
     parts: list[Part] = []
     """What a person attached, known by its hash."""

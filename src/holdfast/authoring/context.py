@@ -150,6 +150,8 @@ class Context(Protocol):
         output: type[BaseModel],
         temperature: float | None = None,
         stream: bool = False,
+        compact_above_tokens: int | None = None,
+        compact_with: str | None = None,
     ) -> Fields:
         """One model call: its reply as an object that fits `output`, with one chance to mend it."""
         ...
@@ -165,10 +167,13 @@ class Context(Protocol):
         output: None = None,
         temperature: float | None = None,
         stream: bool = False,
+        compact_above_tokens: int | None = None,
+        compact_with: str | None = None,
     ) -> str:
         """One model call: its reply as text. `user` may be a `Chat`: then the model is told all that was said.
         With `stream` whoever watches the run hears it as it comes; what is returned is
-        the same, and a replay says nothing again."""
+        the same, and a replay says nothing again. Before a call whose input is bounded above `compact_above_tokens` the older
+        turns are summed up, by a call of `compact_with` or of the model itself."""
         ...
 
     @overload
@@ -186,6 +191,8 @@ class Context(Protocol):
         cheaper_models: Sequence[str] = (),
         min_tokens: int | None = None,
         stream: bool = False,
+        compact_above_tokens: int | None = None,
+        compact_with: str | None = None,
     ) -> Fields:
         """The agent loop: its answer as an object that fits `output`, with one chance to mend it."""
         ...
@@ -205,6 +212,8 @@ class Context(Protocol):
         cheaper_models: Sequence[str] = (),
         min_tokens: int | None = None,
         stream: bool = False,
+        compact_above_tokens: int | None = None,
+        compact_with: str | None = None,
     ) -> str:
         """The agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these is
         an operation. `user` may be a `Chat`. All else is as of `llm_node`.

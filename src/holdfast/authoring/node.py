@@ -15,6 +15,7 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, overlo
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring import compaction
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.offer import Named, Offer
 from holdfast.authoring.offer import check as check_offers
@@ -261,6 +262,8 @@ def llm_node(
     min_tokens: int | None = None,
     continue_conversation: bool = False,
     stream: bool = False,
+    compact_above_tokens: int | None = None,
+    compact_with: str | None = None,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -282,8 +285,12 @@ def llm_node(
     the node's output is what the other agent returns.
 
     With `stream` whoever watches the run hears each reply as it comes (`Engine.watch_stream`); what comes of it is the same.
+
+    Before a call whose input is bounded above `compact_above_tokens` the older turns are summed up, by a call of `compact_with`
+    or of the model itself; the newest stay word for word.
     """
     check_turns(max_turns, max_tokens)
+    compaction.of(compact_above_tokens, compact_with)
     check_offers(tools, answers=output is not None)
     offered = tuple(each for each in tools if not isinstance(each, str | Tool))
     given = tuple(each for each in tools if isinstance(each, str | Tool))
@@ -291,7 +298,8 @@ def llm_node(
         "llm_node", _common(locals()), model=model, tools=given, children=tuple(each.name for each in offered),
         **{OFFERED: offered}, output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
-        continue_conversation=continue_conversation, stream=stream,
+        continue_conversation=continue_conversation, stream=stream, compact_above_tokens=compact_above_tokens,
+        compact_with=compact_with,
     )  # fmt: skip
 
 

@@ -92,6 +92,8 @@ def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store:
             terminal.show(f"  {'' if each['agent'] is None else each['agent'] + ': '}{each['reply']}")
         elif each["problem"]:
             terminal.show(f"  {each['problem']}")
+        if each["summary"] is not None:
+            terminal.show("  (What comes after this is told a summary of what came before, not the words.)")
 
 
 @app.command()

@@ -159,7 +159,11 @@ def _models(workflow: Workflow) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, made in workflow.nodes.items():
         node = made.each or made
-        named = [node.settings.get("model"), *node.settings.get("cheaper_models", ())]
+        named = [
+            node.settings.get("model"),
+            *node.settings.get("cheaper_models", ()),
+            node.settings.get("compact_with"),
+        ]
         for model in named:
             if isinstance(model, str):
                 found.setdefault(model, []).append(name)

@@ -3,8 +3,9 @@
 A conversation is a tree of exchanges: a message, the run that answers it, and its reply. One exchange at a time is under way;
 the others wait, or have their reply. A message is written down first, and then its run is started under a key of the
 conversation and the number of the exchange: whoever does that again, after a crash or beside another, does nothing new. What an
-agent is given is what was said on the way from the root, word for word: so a run that is taken up anywhere sees the same.
-A message that steers is part of the exchange under way, whose run is told it; one that the run never read is an exchange.
+agent is given is what was said on the way from the root, word for word, or of the older part what an earlier run on that way
+has summed up: so a run that is taken up anywhere sees the same. A message that steers is part of the exchange under way, whose
+run is told it; one that the run never read is an exchange.
 
 Never here: a clock, starting a run, what an agent is.
 """
@@ -36,6 +37,28 @@ MOST_CHARACTERS: Final = 4_000_000
 """Of what is said on the way to a message: more than any model reads."""
 
 
+class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run has summed up of what it was given: the first `covers` of all messages and replies on the way to here."""
+
+    text: str
+    covers: int
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the run that answers a message: what it returned, as text, or why there is nothing; to which agent it was
+    handed over; and which of the messages that were to steer it it has not read. Of the `given` messages of its input it has
+    summed up the first `covers`, to `summary`."""
+
+    status: str
+    reply: str | None = None
+    problem: str | None = None
+    handed_to: str | None = None
+    unread: Collection[int] = ()
+    summary: str = ""
+    covers: int = 0
+    given: int = 0
+
+
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message and what came of it. `status` is `waiting`, `active`, or how its run has ended; `reply` is what that returned,
     as text. `left` says that a later message began where this one had: no agent is told of it."""
@@ -60,6 +83,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is attached to it, each known by its hash."""
     agent: str | None = None
     """Who answers it, if not the conversation's own agent; once it is answered, who did: the next message goes there."""
+    summary: Summary | None = None
+    """What its run has summed up: those that follow are told that instead."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -204,7 +229,9 @@ def _steer(conversation: Conversation, exchanges: Exchanges, message: Exchange, 
 
 
 def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: int) -> None:
-    if sum(len(said.text) for said in _told(exchanges, number)) > MOST_CHARACTERS:
+    told = [each.text for each in given(exchanges, number)]
+    told += [part.text for part in steering(exchanges, number)]
+    if sum(map(len, told)) > MOST_CHARACTERS:
         raise InvalidInput(
             f"With this message conversation {conversation.id} would have more than {MOST_CHARACTERS} characters, which no"
             " model reads. Nothing was said: begin another."
@@ -235,25 +262,28 @@ def told(conversation: Conversation) -> Change:
 
 
 def ended(
-    conversation: Conversation, exchanges: Exchanges, status: str, reply: str | None, problem: str | None,
-    cannot_be_undone: Sequence[str] = (), unread: Collection[int] = (), handed_to: str | None = None,
-) -> Change:  # fmt: skip
-    """The active message has been answered, or not; by `handed_to` where the agent handed it over. Next are those that were to
-    steer its run and that it has not read (`unread`), then what waits. One that rolls it back begins where it began, unless its
-    run has meanwhile done what cannot be undone: then nothing is hidden from the agent."""
+    conversation: Conversation, exchanges: Exchanges, outcome: Outcome, cannot_be_undone: Sequence[str] = ()
+) -> Change:
+    """The active message has been answered, or not. Next are those that were to steer its run and that it has not read, then
+    what waits. One that rolls it back begins where it began, unless its run has meanwhile done what cannot be undone: then
+    nothing is hidden from the agent."""
     assert conversation.active is not None
     active = exchanges[conversation.active]
-    agent = None if handed_to == conversation.workflow else handed_to or active.agent
+    agent = None if outcome.handed_to == conversation.workflow else outcome.handed_to or active.agent
     first = exchanges[conversation.waiting[0]] if conversation.waiting else None
     leaves = first is not None and first.on_busy == "rollback" and not cannot_be_undone
-    done = [msgspec.structs.replace(active, status=status, reply=reply, problem=problem, left=leaves, agent=agent)]
+    answered = msgspec.structs.replace(
+        active, status=outcome.status, reply=outcome.reply, problem=outcome.problem, left=leaves, agent=agent,
+        summary=_summary(exchanges, active.number, outcome),
+    )  # fmt: skip
+    done = [answered]
     waiting = conversation.waiting
     for part in reversed(steering(exchanges, active.number)):
-        if part.number in unread and not leaves:
+        if part.number in outcome.unread and not leaves:
             done.append(msgspec.structs.replace(part, status="waiting", steers=None, run=None))
             waiting = (part.number, *waiting)
         else:
-            done.append(msgspec.structs.replace(part, status=status, left=leaves, agent=agent))
+            done.append(msgspec.structs.replace(part, status=outcome.status, left=leaves, agent=agent))
     tip = active.parent if leaves else conversation.tip
     idle = msgspec.structs.replace(
         conversation, active=None, run=None, cancelling=False, steering=(), waiting=waiting[1:], tip=tip
@@ -267,6 +297,15 @@ def ended(
         return _given_up(idle, known, done, waiting, refused.message)
     begun = {each.number: each for each in (*done, *change.exchanges)}
     return Change(change.conversation, tuple(begun.values()))
+
+
+def _summary(exchanges: Exchanges, number: int, outcome: Outcome) -> Summary | None:
+    """What the run of a message has summed up, if it is what the run was given."""
+    if not outcome.covers or outcome.given != len(given(exchanges, number)):
+        return None
+    before = _latest(exchanges, number)
+    hidden = before.covers - 1 if before is not None else 0  # it was given that as one message
+    return Summary(outcome.summary, hidden + outcome.covers)
 
 
 def _given_up(
@@ -294,22 +333,31 @@ def steering(exchanges: Exchanges, number: int) -> list[Exchange]:
 
 
 class Said(NamedTuple):
-    """What `user` or `assistant` has said."""
+    """What `user` or `assistant` has said, or the `summary` of what was said before."""
 
     role: str
     text: str
     parts: tuple[ContentPart, ...] = ()
 
 
-def spoken(exchanges: Exchanges, number: int) -> list[Said]:
-    """What was said on the way to a message, itself the last."""
+def given(exchanges: Exchanges, number: int) -> list[Said]:
+    """What the run of a message is told, itself the last: all that was said on the way to it, or what was summed up of that and
+    the rest."""
     message = exchanges[number]
-    before = () if message.parent is None else _told(exchanges, message.parent)
+    said = [] if message.parent is None else [*_told(exchanges, message.parent)]
+    summary = _latest(exchanges, number)
+    before = said if summary is None else [Said("summary", summary.text), *said[summary.covers :]]
     return [*before, Said("user", message.text, message.parts)]
 
 
+def _latest(exchanges: Exchanges, number: int) -> Summary | None:
+    """What was summed up last on the way to a message."""
+    found = (each.summary for each in reversed(path(exchanges, exchanges[number].parent)))
+    return next((summary for summary in found if summary is not None), None)
+
+
 def _told(exchanges: Exchanges, number: int) -> Iterator[Said]:
-    """The same, with all that came of the message."""
+    """All that was said on the way to a message, with what came of it."""
     parts: dict[int, list[Exchange]] = {}
     for each in exchanges.values():
         if each.steers is not None:
@@ -322,7 +370,7 @@ def _told(exchanges: Exchanges, number: int) -> Iterator[Said]:
 
 def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> dict[str, Any]:
     """What the run that answers a message is given (authoring.chat)."""
-    return {"conversation": conversation.id, "messages": [_message(said) for said in spoken(exchanges, number)]}
+    return {"conversation": conversation.id, "messages": [_message(said) for said in given(exchanges, number)]}
 
 
 def message_of(message: Exchange) -> dict[str, Any]:

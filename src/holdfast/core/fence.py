@@ -81,6 +81,11 @@ def message_at(path: Path, index: int) -> Path:
     return Path(f"{path}.message.{index}")
 
 
+def summary_at(path: Path) -> Path:
+    """Where the summary stands of what the model call at `path` is not told word for word."""
+    return Path(f"{path}.summary")
+
+
 def is_new(step: Step, path: Path, kind: str, name: str, args_hash: str) -> bool:
     """Whether what a fork's step asks for at `path` is not its origin's, nor was begun without being approved."""
     if path in step.journal:

@@ -62,9 +62,13 @@ SHARED: Final = "shared_value"
 """The kind of the operation that writes a shared value."""
 SHARED_WAIT: Final = "shared_wait"
 """The kind of the operation that waits for a later version of one."""
+SUMMARY: Final = "summary"
+"""The kind of what older turns of a talk with a model were summed up to."""
+CONVERSATION: Final = "conversation"
+"""The name of that, where they are of the run's conversation."""
 
 KEPT_FROM_A_PLACE: Final = frozenset(
-    {"tool", "model", "gate", "signal", "sleep", MESSAGE, FUNCTION, MAP, CHILD, BACKGROUND, SHARED}
+    {"tool", "model", "gate", "signal", "sleep", MESSAGE, SUMMARY, FUNCTION, MAP, CHILD, BACKGROUND, SHARED}
 )
 KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal", MESSAGE, CHILD, BACKGROUND, SHARED})
 """The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
@@ -521,6 +525,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     messages: list[Message] = []
     told: int = 0
     """The latest message that the run was told."""
+    summary: Payload | None = None
+    """What of the run's conversation was summed up the last time, and to what (engine.compaction)."""
 
     shares: bool = False
     """Whether it has written shared values, or waited for one."""

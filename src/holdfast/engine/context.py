@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring import compaction
 from holdfast.authoring.chat import Chat
+from holdfast.authoring.compaction import Compaction
 from holdfast.authoring.form import form_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check_turns
@@ -34,7 +36,7 @@ from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, RunId, Unique
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
-from holdfast.engine import branches, child, function, mapping, steering
+from holdfast.engine import branches, child, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
@@ -64,7 +66,7 @@ class Talk(Protocol):
     def __call__(
         self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None, output: type[BaseModel] | None,
         temperature: float | None, stream: bool, offered: Mapping[str, Tool | Workflow | Handoff] = ..., max_turns: int = ...,
-        cheaper_models: Sequence[str] = ..., min_tokens: int | None = ...,
+        cheaper_models: Sequence[str] = ..., min_tokens: int | None = ..., compact: Compaction | None = ...,
     ) -> Awaitable[Any]: ...  # fmt: skip
 
 
@@ -94,6 +96,13 @@ def _offered(attempt: Attempt, offer: Offer) -> Tool | Workflow | Handoff:
             " was called."
         )
     return allowed[name]
+
+
+def _compaction(above_tokens: int | None, model: str | None) -> Compaction | None:
+    try:
+        return compaction.of(above_tokens, model)
+    except UsageError as problem:
+        raise InvalidInput(f"{problem.message} Nothing was called.") from None
 
 
 class StepContext(AttemptContext):
@@ -144,12 +153,14 @@ class StepContext(AttemptContext):
         output: type[BaseModel] | None = None,
         temperature: float | None = None,
         stream: bool = False,
+        compact_above_tokens: int | None = None,
+        compact_with: str | None = None,
     ) -> Any:
         """One model call: its text, or with `output` an object that fits that model (with one chance to mend it). With
         `stream` whoever watches the run hears it as it comes."""
         said = await self._talk(
             self, _prompt(system, user), model=model, max_tokens=max_tokens, output=output,
-            temperature=temperature, stream=stream,
+            temperature=temperature, stream=stream, compact=_compaction(compact_above_tokens, compact_with),
         )  # fmt: skip
         return fields(said)
 
@@ -167,6 +178,8 @@ class StepContext(AttemptContext):
         cheaper_models: Sequence[str] = (),
         min_tokens: int | None = None,
         stream: bool = False,
+        compact_above_tokens: int | None = None,
+        compact_with: str | None = None,
     ) -> Any:
         """The agent loop: the model, the tools that it asks for, the model, until it stops; see Context."""
         try:
@@ -178,7 +191,7 @@ class StepContext(AttemptContext):
         said = await self._talk(
             self, _prompt(system, user), model=model, max_tokens=max_tokens, output=output, temperature=temperature,
             stream=stream, offered=offered, max_turns=max_turns if offered else 1, cheaper_models=tuple(cheaper_models),
-            min_tokens=min_tokens,
+            min_tokens=min_tokens, compact=_compaction(compact_above_tokens, compact_with),
         )  # fmt: skip
         return fields(said)
 
@@ -349,9 +362,10 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             return await self._services.gateway.call(self._journal, path, request, cheaper, stream=stream)
 
-    async def heard(self) -> list[Any]:
-        """The messages that came while the run was at work, as the model is told them that is called next."""
-        return await steering.messages(self._journal, cursor().following)
+    async def ahead(self, prepare: Callable[[StepJournal, Path], Awaitable[T]]) -> T:
+        """What `prepare` comes to beside the operation that comes next, whose place it is told."""
+        with cursor().ahead() as path:
+            return await prepare(self._journal, path)
 
     async def call_tool(
         self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",

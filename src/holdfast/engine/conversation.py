@@ -7,6 +7,7 @@ here: money, providers, what a tool's failure means.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.chat import Chat, Message
+from holdfast.authoring.compaction import Compaction
 from holdfast.authoring.content import PART, Audio, Document, Image
 from holdfast.authoring.flow import Flow
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
@@ -25,7 +27,9 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.core.content import ContentPart, parts_of
 from holdfast.core.ids import Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
+from holdfast.engine import compaction, steering
 from holdfast.engine import prompt as prompts
+from holdfast.engine.compaction import Talked
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
 from holdfast.ports import (
     AnswerSpec,
@@ -75,42 +79,41 @@ async def talk(
     min_tokens: int | None = None,
     turns: list[Turn] | None = None,
     stream: bool = False,
+    compact: Compaction | None = None,
 ) -> Any:
     """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
 
     `offered` is what the model may ask for, by name; a workflow among it is done by a child, and where the conversation is
     handed over the answer is that of the other agent.
     `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow. With
-    `stream` whoever watches the run hears each reply as it comes.
+    `stream` whoever watches the run hears each reply as it comes. `compact` says when older turns are summed up, which are one
+    then in `turns` too.
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
     system, said = prompts.read(prompt)
-    is_of_conversation = isinstance(prompt, dict) and "messages" in prompt
     specs = tuple(_spec(each) for each in offered.values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
     turns = [] if turns is None else turns
+    messages = Talked(len(turns), len(said) if isinstance(prompt, dict) and "messages" in prompt else 0)
     for each in said:
         turns.append(each if isinstance(each, ModelTurn) else await _user_turn(context, each))
     heard = [*turns]
+    asked = ModelRequest(
+        model=model,
+        system=system,
+        turns=(),
+        max_tokens=max_tokens or DEFAULT_MAX_TOKENS,
+        tools=specs,
+        answer=answer,
+        temperature=temperature,
+    )
     mended = False
     used = 0
     while used < max_turns + mended:
         used += 1
-        if is_of_conversation:
-            told = [await _user_turn(context, prompts.message(each)) for each in await context.heard()]
-            turns.extend(told)
-            heard.extend(told)
-        request = ModelRequest(
-            model=model,
-            system=system,
-            turns=tuple(turns),
-            max_tokens=max_tokens or DEFAULT_MAX_TOKENS,
-            tools=specs,
-            answer=answer,
-            temperature=temperature,
-        )
+        request, messages = await _prepared(context, asked, turns, heard, messages, compact)
         reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens), stream=stream)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
@@ -138,6 +141,26 @@ async def talk(
         mended = True
         turns.extend(await _complaint(context, reply, wanted, problem, answer))
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
+
+
+async def _prepared(
+    context: StepContext, asked: ModelRequest, turns: list[Turn], heard: list[Turn], messages: Talked,
+    compact: Compaction | None,
+) -> tuple[ModelRequest, Talked]:  # fmt: skip
+    """The request that is made next, and where the messages of the prompt stand in it: with what was said meanwhile, and the
+    older turns summed up where they are too much. Both lists are brought up to that."""
+    if messages.number:
+        said = [await _user_turn(context, prompts.message(each)) for each in await context.ahead(steering.messages)]
+        turns.extend(said)
+        heard.extend(said)
+    request = msgspec.structs.replace(asked, turns=tuple(turns))
+    if compact is None:
+        return request, messages
+    request, messages = await context.ahead(partial(compaction.fitted, request, compact, messages))
+    if request.turns != (*turns,):
+        turns[:] = request.turns
+        heard[:] = [turns[0], *(turn for turn in turns[1:] if turn in heard)]
+    return request, messages
 
 
 async def _user_turn(context: StepContext, said: prompts.Given) -> UserTurn:

@@ -65,6 +65,13 @@ class Cursor:
     @contextlib.contextmanager
     def place(self) -> Iterator[Path]:
         """The next place, for one operation at a time."""
+        with self.ahead() as path:
+            self._next += 1
+            yield path
+
+    @contextlib.contextmanager
+    def ahead(self) -> Iterator[Path]:
+        """The next place, for what stands beside the operation that comes there."""
         self._refuse_inside()
         if self.left is not None:
             raise self.left
@@ -76,10 +83,8 @@ class Cursor:
         if self._next >= MOST_OPERATIONS:
             raise NonDeterministicStep(f"A step may have {MOST_OPERATIONS} operations; make it a loop in the graph.")
         self._busy = True
-        path = Path(f"{self.prefix}{self._next}")
-        self._next += 1
         try:
-            yield path
+            yield self.following
         except Suspension as why:
             self.left = why
             raise

@@ -19,7 +19,7 @@ from holdfast.core import conversations as rule
 from holdfast.core import events as ev
 from holdfast.core.children import MOST_DEPTH
 from holdfast.core.claim import Claim
-from holdfast.core.conversations import Change, Conversation, Exchange, Exchanges
+from holdfast.core.conversations import Change, Conversation, Exchange, Exchanges, Outcome
 from holdfast.core.ids import CallId, RunId
 from holdfast.core.payload import digest
 from holdfast.core.state import State
@@ -96,26 +96,27 @@ class Dialogues:
             if conversation.cancelling:
                 return await self._cancel(conversation)
             return await self._tell(conversation, exchanges) if conversation.steering else None
+        outcome = await self._outcome(conversation, exchanges, row.status)
         lasting = await self.lasting(conversation.run) if conversation.waiting else ()
-        reply, problem, unread = await self._outcome(conversation, exchanges)
-        handed_to = None if reply is None else await self._handed_to(conversation.run)
-        return rule.ended(conversation, exchanges, row.status, reply, problem, lasting, unread, handed_to)
+        return rule.ended(conversation, exchanges, outcome, lasting)
 
-    async def _outcome(
-        self, conversation: Conversation, exchanges: Exchanges
-    ) -> tuple[str | None, str | None, list[int]]:
-        """What the active run, which has ended, returned, as text; why there is nothing; and what it did not read of the
-        messages that were to steer it."""
+    async def _outcome(self, conversation: Conversation, exchanges: Exchanges, status: str) -> Outcome:
+        """What became of the active run, which has ended."""
         assert conversation.run is not None
         parts = [each.number for each in exchanges.values() if each.steers == conversation.active]
         try:
             state = await self._runtime.runs.state(conversation.run)
             reply = await self._reply(state) if state.ended == "completed" else None
+            summed = await self._payloads.value(state.summary, state.tenant) if state.summary is not None else {}
         except (CorruptHistory, NotFound, BlobLost) as lost:  # for good, and what waits can be answered all the same
-            told = f"Its run {conversation.run} has ended, and what it returned cannot be read. {lost.message}"
-            return None, told, parts
-        problem = state.error.message if state.error is not None else None
-        return reply, problem, [number for number in parts if not state.has_read(number)]
+            problem = f"Its run {conversation.run} has ended, and what it returned cannot be read. {lost.message}"
+            return Outcome(status=status, problem=problem, unread=parts)
+        return Outcome(
+            status=status, reply=reply, problem=state.error.message if state.error is not None else None,
+            handed_to=None if reply is None else await self._handed_to(conversation.run),
+            unread=[number for number in parts if not state.has_read(number)],
+            summary=summed.get("text", ""), covers=summed.get("covers", 0), given=summed.get("given", 0),
+        )  # fmt: skip
 
     async def _handed_to(self, run: RunId) -> str | None:
         """The agent that answered in the end, where the run handed the conversation over; that one may have done so, too."""
@@ -136,7 +137,7 @@ class Dialogues:
             raise  # nobody knows: it stays to be started
         except HoldfastError as refused:
             log.warning("holdfast cannot have message %s of %s answered: %s", message.number, conversation.id, refused)
-            return rule.ended(conversation, exchanges, "failed", None, refused.message)
+            return rule.ended(conversation, exchanges, Outcome(status="failed", problem=refused.message))
         return rule.started(conversation, exchanges, run)
 
     async def _run_of(self, conversation: Conversation, exchanges: Exchanges, message: Exchange) -> RunId:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring import compaction
 from holdfast.authoring.form import form_of
 from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
@@ -91,6 +92,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
         min_tokens=settings["min_tokens"],
         turns=turns,
         stream=settings.get("stream", False),
+        compact=compaction.of(settings.get("compact_above_tokens"), settings.get("compact_with")),
     )
     return Result(answer, conversation=turns)
 

@@ -13,7 +13,8 @@ import msgspec
 from pydantic import ValidationError
 
 from holdfast.authoring.arguments import describe
-from holdfast.authoring.chat import Chat
+from holdfast.authoring.chat import Chat, Message
+from holdfast.authoring.compaction import told
 from holdfast.authoring.content import PART, Audio, Document, Image, is_part
 from holdfast.authoring.plain import encode
 from holdfast.core.content import MOST_PARTS
@@ -88,11 +89,13 @@ def _messages(messages: Any) -> list[ModelTurn | Given]:
         raise InvalidInput(
             "The last message of a Chat is the one to answer, and this is the agent's. Nothing was called."
         )
-    return [
-        (each.text, *each.parts) if each.role == "user" else ModelTurn(in_words(each.text))
-        for each in chat.messages
-        if each.text or each.parts or each is chat.messages[-1]
-    ]
+    return [*map(_message, chat.messages)]
+
+
+def _message(message: Message) -> ModelTurn | Given:
+    if message.role == "assistant":
+        return ModelTurn(in_words(message.text))
+    return (message.text, *message.parts) if message.role == "user" else (told(message.text),)
 
 
 def as_text(part: Any) -> str:

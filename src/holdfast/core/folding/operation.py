@@ -15,12 +15,14 @@ from holdfast.core.ids import node_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import RATE_LIMIT
 from holdfast.core.state import (
+    CONVERSATION,
     FUNCTION,
     MAP,
     MESSAGE,
     MOST_DECIDED_KEPT,
     SHARED,
     SHARED_WAIT,
+    SUMMARY,
     Decided,
     Gate,
     Message,
@@ -35,6 +37,8 @@ def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
     op = operation(s, e.step, e.path, e.kind, e.name or e.kind, e.args_hash, at_ms, "done")
     op.outcome = e.payload or Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
     op.error = None  # of a try before
+    if e.kind == SUMMARY and e.name == CONVERSATION:
+        s.summary = op.outcome
     if e.kind == MAP:
         items.gathered(s, s.steps[node_of(e.step)], e.path)
 

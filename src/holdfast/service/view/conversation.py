@@ -60,6 +60,7 @@ def of_exchange(exchange: Exchange) -> dict[str, Any]:
         "run": exchange.run,
         "agent": exchange.agent,
         "reply": exchange.reply,
+        "summary": exchange.summary and {"text": exchange.summary.text, "covers": exchange.summary.covers},
         "left": exchange.left,
         "problem": exchange.problem,
     }
