@@ -73,6 +73,9 @@ def test_dead_letters_are_listed_counted_edited_replayed_and_resolved(shell: She
     assert shell("dead-letters", "resolve", runs[0], "--fail", "--reason", "gone").code == 0
     assert shell("dead-letters", "resolve", runs[1], "--output", "1").code == 4
     assert shell("dead-letters", "edit", runs[1], "--input", "{").code == 2
+    assert shell("dead-letters", "edit", runs[1]).code == 2
+    no_call = shell("dead-letters", "edit", runs[1], "--arguments", "{}")
+    assert (no_call.code, "edit the run's input instead" in no_call.err) == (4, True)
     edited = shell("dead-letters", "edit", runs[1], "--input", "{}", "--json")
     assert (edited.code, edited.data["status"]) == (0, "failed")
     assert [each["edited"] for each in shell("dead-letters", "list", "--json").data] == [True, False]

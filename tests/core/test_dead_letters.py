@@ -7,7 +7,7 @@ import pytest
 from holdfast.core import policies
 from holdfast.core.payload import inline
 from holdfast.errors import Conflict, InvalidDecision, NotFound, RunEnded
-from tests.core.game import Game, edge, error, graph, kinds, node
+from tests.core.game import ANN, Game, Path, StepId, cmd, edge, error, graph, kinds, node
 
 
 def parked() -> Game:
@@ -95,6 +95,33 @@ def test_a_replay_with_another_input_keeps_what_is_asked_for_as_it_was_and_names
     game.intend("a", "idempotent", "1", args="new")
     assert game.op("a", "1").key not in (None, before, other)
     assert not game.step("a").edited
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_arguments_of_the_call_that_failed_are_a_persons_until_the_step_is_done(asked: bool) -> None:
+    game = Game(graph("a > b", on_exhausted="dead_letter" if asked else "fail"))
+    game.effect("a", "0", args="first")
+    game.did_not(game.intended("a", "idempotent", "1", args="old", tool="other"))
+    game.fail("a", error(policies.TOOL), "1")
+    before = game.op("a", "0").key, game.op("a", "1").key
+    data = game.state.input
+    game.do(cmd.EditDeadLetter(StepId("a#1"), None, ANN, inline({"to": "you"})))
+    edit = game.step("a").edits[Path("1")]
+    assert (edit.tool, edit.arguments, game.state.input) == ("other", inline({"to": "you"}), data)
+    game.decide("retry") if asked else game.retry()
+    game.tick()
+    assert kinds(game.intend("a", path="0", args="first")) == ["OperationReused"]
+    game.did(game.intended("a", "idempotent", "1", args="new", tool="other"))
+    assert game.op("a", "0").key == before[0]
+    assert game.op("a", "1").key not in before
+    game.complete("a")
+    assert game.step("a").edits == {}
+
+
+def test_arguments_are_edited_of_a_call_of_a_tool_only() -> None:
+    game = failed()
+    with pytest.raises(Conflict, match="edit the run's input instead"):
+        game.do(cmd.EditDeadLetter(StepId("a#1"), None, ANN, inline({})))
 
 
 def test_an_answer_of_a_person_counts_for_the_same_question_and_what_is_asked_otherwise_is_approved_anew() -> None:

@@ -17,7 +17,7 @@ from holdfast.service.principal import Principal
 from holdfast.service.query import DeadLetters, DeadLetterSummary
 from holdfast.service.service import Service
 from tests.engine.history import events_of
-from tests.engine.kit import Time, engine_at, opened
+from tests.engine.kit import Time, engine_at, gate_of, opened
 
 CALLED: list[tuple[str, str]] = []
 KEYS: list[str] = []
@@ -99,6 +99,48 @@ async def test_an_edited_letter_is_replayed_with_new_keys_for_what_is_new_and_no
         assert await engine.dead_letters() == []
         (edited,) = await events_of(run, ev.DeadLetterEdited)
         assert edited.by == "grace"
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_a_call_that_failed_is_made_with_the_arguments_of_a_person_under_another_key_and_approved_anew(
+    store: str, called: list[tuple[str, str]], named: bool
+) -> None:
+    @tool(effect="once", approval=True)
+    def announce(address: str, key: str) -> str:
+        return deliver.function(address, key)
+
+    wf = Workflow("tell", on_exhausted="dead_letter")
+
+    @wf.node("tell")
+    @task(tools=[enrol, announce])
+    async def tell(state: StateView, ctx: Any) -> list[str]:
+        account = await ctx.tool("enrol", {"name": "ada"})
+        how = {"key": "the announcement"} if named else {}
+        return [account, await ctx.tool("announce", {"address": "nowhere"}, **how)]
+
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        await engine.decide(await gate_of(run), "approve", by="ann")
+        await run.until(lambda state: bool(state.dead_letters()))
+        service, grace = Service(engine, [wf]), Principal("grace")
+        letter = f"{run.id}:tell#1"
+        for wrong in ({"adress": "x"}, "x"):
+            with pytest.raises(InvalidInput, match="no arguments of 'announce'"):
+                await engine.edit_dead_letter(letter, arguments=wrong)
+        with pytest.raises(InvalidInput, match="input=, arguments=, or both"):
+            await engine.edit_dead_letter(letter)
+        await service.tell(grace, cmd.EditDeadLetter(letter, arguments={"address": "ada@example.org"}))
+        ((shown,), _) = await service.ask(grace, DeadLetters(letter=letter))
+        assert (shown["failed_at"], shown["arguments"]) == ("1", {"address": "nowhere"})
+        assert (shown["edited"], shown["edited_arguments"]) == (True, {"address": "ada@example.org"})
+        await service.tell(grace, cmd.ReplayDeadLetter(letter))
+        state = await run.until(lambda state: any(g.opened.reason == "tool_approval" for g in state.gates.values()))
+        (gate,) = [gate for gate in state.gates.values() if gate.opened.reason == "tool_approval"]
+        assert gate.opened.shown.value()["arguments"] == {"address": "ada@example.org"}, "asked again"
+        await engine.decide(gate.opened.gate, "approve", by="ann")
+        assert await run.result() == ["account of ada", "delivered to ada@example.org"]
+        assert called == [("enrol", "ada"), ("deliver", "nowhere"), ("deliver", "ada@example.org")]
+        assert len(set(KEYS)) == 3
 
 
 async def test_letters_are_listed_by_what_they_are_counted_and_resolved_and_each_tenant_sees_its_own(

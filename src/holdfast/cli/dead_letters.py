@@ -138,11 +138,22 @@ def show(letter: LetterArgument, as_json: AsJson = False, store: Store = None) -
         ("Attempts", f"{found['attempts']}, from {found['first_at']} to {found['last_at']}"),
         ("Error", f"{found['error_class']}: {error.get('message', found['message'])}"),
         ("Input", terminal.as_json(found["input"])),
+        *_call(found),
     ])  # fmt: skip
     for op in found["operations"]:
         terminal.show(f"  {op['path']}  {op['kind']} {op['name']}: {op['status']}")
     if found["gate"]:
         terminal.show(f"Asked: {found['gate']}")
+
+
+def _call(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What failed in the end, where it was a call of a tool."""
+    named = {op["path"]: op["name"] for op in found["operations"] if op["kind"] == "tool"}
+    if (tool := named.get(found["failed_at"])) is None:
+        return []
+    lines = [("Failed call", f"{tool} at {found['failed_at']}, with {terminal.as_json(found['arguments'])}")]
+    edited = found["edited_arguments"]
+    return [*lines, *([("To be called with", terminal.as_json(edited))] if edited is not None else [])]
 
 
 @app.command()
@@ -171,17 +182,28 @@ def summary(tenant: Tenant = None, as_json: AsJson = False, store: Store = None)
 def edit(
     letter: LetterArgument,
     data: Annotated[
-        str, typer.Option("--input", "-i", metavar="JSON", help="The run's input from now on: JSON, @FILE, or @-.")
-    ],
+        str | None,
+        typer.Option("--input", "-i", metavar="JSON", help="The run's input from now on: JSON, @FILE, or @-."),
+    ] = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option(
+            "--arguments", metavar="JSON", help="What the tool is to be called with that failed: JSON, @FILE, or @-."
+        ),
+    ] = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Give the run another input, which its workflow takes, for the letter to be replayed with."""
+    """Give the run another input, or the call that failed other arguments, for the letter to be replayed with."""
     from holdfast.service import command as cmd
 
-    value = json_value(data, "--input")
-    _tell(lambda id_: cmd.EditDeadLetter(id_, value), letter, by, as_json, store)
+    if data is None and arguments is None:
+        raise UsageError("Say what is to be otherwise: --input JSON or --arguments JSON. Nothing was changed.")
+    given = {} if data is None else {"input": json_value(data, "--input")}
+    if arguments is not None:
+        given["arguments"] = json_value(arguments, "--arguments")
+    _tell(lambda id_: cmd.EditDeadLetter(id_, **given), letter, by, as_json, store)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from holdfast.control.command import Commands
 from holdfast.control.handle import Run
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
+from holdfast.core.dead_letters import failed_call
 from holdfast.core.events import Event
 from holdfast.core.forking import MOST_INHERITED, Fork, Wish, forked
 from holdfast.core.graph import Graph
@@ -26,7 +27,7 @@ from holdfast.core.payload import Payload, digest
 from holdfast.core.questions import EXHAUSTED
 from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, NotFound
+from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
 from holdfast.ports import Letter
 
 
@@ -94,9 +95,9 @@ class Repairs(Commands):
         said = None if output is NOT_GIVEN else await self._kept(output, row.tenant)
         reply = None if said is None or not path else self.executor.services.gateway.said(output)
         wish = Wish(
-            StepId(id_), Path(path) if path else None, said, None if reply is None else await self._kept(reply, row.tenant),
+            StepId(id_), Path(path) if path else None, said,
             {NodeName(name): await self._kept(value, row.tenant) for name, value in (state or {}).items()},
-            repeat_effects, self._claim(by),
+            repeat_effects, self._claim(by), None if reply is None else await self._kept(reply, row.tenant),
         )  # fmt: skip
         graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
         # A long history holds nobody up.
@@ -120,16 +121,48 @@ class Repairs(Commands):
             raise Conflict(f"Run {run} has {len(found)} dead letters; say which: {names}. Nothing was done.")
         return found[0], await self.run(run).state()
 
-    async def edit_dead_letter(self, letter: str, input: Any, *, by: str | Claim | None = None) -> None:  # noqa: A002
-        """Give the run another input, which must fit its workflow's schema, for the step to be tried again with. When it is
-        replayed, what it has completed and asks for again is kept, under its key; what it asks for otherwise has another key
-        and is approved anew. Steps that are done stay as they are. Raises InvalidInput; Conflict while an effect of the step is
-        in doubt; NotFound; RunEnded where the run has undone what it did."""
+    async def edit_dead_letter(
+        self,
+        letter: str,
+        input: Any = NOT_GIVEN,  # noqa: A002 - the word of the public surface
+        *,
+        arguments: Any = NOT_GIVEN,
+        by: str | Claim | None = None,
+    ) -> None:
+        """Give the run another input, which must fit its workflow's schema, or the call of a tool that failed other
+        `arguments`, which must fit the tool's, for the step to be tried again with. When it is replayed, what it has completed
+        and asks for again is kept, under its key; what it asks for otherwise, and the call that was edited, has another key and
+        is approved anew. Steps that are done stay as they are.
+
+        Raises InvalidInput (of arguments when the step is tried, where this process has not the tool's code); Conflict while an
+        effect of the step is in doubt, and where no call of a tool has failed; NotFound; RunEnded where the run has undone what
+        it did.
+        """
+        if input is NOT_GIVEN and arguments is NOT_GIVEN:
+            raise InvalidInput("Say what is to be otherwise: input=, arguments=, or both. Nothing was changed.")
         found, state = await self.dead_letter(letter)
         await self._expect_in_tables(state.run)
-        payload = await self._kept(await self._valid(await self.graph_of(state.graph_hash), input), state.tenant)
-        command = cmd.EditDeadLetter(found.letter.step, payload, self._claim(by))
+        data = asked = None
+        if input is not NOT_GIVEN:
+            data = await self._kept(await self._valid(await self.graph_of(state.graph_hash), input), state.tenant)
+        if arguments is not NOT_GIVEN:
+            asked = await self._kept(self._fitting(state, found.letter.step, arguments), state.tenant)
+        command = cmd.EditDeadLetter(found.letter.step, data, self._claim(by), asked)
         await self.runtime.runs.send(state.run, command)
+
+    def _fitting(self, state: State, letter: StepId, arguments: Any) -> Any:
+        """Arguments that the tool takes of which the step has failed, if it is known here. Raises InvalidInput, Conflict."""
+        step = state.step(letter)
+        if step is None or state.graph_hash not in self.runtime.catalog.workflows:
+            return arguments
+        _, op = failed_call(step)
+        tool = self.runtime.catalog.tools_of(state.graph_hash).get(op.name)
+        try:
+            return arguments if tool is None else tool.arguments(arguments)
+        except SchemaMismatch as problem:
+            raise InvalidInput(
+                f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed."
+            ) from None
 
     async def replay_dead_letter(self, letter: str, *, by: str | Claim | None = None) -> None:
         """Try it again: the step that its run waits for, or, where the run has failed, all that failed in it. What was

@@ -116,11 +116,13 @@ class RetryRun(Command, frozen=True):
 
 
 class EditDeadLetter(Command, frozen=True):
-    """Give the run another input, for its step that has failed for good to be tried again with."""
+    """Give the run another input, or the call that its step has failed for good of other arguments, for the step to be tried
+    again with."""
 
     step: StepId
-    input: Payload
+    input: Payload | None = None
     by: Claim = NOBODY
+    arguments: Payload | None = None
 
 
 class ResolveDeadLetter(Command, frozen=True):

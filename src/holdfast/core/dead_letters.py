@@ -1,8 +1,9 @@
 """The rules of dead letters: steps that have failed for good, until somebody says what is to become of them.
 
 Where the run goes on without its failing (`on_exhausted`), a gate asks about each; else the run has failed. An edit is of the
-run's input: what the step has completed is kept for whatever asks for the same, and anything else gets another key and is
-approved anew. Never here: how the run goes on (reopening, gates), the rows of lists (projection).
+run's input, or of the arguments of the call that failed: what the step has completed is kept for whatever asks for the same,
+and anything else gets another key and is approved anew. Never here: how the run goes on (reopening, gates), the rows of lists
+(projection).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import Path, StepId
-from holdfast.core.state import Step
+from holdfast.core.state import Operation, Step
 from holdfast.errors import Conflict, NotFound, RunEnded
 
 
@@ -23,7 +24,23 @@ def edit_dead_letter(d: Decision, c: commands.EditDeadLetter) -> None:
             f"Run {state.run} has undone what it did, or tried to: {step.id} cannot be tried again. Nothing was changed."
         )
     expect_no_doubt(d, step)
-    d.emit(ev.DeadLetterEdited(step.id, c.input, *c.by.kept))
+    data = state.input if c.input is None else c.input
+    if c.arguments is None:
+        d.emit(ev.DeadLetterEdited(step.id, data, *c.by.kept))
+    else:
+        path, op = failed_call(step)
+        d.emit(ev.DeadLetterEdited(step.id, data, *c.by.kept, path, op.name, c.arguments))
+
+
+def failed_call(step: Step) -> tuple[Path, Operation]:
+    """The call of a tool that a step has failed of. Raises Conflict where it failed of something else."""
+    op = step.journal.get(step.failed_path) if step.failed_path is not None else None
+    if step.failed_path is None or op is None or op.kind != "tool":
+        raise Conflict(
+            f"{step.id} did not fail at a call of a tool, so there are no arguments to edit. Nothing was changed: edit the"
+            " run's input instead."
+        )
+    return step.failed_path, op
 
 
 def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
@@ -37,7 +54,7 @@ def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
 
 
 def replay(d: Decision, step: StepId, path: Path | None) -> None:
-    """Have a step that failed for good tried again; one whose run's input was edited from its beginning."""
+    """Have a step that failed for good tried again; one that was edited from its beginning."""
     known = d.state.step(step)
     edited = known is not None and known.edited
     d.emit(ev.StepReplayed(step, path))

@@ -299,13 +299,17 @@ class JournalDropped(Event, frozen=True):
 
 
 class DeadLetterEdited(Event, frozen=True):
-    """A person gave the run another input, for a step of it that has failed for good to be tried again with."""
+    """A person gave the run another input, or the call of `tool` at `path` other arguments, for a step of it that has failed
+    for good to be tried again with."""
 
     step: StepId
     input: Payload
     by: str | None = None
     os_user: str = ""
     client: str = ""
+    path: Path | None = None
+    tool: str = ""
+    arguments: Payload | None = None
 
 
 class DeadLetterResolved(Event, frozen=True):

@@ -56,10 +56,10 @@ class Wish(msgspec.Struct, frozen=True):
     step: StepId
     path: Path | None = None
     output: Payload | None = None
-    reply: Payload | None = None
     outputs: Mapping[NodeName, Payload] = {}
     repeats_effects: bool = False
     by: Claim = NOBODY
+    reply: Payload | None = None
 
 
 class Cost(msgspec.Struct):

@@ -135,6 +135,14 @@ class Operation(msgspec.Struct, omit_defaults=True):
         return self.status == "done" or (self.status == "failed" and self.outcome is not None)
 
 
+class Edit(msgspec.Struct, frozen=True):
+    """What a person wants a tool to be called with, instead of what the code asks for; `number` is that of the event."""
+
+    tool: str
+    arguments: Payload
+    number: int
+
+
 class PoolWait(msgspec.Struct, frozen=True):
     """A call that waits for what it takes of pools."""
 
@@ -169,7 +177,9 @@ class Step(msgspec.Struct, omit_defaults=True):
     resolved: bool = False
     """It has failed for good, and somebody has said that nothing more is to become of it."""
     edited: bool = False
-    """It has failed for good, and is to be tried again with another input of the run."""
+    """It has failed for good, and is to be tried again with another input of the run, or other arguments of the call."""
+    edits: dict[Path, Edit] = {}
+    """The calls whose arguments are a person's."""
     failed_path: Path | None = None
     reason: str | None = None
     """Why it was skipped or called off, or what the person said who decided its gate."""

@@ -37,7 +37,7 @@ from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
 from holdfast.engine.utterance import Utterances
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
-from holdfast.ports import Pace, PoolWaited, Recall, Reservation
+from holdfast.ports import Edited, Pace, PoolWaited, Recall, Reservation
 
 if TYPE_CHECKING:
     from holdfast.ports import Journal
@@ -267,14 +267,13 @@ class StepJournal:
     async def approve(
         self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
     ) -> dict[str, Any]:
-        if (said := self.before.journal.get(path)) is not None and said.args_hash == SAID:
-            return {"decision": "approve", "data": arguments}  # nothing is called
-        answer: dict[str, Any] = await self.ask(
-            approval_at(path), TOOL_APPROVAL, args_hash,
-            shown={"tool": tool, "arguments": arguments}, allowed=("approve", "edit", "reject"),
-            form=form, filled=arguments,
-        )  # fmt: skip
-        return answer
+        return await _approved(self, path, tool, args_hash, arguments, form)
+
+    async def edited(self, path: Path, tool: str) -> Edited | None:
+        edit = self.before.edits.get(path)
+        if edit is None or edit.tool != tool:
+            return None
+        return Edited(await self.attempt.value(edit.arguments), edit.number)
 
     def repeats(self, path: Path, tool: str, args_hash: str) -> bool:
         return self._asks_before_repeats and is_new(self.before, path, "tool", tool, args_hash)
@@ -373,6 +372,19 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
         retry_after_s=error.retry_after_s, trace=error.trace,
     )  # fmt: skip
     return clean, path
+
+
+async def _approved(
+    journal: StepJournal, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
+) -> dict[str, Any]:
+    """What a person answers about a call; what somebody has said that it comes to is not called, and nobody is asked."""
+    if (said := journal.before.journal.get(path)) is not None and said.args_hash == SAID:
+        return {"decision": "approve", "data": arguments}
+    answer: dict[str, Any] = await journal.ask(
+        approval_at(path), TOOL_APPROVAL, args_hash, shown={"tool": tool, "arguments": arguments},
+        allowed=("approve", "edit", "reject"), form=form, filled=arguments,
+    )  # fmt: skip
+    return answer
 
 
 async def _reused(journal: StepJournal, path: Path, kind: str, name: str, args_hash: str) -> Operation | None:

@@ -21,7 +21,7 @@ from holdfast.ports.dead_letter import (
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.job_log import JobLogs, LogPiece, LogPlace
-from holdfast.ports.journal import Journal, Pace, Recall
+from holdfast.ports.journal import Edited, Journal, Pace, Recall
 from holdfast.ports.lane import Leadership
 from holdfast.ports.lending import Lending
 from holdfast.ports.log import Append, History, Log, SnapshotRecord
@@ -96,6 +96,7 @@ __all__ = [
     "DeadLettered",
     "DeadLetters",
     "DueRun",
+    "Edited",
     "Flushed",
     "Freed",
     "GateBegan",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -30,6 +30,13 @@ class Recall(msgspec.Struct, frozen=True):
     error: ErrorRecord | None = None
     unverified: OpenCall | None = None
     call: CallId | None = None
+
+
+class Edited(NamedTuple):
+    """Arguments that a person has given a call, and the number of the edit, which the call's key is tied to."""
+
+    arguments: Any
+    number: int
 
 
 class Pace(Protocol):
@@ -171,6 +178,10 @@ class Journal(Protocol):
         self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
     ) -> dict[str, Any]:
         """Ask a person about a call, with the tool's schema as the form: `{"decision", "data", "by", "reason"}`."""
+        ...
+
+    async def edited(self, path: Path, tool: str) -> Edited | None:
+        """What a person wants the tool to be called with there, whatever the code asks for."""
         ...
 
     def repeats(self, path: Path, tool: str, args_hash: str) -> bool:

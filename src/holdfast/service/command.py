@@ -74,10 +74,12 @@ class Cancel(Struct, frozen=True):
 
 
 class EditDeadLetter(Struct, frozen=True):
-    """Give a run another input, for its step that has failed for good (`RUN:STEP`) to be tried again with."""
+    """Give a run another input, or the call of a tool that failed other arguments, for its step that has failed for good
+    (`RUN:STEP`) to be tried again with."""
 
     letter: str
-    input: Any
+    input: Any | UnsetType = UNSET
+    arguments: Any | UnsetType = UNSET
 
 
 class ReplayDeadLetter(Struct, frozen=True):

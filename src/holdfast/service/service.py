@@ -176,8 +176,8 @@ class Service(Answers):
     async def _tell_of_letter(self, who: Principal, command: OfLetter) -> None:
         control, by = self.control, who.claim
         match command:
-            case cmd.EditDeadLetter(letter, data):
-                await control.edit_dead_letter(letter, data, by=by)
+            case cmd.EditDeadLetter(letter, data, arguments):
+                await control.edit_dead_letter(letter, _given(data), arguments=_given(arguments), by=by)
             case cmd.ReplayDeadLetter(letter):
                 await control.replay_dead_letter(letter, by=by)
             case cmd.ResolveDeadLetter(letter, output, reason):

@@ -71,6 +71,8 @@ class ToolExecutor:
         """
         try:
             tool = _listed(journal, name, allowed)
+            if compensates is None and (edited := await journal.edited(path, name)) is not None:
+                arguments, key = edited.arguments, None if key is None else f"{key}~{edited.number}"
             valid = _valid(journal, tool, arguments)
             if compensates is None and (_asks(tool, valid) or _repeats(journal, path, tool, valid, key)):
                 valid = await self._approved(journal, path, tool, valid)

@@ -297,14 +297,16 @@ class ForkRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ..., input_json: _Optional[str] = ..., output_json: _Optional[str] = ..., state_json: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., cost_limit_usd: _Optional[str] = ..., key: _Optional[str] = ..., queue: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
 
 class EditDeadLetterRequest(_message.Message):
-    __slots__ = ("letter", "input_json", "by")
+    __slots__ = ("letter", "input_json", "by", "arguments_json")
     LETTER_FIELD_NUMBER: _ClassVar[int]
     INPUT_JSON_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
     letter: str
     input_json: str
     by: str
-    def __init__(self, letter: _Optional[str] = ..., input_json: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    arguments_json: str
+    def __init__(self, letter: _Optional[str] = ..., input_json: _Optional[str] = ..., by: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
 
 class ReplayDeadLetterRequest(_message.Message):
     __slots__ = ("letter", "by")

@@ -26,6 +26,7 @@ from holdfast.core.state import (
     FINISHED,
     KEPT_FROM_A_PLACE,
     KEPT_FROM_THE_BEGINNING,
+    Edit,
     Inherited,
     Operation,
     Question,
@@ -62,7 +63,7 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     step.output, step.decisions, step.ended_seq = e.output, e.decisions, s.seq
     step.provisional = e.provisional
     if not e.provisional:
-        step.journal, step.pending, step.kept, step.inherited = {}, {}, {}, {}
+        step.journal, step.pending, step.kept, step.inherited, step.edits = {}, {}, {}, {}, {}
     step.conversation = e.conversation
     forget_deferred(s, e.step)
     move(s, name, step, "completed", at_ms)
@@ -235,7 +236,10 @@ def _as_it_was(step: Step) -> Step:
 
 def _dead_letter_edited(s: State, e: ev.DeadLetterEdited, at_ms: int) -> None:
     s.input = e.input
-    s.steps[node_of(e.step)].edited = True
+    step = s.steps[node_of(e.step)]
+    step.edited = True
+    if e.path is not None and e.arguments is not None:
+        step.edits[e.path] = Edit(e.tool, e.arguments, s.seq)
 
 
 def _dead_letter_resolved(s: State, e: ev.DeadLetterResolved, at_ms: int) -> None:

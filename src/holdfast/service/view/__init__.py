@@ -5,13 +5,13 @@ Never here: printing, who may see it.
 
 from holdfast.service.view.capacity import demanded, of_admission, of_placed, of_pool, of_pool_in_use, of_wait
 from holdfast.service.view.conversation import of_conversation, of_exchange, of_talk
-from holdfast.service.view.effect import of_effect
+from holdfast.service.view.effect import MOST_EFFECTS, of_effect
 from holdfast.service.view.gate import of_gate
 from holdfast.service.view.history import by_whom, facts, news, of_event, of_told
 from holdfast.service.view.money import of_budget, of_cost, of_doubt, of_owner
 from holdfast.service.view.plain import iso, maybe_usd
 from holdfast.service.view.repair import of_fork, of_letter, of_letter_whole, of_letters, of_outcome
-from holdfast.service.view.run import MOST_EFFECTS, of_item, of_map, of_row, of_run, of_run_whole, of_step, of_tree
+from holdfast.service.view.run import of_item, of_map, of_row, of_run, of_run_whole, of_step, of_tree
 from holdfast.service.view.schedule import of_schedule
 from holdfast.service.view.workflow import of_workflow, of_workflow_whole
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
     from holdfast.core.projection import EffectChange, EffectRow
+
+
+MOST_EFFECTS: Final = 1000
+"""Calls of tools that are shown with their run; `effects list --run` has all."""
 
 
 async def of_effect(

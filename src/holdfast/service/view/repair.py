@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core import status
 from holdfast.core.money import nanousd, usd
+from holdfast.service.view.effect import MOST_EFFECTS
 from holdfast.service.view.plain import error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
@@ -85,12 +86,18 @@ def of_letter(found: Letter) -> dict[str, Any]:
 async def of_letter_whole(control: Control, found: Letter, state: State) -> dict[str, Any]:
     """A dead letter with what its step had come to: its error, the operations of its journal, the input of the run."""
     step = state.step(found.letter.step)
+    failed = None if step is None or step.failed_path is None else step.journal.get(step.failed_path)
+    calls = [] if failed is None or failed.call is None else await control.effects(state.run, limit=MOST_EFFECTS)
+    sent = next((row for row, _ in calls if failed is not None and row.call == failed.call), None)
+    edit = None if step is None or step.failed_path is None else step.edits.get(step.failed_path)
     return {
         **of_letter(found),
         "status": status.status(state),
         "input": await control.payloads.value(state.input, state.tenant),
         "error": None if step is None else error_of(step.error),
         "failed_at": None if step is None else step.failed_path,
+        "arguments": None if sent is None else await control.payloads.value(sent.request, state.tenant),
+        "edited_arguments": None if edit is None else await control.payloads.value(edit.arguments, state.tenant),
         "operations": [] if step is None else [
             {"path": path, "kind": op.kind, "name": op.name, "status": op.status, "key": op.key, "error": error_of(op.error)}
             for path, op in step.journal.items()

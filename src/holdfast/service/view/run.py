@@ -10,7 +10,7 @@ from holdfast.core import status
 from holdfast.core.events import StepCompleted
 from holdfast.core.ids import node_of
 from holdfast.core.money import usd
-from holdfast.service.view.effect import of_effect
+from holdfast.service.view.effect import MOST_EFFECTS, of_effect
 from holdfast.service.view.plain import error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from holdfast.core.ids import SessionId
     from holdfast.core.projection import RunRow
     from holdfast.core.state import Map, State, Step
-
-
-MOST_EFFECTS: Final = 1000
-"""Calls of tools that are shown with their run; `effects list --run` has all."""
 
 
 async def of_run(control: Control, state: State) -> dict[str, Any]:
