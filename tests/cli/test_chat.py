@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import json
+import os
+import pty
+import select
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +26,14 @@ async def parrot(ctx: Context, chat: Chat) -> str:
     if chat.text == "break":
         raise ValueError("broken")
     return " ".join(each.text for each in chat.messages if each.role == "user") + "".join(each.media_type for each in chat.parts)
+
+@flow
+async def waiter(ctx: Context, chat: Chat) -> str:
+    if chat.text == "wait":
+        await ctx.wait_signal("never")
+    if chat.text == "ask":
+        return (await ctx.ask({"question": "May I?"}))["decision"]
+    return ", ".join(each.text for each in chat.messages if each.role == "user")
 
 @flow
 async def helper(ctx: Context, chat: Chat) -> str:
@@ -94,3 +107,88 @@ def test_files_go_with_a_message(shell: Shell, home: Path, typed: Callable[..., 
     assert "cat.raw cannot be attached: " in refused
     assert "neither a PDF nor a text" in refused
     assert "none cannot be read" in shell("conversations", "say", "c", "read", "--attach", "none").err
+
+
+class Typist:
+    """A person at a real terminal."""
+
+    def __init__(self, *words: str) -> None:
+        self._child, self._terminal = pty.fork()
+        if not self._child:
+            os.environ["TERM"] = "xterm"
+            os.execv(sys.executable, [sys.executable, "-m", "holdfast", *words])
+        self.seen = ""
+        self._read = 0
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+
+    def types(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def sees(self, words: str) -> str:
+        """Wait for words after those that were seen before; what came up to them."""
+        while (at := self.seen.find(words, self._read)) < 0:
+            assert self._more(), f"no {words!r} in {self.seen!r}"
+        before, self._read = self.seen[self._read : at], at + len(words)
+        return before
+
+    def leaves(self) -> int:
+        """See what comes until it has ended; how it ended."""
+        while self._more():
+            pass
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
+
+    def _more(self) -> bool:
+        if not select.select([self._terminal], [], [], 40)[0]:
+            return False
+        try:
+            self.seen += self._decode(os.read(self._terminal, 65536))
+        except OSError:
+            return False  # the other end is closed
+        return True
+
+
+def test_who_is_at_a_terminal_types_on_while_the_agent_answers_and_stops_it(shell: Shell, home: Path) -> None:
+    (home / "agents.py").write_text(AGENT)
+    person = Typist("chat", "agents.py:waiter", "--conversation", "c")
+    person.sees("> ")
+    person.types("wait\n")
+    person.sees("wait")
+    while not shell("conversations", "list", "--json").data[0]["active"]:
+        pass
+    person.types("and then\n")
+    while shell("conversations", "list", "--json").data[0]["messages"] < 2:
+        pass
+    person.types("\x03")
+    person.sees("Stopping the reply")
+    person.sees("cancelled")
+    person.sees("wait, and then")
+    person.sees("> ")
+    person.types("\x04")
+    assert person.leaves() == 0
+    shown = shell("conversations", "show", "c").out
+    assert "1 (cancelled)" in shown
+    assert "2 (completed)" in shown
+
+
+def test_what_comes_meanwhile_does_what_it_is_to_and_two_interruptions_leave(shell: Shell, home: Path) -> None:
+    (home / "agents.py").write_text(AGENT)
+    person = Typist("chat", "agents.py:waiter", "--conversation", "c", "--on-busy", "reject")
+    person.sees("> ")
+    person.types("ask\n")
+    person.sees("holdfast gates show")  # as `holdfast run` says it
+    person.types("hello?\n")
+    person.sees("Nothing was said: wait for its reply")
+    gate = shell("gates", "list", "--json").data[0]["gate_id"]
+    assert shell("gates", "approve", gate).code == 0
+    person.sees("approve")
+    person.sees("> ")
+    person.types("wait\n")
+    while not shell("conversations", "list", "--json").data[0]["active"]:
+        pass
+    person.types("\x03")
+    person.sees("Stopping the reply")
+    person.sees("> ")
+    person.types("\x03")
+    person.sees("Nothing that was said is lost")
+    assert person.leaves() == 130

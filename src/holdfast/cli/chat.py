@@ -1,6 +1,6 @@
 """`holdfast chat`: a conversation with an agent at the terminal, a line a message.
 
-Never here: what becomes of a message.
+Never here: what becomes of a message, how a reply is shown (reply).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 import threading
 import uuid
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -23,20 +23,20 @@ from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.opening import is_fleet, located, typed
 from holdfast.cli.option import AsJson, Store, TokenLimit, Who
+from holdfast.cli.reply import Replies, Screen
 from holdfast.cli.target import is_name
-from holdfast.errors import UsageError
+from holdfast.errors import Conflict, UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
     from holdfast.core.claim import Claim
-    from holdfast.core.conversations import Exchange
 
-_MOST_BYTES = 1_100_000
-"""Of a line: more than a message may have."""
 _ATTACH = "/attach "
 """Begins a line that says no message, but what goes with the next."""
+_MOST_BYTES = 1_100_000
+"""Of a line: more than a message may have."""
 
 
 def chat(
@@ -71,40 +71,18 @@ def chat(
 
     A line `/attach FILE` has an image, a recording or a document go with the next message.
 
-    A reply that was cut off, because this process was killed, is gone on with when the conversation is.
+    A line that is typed while the agent answers does what --on-busy says, Ctrl-C stops the reply, Ctrl-D leaves. A reply that
+    was cut off, because this process was killed, is gone on with when the conversation is.
     """
     name = conversation or f"chat-{uuid.uuid4().hex[:12]}"
-    talk = _Talk(target, name, on_busy, cost_limit, token_limit, tenant, here, who(by).claim, as_json, store, _Screen())
+    talk = _Talk(target, name, on_busy, cost_limit, token_limit, tenant, here, who(by).claim, as_json, store, Screen())
     with Interruption(talk.words) as interruption:
         try:
-            _converse(talk, interruption)
+            _open(talk, interruption)
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
     return OK
-
-
-class _Screen:
-    """Where the agent's words go, while what the code of the agent prints goes to stderr."""
-
-    def __init__(self) -> None:
-        self._kept = terminal.kept()
-        self.is_live = terminal.is_live()
-
-    def part(self, words: str) -> None:
-        with self._kept():
-            terminal.show_part(words)
-            terminal.hand_over()
-
-    def text(self, text: str) -> None:
-        with self._kept():
-            terminal.show_text(text)
-            terminal.hand_over()
-
-    def row(self, row: dict[str, Any]) -> None:
-        with self._kept():
-            terminal.emit_line(row)
-            terminal.hand_over()
 
 
 class _Talk(NamedTuple):
@@ -120,7 +98,7 @@ class _Talk(NamedTuple):
     by: Claim
     as_json: bool
     store: str | None
-    screen: _Screen
+    screen: Screen
 
     def words(self) -> str:
         return f"Interrupted. Nothing that was said is lost; go on with:\n  {self.again()}"
@@ -130,7 +108,7 @@ class _Talk(NamedTuple):
         return typed("chat", self.target, "--conversation", self.name, *more, store=self.store)
 
 
-def _converse(talk: _Talk, interruption: Interruption) -> None:
+def _open(talk: _Talk, interruption: Interruption) -> None:
     from holdfast.cli.target import load
     from holdfast.machine import run_quickly
 
@@ -154,20 +132,86 @@ async def _run(agent: Workflow | str, talk: _Talk, interruption: Interruption) -
             cost_limit_usd=talk.cost_limit_usd, max_tokens=talk.max_tokens, tenant=talk.tenant, by=talk.by,
         )  # fmt: skip
         terminal.say(f"Conversation {talk.name} of {talk.target}. To go on with it later: {talk.again()}")
-        now = (await engine.conversation(talk.name, tenant=talk.tenant)).conversation
-        for number in [*([now.active] if now.active is not None else []), *now.waiting]:
-            await _answer(engine, talk, number)
-        async with aclosing(_lines(talk.screen)) as lines:
-            parts: list[Image | Audio | Document] = []
-            async for line in lines:
-                if line.startswith(_ATTACH):
-                    parts += _attached(line.removeprefix(_ATTACH).strip())
-                    continue
-                message = [line, *parts] if parts else line
-                said = await engine.say(talk.name, message, tenant=talk.tenant, on_busy=meant(talk.on_busy), by=talk.by)
-                parts = []
-                await _answer(engine, talk, said.number)
+        async with aclosing(_lines()) as lines:
+            await _Terminal(engine, talk, interruption).serve(lines)
     interruption.over()
+
+
+class _Terminal:
+    """Where things are said and answers shown. Where somebody types, both go on at once, and Ctrl-C stops a reply; what comes
+    from elsewhere is said line by line."""
+
+    def __init__(self, engine: Engine, talk: _Talk, interruption: Interruption) -> None:
+        self._engine = engine
+        self._talk = talk
+        self._interruption = interruption
+        self._is_typed = terminal.is_typed()
+        self._stopping: list[asyncio.Task[None]] = []
+        self._replies = Replies(
+            engine, talk.name, talk.tenant, talk.store, talk.screen, as_json=talk.as_json, on_idle=self._idle
+        )
+
+    async def serve(self, lines: AsyncGenerator[str, None]) -> None:
+        """Until nothing more is typed."""
+        talk = self._talk
+        now = (await self._engine.conversation(talk.name, tenant=talk.tenant)).conversation
+        for number in [*([now.active] if now.active is not None else []), *now.waiting]:
+            self._replies.expect(number)
+        if self._replies.idle.is_set():
+            self._idle(True)
+        tasks = [asyncio.create_task(each) for each in (self._read(lines), self._replies.show_all())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:  # the second only where something is wrong
+                each.result()
+        finally:
+            self._interruption.instead(None)
+            for each in (*tasks, *self._stopping):
+                each.cancel()
+            await asyncio.gather(*tasks, *self._stopping, return_exceptions=True)
+
+    async def _read(self, lines: AsyncGenerator[str, None]) -> None:
+        talk = self._talk
+        if not self._is_typed:
+            await self._replies.idle.wait()
+        parts: list[Image | Audio | Document] = []
+        async for line in lines:
+            if line.startswith(_ATTACH):
+                parts += _attached(line.removeprefix(_ATTACH).strip())
+                continue
+            if self._is_typed:
+                self._interruption.instead(self._stop)
+            message = [line, *parts] if parts else line
+            try:
+                said = await self._engine.say(
+                    talk.name, message, tenant=talk.tenant, on_busy=meant(talk.on_busy), by=talk.by
+                )
+            except (Conflict, UsageError) as refused:
+                if not self._is_typed:
+                    raise
+                terminal.say(refused.message)
+                if self._replies.idle.is_set():
+                    self._idle(True)
+                continue
+            parts = []
+            self._replies.expect(said.number)
+            if not self._is_typed:
+                await self._replies.idle.wait()
+
+    def _idle(self, is_idle: bool) -> None:
+        if not self._is_typed:
+            return
+        self._interruption.instead(None if is_idle else self._stop)
+        if is_idle and self._talk.screen.is_live:
+            self._talk.screen.part("> ")
+
+    def _stop(self) -> None:
+        self._stopping.append(asyncio.create_task(self._stop_reply()))
+
+    async def _stop_reply(self) -> None:
+        terminal.say("Stopping the reply. Ctrl-C again leaves.")
+        with suppress(Conflict):  # it has just come
+            await self._engine.stop_reply(self._talk.name, tenant=self._talk.tenant)
 
 
 def _attached(file: str) -> list[Image | Audio | Document]:
@@ -181,77 +225,7 @@ def _attached(file: str) -> list[Image | Audio | Document]:
     return found
 
 
-async def _answer(engine: Engine, talk: _Talk, number: int) -> None:
-    """Show the reply as it comes, and what keeps it from coming."""
-    reply = asyncio.create_task(engine.reply(talk.name, number, tenant=talk.tenant))
-    live = talk.screen.is_live and not talk.as_json
-    telling = asyncio.create_task(_tell(engine, talk, number, live=live))
-    try:
-        exchange = await reply
-        shown = await telling
-    finally:
-        for each in (reply, telling):
-            each.cancel()
-        await asyncio.gather(reply, telling, return_exceptions=True)
-    _conclude(exchange, talk, shown)
-
-
-async def _tell(engine: Engine, talk: _Talk, number: int, *, live: bool) -> str:
-    """Print what the models of the run say meanwhile, where somebody watches; what the last of them has said."""
-    run = None
-    while run is None:
-        found = (await engine.conversation(talk.name, tenant=talk.tenant)).exchanges[number]
-        run = found.run
-        if found.status not in ("waiting", "active"):
-            break
-        if run is None:
-            await asyncio.sleep(0.1)  # it waits for the ones before it
-    if run is None:
-        return ""
-    waits = asyncio.create_task(_advise(engine, run, talk))
-    shown, source = "", None
-    try:
-        if live:
-            async with aclosing(engine.watch_stream(run, "model")) as pieces:
-                async for told in pieces:
-                    if told.kind == "text":
-                        shown = shown + told.text if told.source == source else told.text
-                        if source not in (None, told.source):
-                            talk.screen.part("\n")
-                        source = told.source
-                        talk.screen.part(told.text)
-                    elif told.kind == "reset":
-                        talk.screen.part("\n[asked again: what it said above counts for nothing]\n")
-                        shown = ""
-    finally:
-        waits.cancel()
-        await asyncio.gather(waits, return_exceptions=True)
-    if source is not None:
-        talk.screen.part("\n")
-    return shown
-
-
-async def _advise(engine: Engine, run: str, talk: _Talk) -> None:
-    """Say what the agent waits for, where that is somebody."""
-    from holdfast.cli import advice
-
-    state = await engine.run(run).settled()
-    for line in [] if state.ended else advice.of_state(state, talk.store):
-        terminal.say(line)
-
-
-def _conclude(exchange: Exchange, talk: _Talk, shown: str) -> None:
-    from holdfast.service import view
-
-    if talk.as_json:
-        talk.screen.row(view.of_exchange(exchange))
-    elif exchange.status != "completed":
-        terminal.say(f"No reply: the run {exchange.run or ''} {exchange.status}. {exchange.problem or ''}".rstrip())
-    elif exchange.reply != shown:
-        talk.screen.text(exchange.reply or "")
-
-
-async def _lines(screen: _Screen) -> AsyncGenerator[str, None]:
+async def _lines() -> AsyncGenerator[str, None]:
     """What is typed, a line each, without blank ones. A thread of its own waits for it, which keeps no process from ending."""
     loop = asyncio.get_running_loop()
     typed_: asyncio.Queue[str | None] = asyncio.Queue()
@@ -266,8 +240,6 @@ async def _lines(screen: _Screen) -> AsyncGenerator[str, None]:
 
     threading.Thread(target=read, name="holdfast-typing", daemon=True).start()
     while True:
-        if screen.is_live:
-            screen.part("> ")
         wanted.release()
         line = await typed_.get()
         if line is None:

@@ -29,6 +29,7 @@ class Interruption:
         self._words = words
         self._before: list[Any] = []
         self._stop: Callable[[], object] | None = None
+        self._instead: Callable[[], object] | None = None
         self._is_told = False
 
     def __enter__(self) -> Self:
@@ -46,6 +47,12 @@ class Interruption:
         loop = asyncio.get_running_loop()
         self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
 
+    def instead(self, call: Callable[[], object] | None) -> None:
+        """The next Ctrl-C has the running loop do `call`, and nothing else; the one after it counts as the first. None: the
+        next one does."""
+        loop = asyncio.get_running_loop()
+        self._instead = None if call is None else lambda: loop.call_soon_threadsafe(call)
+
     def over(self) -> None:
         """From now on a signal ends the process on the spot, as it does before `stops`."""
         self._stop = None
@@ -58,6 +65,10 @@ class Interruption:
         terminal.say_at_once(self._words())
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
+        instead, self._instead = self._instead, None
+        if instead is not None and number == signal.SIGINT:
+            instead()
+            return
         stop, self._stop = self._stop, None
         if stop is not None:
             stop()

@@ -135,6 +135,11 @@ def interactive(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def is_typed() -> bool:
+    """Whether what is read is typed by somebody, who sees what is said meanwhile."""
+    return sys.stdin is not None and interactive(sys.stdin)
+
+
 def is_live() -> bool:
     """Whether messages are seen by somebody as they come."""
     return interactive(sys.stderr)

@@ -1,0 +1,165 @@
+"""The replies of a conversation at the terminal: each as it comes, in the order in which the agent comes to them.
+
+Never here: what is typed, what becomes of a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli import terminal
+
+if TYPE_CHECKING:
+    from holdfast.compose import Engine
+    from holdfast.core.conversations import Exchange
+    from holdfast.core.state import State
+
+
+class Screen:
+    """Where the agent's words go, while what the code of the agent prints goes to stderr."""
+
+    def __init__(self) -> None:
+        self._kept = terminal.kept()
+        self.is_live = terminal.is_live()
+
+    def part(self, words: str) -> None:
+        with self._kept():
+            terminal.show_part(words)
+            terminal.hand_over()
+
+    def text(self, text: str) -> None:
+        with self._kept():
+            terminal.show_text(text)
+            terminal.hand_over()
+
+    def row(self, row: dict[str, Any]) -> None:
+        with self._kept():
+            terminal.emit_line(row)
+            terminal.hand_over()
+
+
+class Replies:
+    """Those to what was said here, and to what had been said before."""
+
+    def __init__(
+        self, engine: Engine, name: str, tenant: str, store: str | None, screen: Screen, *, as_json: bool,
+        on_idle: Callable[[bool], None],
+    ) -> None:  # fmt: skip
+        """`on_idle` is told when there is nothing to wait for, and when there is again."""
+        self._engine = engine
+        self._name = name
+        self._tenant = tenant
+        self._store = store
+        self._screen = screen
+        self._as_json = as_json
+        self._on_idle = on_idle
+        self._expected: dict[int, None] = {}
+        self._stirred = asyncio.Event()
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    def expect(self, number: int) -> None:
+        """Something was said that will be answered."""
+        self._expected[number] = None
+        self._stirred.set()
+        if self.idle.is_set():
+            self.idle.clear()
+            self._on_idle(False)
+
+    async def show_all(self) -> None:
+        """Show what is expected, for ever."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            while self._expected:
+                number = await self._next()
+                await self._show(number)
+                del self._expected[number]
+            self.idle.set()
+            self._on_idle(True)
+
+    async def _next(self) -> int:
+        """What the agent is at; else what was said first."""
+        active = (await self._engine.conversation(self._name, tenant=self._tenant)).conversation.active
+        return active if active in self._expected else min(self._expected)
+
+    async def _show(self, number: int) -> None:
+        """Show the reply as it comes, and what keeps it from coming."""
+        reply = asyncio.create_task(self._engine.reply(self._name, number, tenant=self._tenant))
+        telling = asyncio.create_task(self._tell(number))
+        try:
+            exchange = await reply
+            shown = await telling
+        finally:
+            for each in (reply, telling):
+                each.cancel()
+            await asyncio.gather(reply, telling, return_exceptions=True)
+        self._conclude(exchange, shown)
+
+    async def _tell(self, number: int) -> str:
+        """Print what the models of the run say meanwhile, where somebody watches; what the last of them has said."""
+        run = None
+        while run is None:
+            found = (await self._engine.conversation(self._name, tenant=self._tenant)).exchanges[number]
+            run = None if found.steers is not None else found.run  # the run that it steers is shown already
+            if found.status not in ("waiting", "active"):
+                break
+            if run is None:
+                await asyncio.sleep(0.1)  # it waits for the ones before it
+        if run is None:
+            return ""
+        waits = asyncio.create_task(self._advise(run))
+        try:
+            return await self._hear(run) if self._screen.is_live and not self._as_json else ""
+        finally:
+            waits.cancel()
+            await asyncio.gather(waits, return_exceptions=True)
+
+    async def _hear(self, run: str) -> str:
+        shown, source = "", None
+        async with aclosing(self._engine.watch_stream(run, "model")) as pieces:
+            async for told in pieces:
+                if told.kind == "text":
+                    shown = shown + told.text if told.source == source else told.text
+                    if source not in (None, told.source):
+                        self._screen.part("\n")
+                    source = told.source
+                    self._screen.part(told.text)
+                elif told.kind == "reset":
+                    self._screen.part("\n[asked again: what it said above counts for nothing]\n")
+                    shown = ""
+        if source is not None:
+            self._screen.part("\n")
+        return shown
+
+    async def _advise(self, run: str) -> None:
+        """Say what the agent waits for, each time where that is somebody."""
+        from holdfast.cli import advice
+
+        said: list[str] = []
+        while not (state := await self._engine.run(run).settled()).ended:
+            lines = advice.of_state(state, self._store)
+            for line in lines if lines != said else []:
+                terminal.say(line)
+            said = lines
+            await self._engine.run(run).until(partial(_is_later, state.seq))
+
+    def _conclude(self, exchange: Exchange, shown: str) -> None:
+        from holdfast.service import view
+
+        if self._as_json:
+            self._screen.row(view.of_exchange(exchange))
+        elif exchange.steers is not None:
+            pass  # the reply to what it was part of was shown
+        elif exchange.status != "completed":
+            terminal.say(f"No reply: the run {exchange.run or ''} {exchange.status}. {exchange.problem or ''}".rstrip())
+        elif exchange.reply != shown:
+            self._screen.text(exchange.reply or "")
+
+
+def _is_later(seq: int, state: State) -> bool:
+    return state.seq > seq
