@@ -231,7 +231,7 @@ async def test_a_schedule_whose_workflow_is_gone_says_so_once_and_tries_again(
 async def test_what_cannot_be_scheduled_is_refused_in_words_and_nothing_is_kept(store: str) -> None:
     async with opened(store, workflows=[report()]) as engine:
         for given, problem, said in (
-            ((waiting(), "0 0 31 2 *"), InvalidInput, "is no cron line"),
+            ((waiting(), "0 0 31 2 *"), InvalidInput, "names a day that never comes"),
             (("report", "0 0 * * *"), InvalidInput, "does not fit"),
             (("nothing", "0 0 * * *"), NotFound, "There is no workflow 'nothing'"),
         ):
@@ -269,6 +269,11 @@ async def test_times_that_have_passed_are_made_up_for_once(store: str) -> None:
         made = await engine.backfill_schedule("nightly", now_ms - 2 * HOUR_MS, now_ms)
         assert [each.nominal_ms for each in made] == [now_ms - 2 * HOUR_MS, now_ms - HOUR_MS, now_ms]
         assert await engine.backfill_schedule("nightly", now_ms - 2 * HOUR_MS, now_ms) == made
+        await engine.set_schedule("nightly", report(), "0 * * * *", input={"of": "orders"}, time_field="at")
+        again = await engine.backfill_schedule("nightly", now_ms - 3 * HOUR_MS, now_ms)
+        assert again[1:] == made, "what has had its run has had it, whatever was changed since"
+        with pytest.raises(InvalidInput, match="end before they begin"):
+            await engine.backfill_schedule("nightly", now_ms, now_ms - HOUR_MS)
         with pytest.raises(InvalidInput, match="past"):
             await engine.backfill_schedule("nightly", now_ms, now_ms + 2 * HOUR_MS)
         with pytest.raises(InvalidInput, match=f"more than {MOST_MADE_UP_FOR} times"):
