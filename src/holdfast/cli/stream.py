@@ -87,7 +87,7 @@ class Shown:
         """Who speaks in the line that has begun."""
 
     def hear(self, told: Told) -> None:
-        if told.kind in ("text", "thinking", "arguments"):
+        if told.text:
             self._say(told)
             return
         self.rest()

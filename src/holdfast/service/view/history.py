@@ -32,7 +32,7 @@ def of_told(told: Told) -> dict[str, Any]:
     found: dict[str, Any] = {
         "run_id": told.run, "stream": told.stream, "kind": told.kind, "source": told.source, "offset": told.offset,
     }  # fmt: skip
-    if told.kind == "text":
+    if told.text:
         found["text"] = told.text
     elif told.kind == "value":
         found["value"] = told.value
