@@ -17,13 +17,15 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
-from typing import Final, Literal, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.ids import RunId
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 Overlap = Literal["skip", "queue", "allow", "cancel"]
 """What happens at a nominal time while the run before has not ended.
@@ -121,6 +123,8 @@ def problems(schedule: Schedule) -> Iterator[str]:
 @lru_cache(256)
 def zone(name: str) -> ZoneInfo:
     """Raises ValueError for one that nobody knows."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - most commands know schedules by name only
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
