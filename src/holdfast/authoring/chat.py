@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from holdfast.authoring.content import Audio, Document, Image, Part
 
 
 class Message(BaseModel):
     """What a person or the agent said; the `summary` of what was said before, in its place."""
+
+    model_config = ConfigDict(defer_build=True)
 
     role: Literal["user", "assistant", "summary"]
     text: str
@@ -30,6 +32,8 @@ class Message(BaseModel):
 
 class Chat(BaseModel):
     """What was said in a conversation so far; the last message is the one to answer."""
+
+    model_config = ConfigDict(defer_build=True)
 
     conversation: str = ""
     """Its id; "" where a run was started without one."""

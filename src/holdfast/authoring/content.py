@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
@@ -55,7 +56,7 @@ Data: TypeAlias = Annotated[
 class _Part(BaseModel):
     """Its bytes, in JSON as base64; or the address that Holdfast gets them from; or the hash by which it keeps them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most processes see none of these
 
     type: str
     data: Data | None = Field(default=None, repr=False)
@@ -118,9 +119,18 @@ def attached(file: str | Path) -> Image | Audio | Document:
 
 
 Part: TypeAlias = Annotated[Image | Audio | Document, Field(discriminator="type")]
-PART: Final[TypeAdapter[Image | Audio | Document]] = TypeAdapter(Part)
 KINDS: Final = frozenset({"image", "audio", "document"})
 _SOURCES: Final = frozenset({"data", "url", "sha256"})
+
+
+def part_of(given: Any) -> Image | Audio | Document:
+    """A part, or what the JSON of one says. Raises ValidationError."""
+    return _adapter().validate_python(given)
+
+
+@cache
+def _adapter() -> TypeAdapter[Image | Audio | Document]:
+    return TypeAdapter(Part)
 
 
 def is_part(given: Any) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from pydantic import ValidationError
 
 from holdfast.authoring.arguments import describe
-from holdfast.authoring.content import PART, Audio, Document, Image
+from holdfast.authoring.content import Audio, Document, Image, part_of
 from holdfast.authoring.tool import Tool
 from holdfast.core.content import MOST_BYTES, ContentPart
 from holdfast.core.payload import Payload
@@ -67,7 +67,7 @@ class Contents:
         known = msgspec.convert(part.model_dump(), ContentPart)
         try:
             content = (await self.bytes_of([known], tenant))[known.sha256]
-            return PART.validate_python({"type": part.type, "data": content, "media_type": part.media_type})
+            return part_of({"type": part.type, "data": content, "media_type": part.media_type})
         except BlobLost:
             raise InvalidInput(f"{known} is not kept here. Nothing was done: give its bytes.") from None
         except ValidationError as problem:
@@ -84,7 +84,7 @@ class Contents:
         if reply.unreadable is not None:
             raise ToolFailed(f"GET {request.authority} answered, and {reply.unreadable}.", error_class=VALIDATION)
         try:
-            read = PART.validate_python(
+            read = part_of(
                 {"type": part.type, "data": reply.body, "media_type": part.media_type or _called(part.type, reply)}
             )
         except ValidationError as problem:
@@ -97,7 +97,7 @@ class Contents:
         """The same as a tool that reads, for a journal."""
 
         async def fetch_content(ctx: Any, part: dict[str, Any]) -> dict[str, Any]:
-            kept = await self.fetched(PART.validate_python(part), tenant, now_ms, may_send=ctx.may_send)
+            kept = await self.fetched(part_of(part), tenant, now_ms, may_send=ctx.may_send)
             return dict(msgspec.to_builtins(kept))
 
         return Tool(

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.compaction import Compaction
-from holdfast.authoring.content import PART, Audio, Document, Image
+from holdfast.authoring.content import Audio, Document, Image, part_of
 from holdfast.authoring.flow import Flow
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
 from holdfast.authoring.offer import ANSWER, Handoff
@@ -204,7 +204,7 @@ def _message(turn: Turn) -> Message | None:
     match turn:
         case UserTurn(text=text, parts=pieces):
             words = "\n\n".join(piece for piece in (text, *pieces) if isinstance(piece, str) and piece)
-            parts = [PART.validate_python(msgspec.to_builtins(part)) for part in parts_of(pieces)]
+            parts = [part_of(msgspec.to_builtins(part)) for part in parts_of(pieces)]
             return Message(role="user", text=words, parts=parts)
         case ModelTurn():
             said = "".join(part["content"] for part in turn.replay["parts"] if part["part_kind"] == "text")

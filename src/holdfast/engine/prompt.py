@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.compaction import told
-from holdfast.authoring.content import PART, Audio, Document, Image, is_part
+from holdfast.authoring.content import Audio, Document, Image, is_part, part_of
 from holdfast.authoring.plain import encode
 from holdfast.core.content import MOST_PARTS
 from holdfast.errors import InvalidInput
@@ -74,7 +74,7 @@ def _part(given: Any) -> Image | Audio | Document:
     if isinstance(given, Image | Audio | Document):
         return given
     try:
-        return PART.validate_python(given)
+        return part_of(given)
     except ValidationError as problem:
         raise InvalidInput(f"This content part cannot be used: {describe(problem)}. Nothing was done.") from None
 
