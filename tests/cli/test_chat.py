@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests import media
 from tests.cli.conftest import Shell
 
 AGENT = """
-from holdfast import Chat, Context, flow
+from holdfast import Chat, Context, Handoff, flow
 
 @flow
 async def parrot(ctx: Context, chat: Chat) -> str:
@@ -38,6 +39,11 @@ async def waiter(ctx: Context, chat: Chat) -> str:
 @flow
 async def helper(ctx: Context, chat: Chat) -> str:
     return await ctx.model("claude-haiku-4-5", chat, max_tokens=100, stream=True)
+
+@flow
+async def host(ctx: Context, chat: Chat) -> str:
+    tools = [Handoff(helper)]
+    return await ctx.agent("claude-haiku-4-5", chat, tools=tools, system="You greet.", max_tokens=100, stream=True)
 """
 
 
@@ -82,6 +88,22 @@ def test_a_conversation_may_have_a_limit_on_tokens(
     assert (shown["max_tokens"], shown["spent_tokens"], shown["held_tokens"]) == (5000, 0, 0)
     assert "0 of 5000" in shell("conversations", "show", "c").out
     assert "--token-limit" in shell("chat", "agents.py:parrot", "--token-limit", "-1").err
+
+
+def test_another_agent_is_heard_as_it_speaks_and_named_in_what_was_said(
+    shell: Shell, typed: Callable[..., list[dict[str, object]]], server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.script.add(Rule(system="greet", tool_calls=(ToolCall("transfer_to_helper", {}),)), Rule(text="I can help."))
+    (said,) = typed("hello", agent="host")
+    assert (said["reply"], said["agent"]) == ("I can help.", "helper")
+    assert "\n  helper: I can help." in shell("conversations", "show", "c").out
+    monkeypatch.setattr("holdfast.cli.terminal.is_live", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("hello\n"))
+    told: list[str] = []
+    monkeypatch.setattr("holdfast.cli.terminal.show_part", told.append)
+    monkeypatch.setattr("holdfast.cli.terminal.show_text", lambda text: told.append(f"all: {text}"))
+    assert shell("chat", "agents.py:host", "--conversation", "other").code == 0
+    assert "".join(told) == "I can help.\n"
 
 
 def test_what_cannot_be_is_refused_in_words(shell: Shell, typed: Callable[..., list[dict[str, object]]]) -> None:

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import terminal
+from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
     from holdfast.core.conversations import Exchange
     from holdfast.core.state import State
+
+
+_PAUSE_S: Final = 0.1
+_TRIES: Final = 50
 
 
 class Screen:
@@ -109,15 +114,30 @@ class Replies:
             if found.status not in ("waiting", "active"):
                 break
             if run is None:
-                await asyncio.sleep(0.1)  # it waits for the ones before it
+                await asyncio.sleep(_PAUSE_S)  # it waits for the ones before it
         if run is None:
             return ""
         waits = asyncio.create_task(self._advise(run))
         try:
-            return await self._hear(run) if self._screen.is_live and not self._as_json else ""
+            return await self._hear_all(run) if self._screen.is_live and not self._as_json else ""
         finally:
             waits.cancel()
             await asyncio.gather(waits, return_exceptions=True)
+
+    async def _hear_all(self, run: str) -> str:
+        """The run and, where it hands the conversation over, the agent that goes on with it."""
+        own, other = await asyncio.gather(self._hear(run), self._follow(run))
+        return other or own
+
+    async def _follow(self, run: str) -> str:
+        state = await self._engine.run(run).until(lambda state: bool(state.ended) or _handed_to(state) is not None)
+        child = _handed_to(state)
+        for _ in range(_TRIES if child is not None else 0):
+            with suppress(NotFound):  # it was asked for, and has not begun
+                await self._engine.find(child or "")
+                return await self._hear_all(child or "")
+            await asyncio.sleep(_PAUSE_S)
+        return ""  # the reply is shown when it is there
 
     async def _hear(self, run: str) -> str:
         shown, source = "", None
@@ -159,6 +179,10 @@ class Replies:
             terminal.say(f"No reply: the run {exchange.run or ''} {exchange.status}. {exchange.problem or ''}".rstrip())
         elif exchange.reply != shown:
             self._screen.text(exchange.reply or "")
+
+
+def _handed_to(state: State) -> str | None:
+    return next((name for name, child in state.open_children() if child.handoff), None)
 
 
 def _is_later(seq: int, state: State) -> bool:
