@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import marshal
 import multiprocessing
 import os
 import runpy
+import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
+from multiprocessing.connection import wait
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any, Final, Self, TextIO
@@ -138,6 +144,75 @@ class AsyncFork(_Process):
         said = await asyncio.gather(self.stdout.read(), self.stderr.read())
         await self.wait()
         return said
+
+
+_TYPED: Final = """#!{python} -ISE
+import _signal, _socket, marshal, os, struct, sys
+there = _socket.socket(_socket.AF_UNIX)
+there.connect({address!r})
+told = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ)))
+streams = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("3i", 0, 1, 2))
+there.sendmsg([struct.pack("i", len(told))], [streams])
+there.sendall(told)
+for which in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+    _signal.signal(which, lambda number, _: there.sendall(bytes([number])))
+code = struct.unpack("i", there.recv(4))[0]
+if code < 0:
+    _signal.signal(-code, _signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
+
+class Typed:
+    """A folder for a shell's PATH, whose `holdfast` is a fork: it has the streams, the folder and the environment of the command
+    that was typed, hears its signals, and dies with it."""
+
+    def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-typed-"))
+        address = str(self.folder / "socket")
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(address)
+        self._socket.listen(32)
+        command = self.folder / "holdfast"
+        command.write_text(_TYPED.format(python=sys.executable, address=address))
+        command.chmod(0o700)
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        shutil.rmtree(self.folder)
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._run, args=(self._socket.accept()[0],), daemon=True).start()
+
+    def _run(self, there: socket.socket) -> None:
+        with there:
+            size, streams, *_ = socket.recv_fds(there, 4, 3)
+            told = b""
+            while len(told) < struct.unpack("i", size)[0]:
+                told += there.recv(2**16)
+            words, folder, environment = marshal.loads(told)
+            process = _FORKS.Process(
+                target=_live, args=(("holdfast", *words), folder, environment, *map(DupFd, streams))
+            )
+            process.start()
+            for stream in streams:
+                os.close(stream)
+            while there in wait([there, process.sentinel]) and process.exitcode is None:
+                which = there.recv(1)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid or 0, which[0] if which else signal.SIGKILL)
+                if not which:
+                    break
+            process.join()
+            with contextlib.suppress(OSError):
+                there.sendall(struct.pack("i", process.exitcode))
 
 
 async def _reader(descriptor: int) -> asyncio.StreamReader:

@@ -16,7 +16,8 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -25,6 +26,7 @@ import pytest
 
 from holdfast import __version__, errors
 from holdfast.core import events
+from tests.forks import Typed
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -110,10 +112,13 @@ def chapters() -> dict[str, list[Block]]:
 
 @pytest.mark.parametrize("chapter", chapters().values(), ids=chapters().keys())
 def test_every_block_runs(chapter: list[Block], tmp_path: Path) -> None:
-    """In order, in one empty directory, as a reader would type them."""
-    reader = Reader(tmp_path)
-    printed = ""
-    try:
+    """In order, in one empty directory, as a reader would type them. Those of the quickstart start an interpreter for each
+    `holdfast`; those of the other pages fork one that has imported what it needs."""
+    with ExitStack() as around:
+        folders = [] if chapter[0].page == "quickstart.md" else [around.enter_context(Typed()).folder]
+        reader = Reader(tmp_path, folders)
+        around.callback(reader.leave)
+        printed = ""
         for number, block in enumerate(chapter):
             name = block.value("file")
             if name is not None:
@@ -124,14 +129,13 @@ def test_every_block_runs(chapter: list[Block], tmp_path: Path) -> None:
                 assert matches(block.body, printed), f"{block}: it printed\n{printed}"
             elif block.language in RUN:
                 printed = reader.run(block)
-    finally:
-        reader.leave()
 
 
 class Reader:
     """Somebody who types a page's blocks into one terminal: variables and servers stay until the page is read."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, folders: Sequence[Path]) -> None:
+        """`folders` come first on the PATH."""
         self._directory = directory
         self._session = directory / ".session"
         self._session.touch()
@@ -140,7 +144,9 @@ class Reader:
             for name, value in os.environ.items()
             if not name.startswith(("HOLDFAST_", "ANTHROPIC_", "OPENAI_", "PYTEST_", "COV_"))
         }
-        self._environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._environment["PATH"] = os.pathsep.join(
+            [*map(str, (*folders, Path(sys.executable).parent)), os.environ["PATH"]]
+        )
         self._groups: list[int] = []
 
     def run(self, block: Block) -> str:
