@@ -179,7 +179,11 @@ def test_no_class_of_the_engine_is_more_than_one_thing() -> None:
 def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
     """What counts for a cycle: a module's own statements, and those for type checking. An import in a function is lazy."""
     for node in tree.body:
-        yield from node.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else [node]
+        yield from (
+            node.body
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            else [node]
+        )
 
 
 def test_no_import_cycle_between_modules_not_even_for_types() -> None:

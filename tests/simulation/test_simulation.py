@@ -35,7 +35,7 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
 from tests.simulation.simulation import Kind, Mode, simulate
 
-SELECTED = 300
+SELECTED = 225
 MOST = 1500
 RARE: tuple[dict[str, list[str]], ...] = (
     {},
