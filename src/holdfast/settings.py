@@ -104,11 +104,14 @@ VariableValue = Annotated[str, StringConstraints(max_length=48 * 1024)]
 
 
 class RetentionRules(BaseModel):
-    """`[retention] hot_days = 30` in holdfast.toml."""
+    """`[retention]` in holdfast.toml: `hot_days = 30`, `conversations_days = 90`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    hot_days: int = Field(ge=1, le=36_500)
+    conversations_days: int | None = Field(default=None, ge=1, le=36_500)
+    """After how many days without a message a conversation is deleted, by processes that work on the store. None: never."""
+
+    hot_days: int | None = Field(default=None, ge=1, le=36_500)
     """How many days after its last run may have been started a month stays in the tables. Then `holdfast serve` archives it
     (on PostgreSQL the leader, on SQLite with `--grpc`), as soon as nothing of it holds it back."""
 

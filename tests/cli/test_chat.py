@@ -114,6 +114,15 @@ def test_what_cannot_be_is_refused_in_words(shell: Shell, typed: Callable[..., l
     assert "not empty" in shell("conversations", "say", "c", " ").err
 
 
+def test_a_conversation_is_deleted_once_its_agent_is_done(
+    shell: Shell, typed: Callable[..., list[dict[str, object]]]
+) -> None:
+    typed("one")
+    assert shell("conversations", "delete", "c").err == "There is no conversation c any more.\n"
+    assert shell("conversations", "list", "--json").data == []
+    assert "`holdfast conversations list`" in shell("conversations", "delete", "c").err
+
+
 def test_files_go_with_a_message(shell: Shell, home: Path, typed: Callable[..., list[dict[str, object]]]) -> None:
     (home / "cat.png").write_bytes(media.png(60, 40))
     (home / "notes.md").write_text("# Cats")

@@ -64,7 +64,7 @@ def test_an_agent_is_given_all_that_was_said_before() -> None:
     assert play.heard(2) == ["u:one", "a:first", "u:two"]
     play.end("second")
     assert (play.now.active, play.now.run, play.now.tip) == (None, None, 2)
-    assert rule.key_of(play.now, 2) == "conversation/c/2"
+    assert rule.key_of(play.now, 2) == "conversation/c/0/2"
 
 
 def test_a_message_that_is_written_down_is_pending_until_its_run_is_there() -> None:

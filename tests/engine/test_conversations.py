@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from holdfast import Chat, Context, Engine, flow, tool
+from holdfast.compose import open_administration
 from holdfast.core.conversations import Exchange, say, scopes_of
 from holdfast.core.status import waiting_for
+from holdfast.engine.retention import cold
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.models.providers import Providers
+from holdfast.settings import RetentionRules, Settings
 from holdfast.testing.model_server import ModelServer, Rule, Usage
-from tests.engine.kit import bounded, die, opened
+from tests.engine.kit import Time, bounded, die, engine_at, opened
 
 MODEL = "claude-haiku-4-5"
 
@@ -212,3 +216,60 @@ async def test_what_cannot_be_is_refused_in_words(store: str) -> None:
             await engine.say("c", "x" * 10_000_000)
         assert (await engine.conversation("c")).exchanges == {}
         assert [each.id for each in await engine.conversations()] == ["c"]
+
+
+@bounded
+async def test_a_conversation_that_is_deleted_is_gone_and_one_of_its_name_is_another(store: str) -> None:
+    async with opened(store, workflows=[parrot]) as engine:
+        await engine.open_conversation("c", parrot)
+        await said(engine, "a secret")
+        waits = await engine.say("c", "wait")
+        with pytest.raises(Conflict, match="Nothing was deleted"):
+            await engine.delete_conversation("c")
+        await engine.signal(str(waits.run), "go on", "well")
+        await engine.reply("c", waits.number)
+        await engine.delete_conversation("c")
+        with pytest.raises(NotFound):
+            await engine.conversation("c")
+        assert len(await engine.runs()) == 2, "their histories leave with their months"
+        await engine.open_conversation("c", parrot)
+        assert await said(engine, "hello") == "u:hello"
+        with pytest.raises(NotFound):
+            await engine.delete_conversation("nobody")
+
+
+@bounded
+async def test_with_whom_nobody_has_talked_for_days_is_forgotten_where_somebody_said_so(tmp_path: Path) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[parrot]) as engine:
+        for name in ("c", "busy"):
+            await engine.open_conversation(name, parrot)
+        await said(engine, "hello")
+        await engine.say("busy", "wait")
+    now.forward(days=30)
+    async with engine_at(tmp_path, now, workflows=[parrot]) as engine:
+        await engine.open_conversation("new", parrot)
+    known = Settings(retention=RetentionRules(conversations_days=30))
+    now.forward(1)
+    async with engine_at(tmp_path, now, workflows=[parrot], settings=known) as engine:
+        while [each.id for each in await engine.conversations()] != ["busy", "new"]:
+            await asyncio.sleep(0.02)
+
+
+@bounded
+async def test_a_conversation_whose_runs_are_archived_goes_on_and_is_shown(tmp_path: Path) -> None:
+    then = Time()
+    then.forward(days=-62)
+    async with engine_at(tmp_path, then, workflows=[parrot]) as engine:
+        await engine.open_conversation("c", parrot)
+        await said(engine, "long ago")
+        (row,) = await engine.runs()
+    administration = await open_administration(tmp_path / "holdfast.db")
+    for month in cold(await administration.standing(), 30):
+        await administration.archive(month)
+    await administration.aclose()
+    async with opened(str(tmp_path / "holdfast.db"), workflows=[parrot]) as engine:
+        assert await engine.store.log.is_archived(row.run)
+        assert (await engine.conversation("c")).exchanges[1].reply == "u:long ago"
+        assert await said(engine, "today") == "u:long ago a:u:long ago u:today"
+        assert await said(engine, "instead", after=1) == "u:long ago a:u:long ago u:instead"

@@ -219,6 +219,8 @@ class Disk:
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
         self.conversations: dict[tuple[str, str], Conversation] = {}
+        self.said_ms: dict[tuple[str, str], int] = {}
+        """When each has changed last."""
         self.shared_values: dict[tuple[str, str, str], list[SharedValue]] = {}
         self.shared_waits: dict[RunId, tuple[SharedWaitRow, ...]] = {}
         self.shared_locks: dict[tuple[str, str, str], tuple[int, int]] = {}
@@ -903,9 +905,27 @@ class Conversations(Port):
         self._disk.conversations[new.tenant, new.id] = msgspec.structs.replace(new, revision=new.revision + 1)
         for each in change.exchanges:
             self._disk.exchanges[new.tenant, new.id, each.number] = each
+        self._disk.said_ms[new.tenant, new.id] = self._mount.now_ms()
         self._disk.on_said(change)
         self._disk.touched(self._mount)
         return True
+
+    async def remove(self, conversation: Conversation) -> bool:
+        await self._mount.write("remove_conversation")
+        place = (conversation.tenant, conversation.id)
+        if self._disk.conversations.get(place) != conversation or not _is_idle(conversation):
+            return False
+        del self._disk.conversations[place]
+        self._disk.exchanges = {key: each for key, each in self._disk.exchanges.items() if key[:2] != place}
+        return True
+
+    async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
+        await self._mount.read()
+        found = [
+            (at_ms, each) for key, each in self._disk.conversations.items()
+            if _is_idle(each) and (at_ms := self._disk.said_ms[key]) < before_ms
+        ]  # fmt: skip
+        return [each for _, each in sorted(found, key=lambda each: each[0])][:limit]
 
     async def find(self, tenant: str, conversation: str) -> Conversation | None:
         await self._mount.read()
@@ -1450,6 +1470,10 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
+
+
+def _is_idle(conversation: Conversation) -> bool:
+    return conversation.run is None and not conversation.is_pending
 
 
 def _children_of(disk: Disk, parent: str) -> list[RunId]:

@@ -1471,6 +1471,19 @@ class StoreConformance:
         assert [each.id for each in await store.page(None, None, 10)] == ["c é", "a"]
         assert [each.id for each in await store.page(None, ("acme", "c é"), 10)] == ["a"]
         assert [each.id for each in await store.page("acme", None, 10)] == ["c é"]
+        (idle,) = await other.idle(2**53, 10)  # the other has a run
+        assert (idle.tenant, idle.id) == ("other", "a")
+        assert list(await other.idle(1, 10)) == []
+        assert not await store.remove(msgspec.structs.replace(idle, revision=7))
+        busy = await store.find("acme", "c é")
+        assert busy is not None
+        assert not await store.remove(busy)
+        ended = msgspec.structs.replace(busy, active=None, run=None, waiting=(), cancelling=False)
+        assert await store.put(Change(ended, ()))
+        assert await other.remove(msgspec.structs.replace(ended, revision=busy.revision + 1))
+        assert await store.find("acme", "c é") is None
+        assert list(await store.exchanges("acme", "c é")) == []
+        assert [each.id for each in await store.page(None, None, 10)] == ["a"]
 
     async def test_a_stream_has_each_piece_once_and_in_its_place_whoever_brings_it(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()

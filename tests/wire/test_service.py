@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.service import command, query
 from holdfast.service.query import Page
 from holdfast.wire import Client
@@ -179,6 +179,12 @@ async def test_something_is_said_in_a_conversation_once(client: Client) -> None:
         await client.tell(command.Say(conversation="c", text="hello", tenant="acme"))
     with pytest.raises(InvalidInput):
         await client.tell(command.Say(conversation="c", text=" ", tenant="talks"))
+    with pytest.raises(Conflict, match="Nothing was deleted"):
+        await client.tell(command.DeleteConversation("c", "talks"))
+    await client.tell(command.OpenConversation(name="over", workflow="gated", tenant="talks"))
+    await client.tell(command.DeleteConversation("over", "talks"))
+    with pytest.raises(NotFound, match="no conversation"):
+        await client.tell(command.DeleteConversation("over", "talks"))
 
 
 async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:

@@ -149,6 +149,16 @@ def labels(exchange: dict[str, Any]) -> str:
     return "".join(f"\n  {ContentPart(**part)}" for part in exchange["parts"])
 
 
+@app.command()
+def delete(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Delete a conversation with all that was said in it, for good. Histories of its runs stay until their months go."""
+    asyncio.run(_delete(name, tenant, store))
+    if as_json:
+        terminal.emit({"name": name, "tenant": tenant, "deleted": True})
+    else:
+        terminal.say(f"There is no conversation {name} any more.")
+
+
 async def _list(tenant: str | None, limit: int, store: str | None) -> tuple[list[tuple[dict[str, Any], int]], int]:
     from holdfast.service import view
 
@@ -162,6 +172,13 @@ async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
 
     async with asking(store) as engine:
         return view.of_talk(await engine.conversation(name, tenant=tenant))
+
+
+async def _delete(name: str, tenant: str, store: str | None) -> None:
+    from holdfast.service.command import DeleteConversation
+
+    async with acting(store) as service:
+        await service.tell(who(None), DeleteConversation(name, tenant))
 
 
 async def _say(

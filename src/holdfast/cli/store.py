@@ -254,7 +254,8 @@ async def _old_months(administration: Administration, before: str | None, store:
         _expect_month(before)
         return [each.month for each in standing.months if each.month < before and each.state in _OPEN]
     known = located(store)[1]
-    days = known.retention.hot_days if known.retention is not None else known.retention_days
+    hot_days = known.retention.hot_days if known.retention is not None else None
+    days = hot_days if hot_days is not None else known.retention_days
     if days is None:
         raise UsageError(
             "Say which months: --before 2026-09, or how long they are to stay in the tables: hot_days under [retention] in"

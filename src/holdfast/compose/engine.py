@@ -220,6 +220,7 @@ class Engine(Control):
             adoption=adoption,
             doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
             consequences=consequences,
+            conversations_days=known.retention.conversations_days if known.retention is not None else None,
         )
         log.addFilter(clean_log)
         try:

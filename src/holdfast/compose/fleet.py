@@ -90,7 +90,7 @@ async def leading(
 async def archiving(store: str, known: Settings, leads: asyncio.Event | None = None) -> AsyncIterator[None]:
     """Meanwhile months leave the tables of `store` by themselves as `[retention]` says, for as long as `leads` is set. Without
     it, where nobody leads, always: of several processes none is in another's way."""
-    if known.retention is None:
+    if known.retention is None or known.retention.hot_days is None:
         yield
         return
     if leads is None:

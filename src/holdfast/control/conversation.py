@@ -26,6 +26,7 @@ from holdfast.engine.dialogue import Dialogues
 from holdfast.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 
+_TRIES: Final = 20
 _MOST_NAME: Final = 128
 """Of an id: a start key, and the name of a scope, are made of it."""
 
@@ -170,6 +171,19 @@ class Conversations(Commands):
             return await contents.fetched(part, tenant, self.now_ms())
         except (ToolFailed, OutcomeUnknown) as problem:
             raise InvalidInput(f"{problem.message} Nothing was said.") from None
+
+    async def delete_conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Delete a conversation with all that was said in it, for good. The histories of its runs stay until their months go,
+        and what it has spent stays counted under its name. Raises NotFound, and Conflict where the agent is at work."""
+        tenant, name = word("tenant", tenant), word("name of the conversation", name)
+        for _ in range(_TRIES):
+            found = await self._dialogues.carry_on(tenant, name)
+            if found is None:
+                raise _no_conversation(name)
+            rule.expect_idle(found)
+            if await self.store.conversations.remove(found):
+                return
+        raise Conflict(f"Conversation {name!r} is changed by others all the time. Nothing was deleted: try again.")
 
     async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
         """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words, of one that

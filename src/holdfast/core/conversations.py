@@ -150,8 +150,17 @@ def named_by(scopes: Iterable[str]) -> tuple[str, str] | None:
 
 
 def key_of(conversation: Conversation, number: int) -> str:
-    """The start key of the run that answers a message."""
-    return f"conversation/{conversation.id}/{number}"
+    """The start key of the run that answers a message. A later conversation of the same name has others."""
+    return f"conversation/{conversation.id}/{conversation.made_at_ms}/{number}"
+
+
+def expect_idle(conversation: Conversation) -> None:
+    """Raises Conflict where the agent is at something."""
+    if conversation.active is not None:
+        raise Conflict(
+            f"The agent is at message {conversation.active} of conversation {conversation.id}. Nothing was deleted: wait for"
+            " its reply, or stop it."
+        )
 
 
 def say(

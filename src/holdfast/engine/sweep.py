@@ -45,6 +45,7 @@ _PATIENCE_S: Final = 3.0
 """How long a worker of a lane that is led leaves to the leader what it could find by itself."""
 _LED_LOOK_S: Final = 1.0
 _DESCRIBED_EVERY_S: Final = 1.0
+_DAY_MS: Final = 24 * 3600 * 1000
 _MAINTAIN_EVERY_S: Final = 3600.0
 """How often to do what the store needs done now and then."""
 
@@ -67,10 +68,12 @@ class Sweep:
         adoption: Adoption | None = None,
         doubts: Doubts | None = None,
         consequences: Consequences | None = None,
+        conversations_days: int | None = None,
     ) -> None:
         """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
         there is one, may have a leader that finds everything first. `adoption` learns workflows from the store, `doubts`
-        keeps a rule about money in doubt, `consequences` sees to what others have left undone."""
+        keeps a rule about money in doubt, `consequences` sees to what others have left undone. With
+        `conversations_days` conversations are forgotten that had no message for so long."""
         self._executor = executor
         self._runtime = runtime = executor.services.runtime
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
@@ -87,6 +90,7 @@ class Sweep:
         self._costs = Daily(runtime.store.costs, runtime.store.log, runtime.store.clock, runtime.clock)
         self._doubts = doubts
         self._consequences = consequences
+        self._conversations_days = conversations_days
         self._firing = Firing(runtime)
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -193,10 +197,19 @@ class Sweep:
         try:
             await self._runtime.store.upkeep.maintain()
             await self._runtime.store.dead_letters.forget(self._runtime.store.clock.now_ms() - RESOLVED_FOR_MS)
+            await self._forget_conversations()
         except StoreGone:
             raise  # the process ends for it, and says so
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
+
+    async def _forget_conversations(self) -> None:
+        """Those with which nobody has talked for long; as many as one look finds."""
+        if self._conversations_days is None:
+            return
+        conversations, now_ms = self._runtime.store.conversations, self._runtime.store.clock.now_ms()
+        for each in await conversations.idle(now_ms - self._conversations_days * _DAY_MS, MOST_RUNS):
+            await conversations.remove(each)  # else somebody has said something meanwhile
 
     def _share(self, due: list[DueRun]) -> list[DueRun]:
         """As many as there is room for, where more are due: in an order of this process's own, so that others who find

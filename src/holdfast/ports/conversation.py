@@ -19,6 +19,15 @@ class Conversations(Protocol):
         none); it has the next revision afterwards. False, and nothing is changed, where another stands there."""
         ...
 
+    async def remove(self, conversation: Conversation) -> bool:
+        """Remove one with all that was said in it, in one transaction. False, and nothing is removed, where it has changed
+        since it was seen, or somebody is at it."""
+        ...
+
+    async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
+        """Those at which nobody is, and that have not changed since `before_ms`, by the time of their last change."""
+        ...
+
     async def find(self, tenant: str, conversation: str) -> Conversation | None: ...
 
     async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:

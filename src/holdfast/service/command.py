@@ -298,11 +298,18 @@ class Say(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
+class DeleteConversation(Struct, frozen=True):
+    """Delete a conversation with all that was said in it, for good; see `Engine.delete_conversation`."""
+
+    name: str
+    tenant: str | None = None
+
+
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
 OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
 OfRun: TypeAlias = OfOne | OfLetter
 OfMany: TypeAlias = Bulk | BulkDeadLetters
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
 OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule | Backfill
-OfConversation: TypeAlias = OpenConversation | Say
+OfConversation: TypeAlias = OpenConversation | Say | DeleteConversation
 Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule | OfConversation

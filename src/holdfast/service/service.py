@@ -54,6 +54,9 @@ class Service(Answers):
         if isinstance(command, cmd.OpenConversation):
             await self._open(who, command)
             return None
+        if isinstance(command, cmd.DeleteConversation):
+            await self.control.delete_conversation(command.name, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT)
+            return None
         if isinstance(command, cmd.Say):
             return (await self.say(who, command)).run
         if isinstance(command, OfSchedule):

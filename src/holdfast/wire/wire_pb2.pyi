@@ -446,6 +446,14 @@ class OpenConversationRequest(_message.Message):
     max_tokens: int
     def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., on_busy: _Optional[str] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., by: _Optional[str] = ..., max_tokens: _Optional[int] = ...) -> None: ...
 
+class DeleteConversationRequest(_message.Message):
+    __slots__ = ("name", "tenant")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+
 class SayRequest(_message.Message):
     __slots__ = ("conversation", "text", "after", "on_busy", "key", "tenant", "by", "parts_json")
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]

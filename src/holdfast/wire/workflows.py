@@ -41,7 +41,7 @@ _OF_RUN: Final = (
 _OF_ALL: Final = (
     command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
     command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.Backfill, command.OpenConversation,
-    command.Say,
+    command.Say, command.DeleteConversation,
 )  # fmt: skip
 _OF_MANY: Final = (command.Bulk, command.BulkDeadLetters)
 _LISTS: Final = (

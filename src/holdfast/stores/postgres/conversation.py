@@ -17,7 +17,7 @@ class Conversations(StorePort):
 
     async def put(self, change: Change) -> bool:
         kept = change.conversation
-        columns = (kept.tenant, kept.id, kept.run, kept.is_pending, encode(kept))
+        columns = (kept.tenant, kept.id, kept.run, kept.is_pending, encode(kept), self._clock.now_ms())
         async with self._db.writing() as db:
             if kept.revision:
                 found = await db.fetchval(self._sql["replace_conversation"], *columns, kept.revision)
@@ -27,6 +27,15 @@ class Conversations(StorePort):
                 for each in change.exchanges:
                     await db.execute(self._sql["put_exchange"], kept.tenant, kept.id, each.number, encode(each))
         return found is not None
+
+    async def remove(self, conversation: Conversation) -> bool:
+        asked = (conversation.tenant, conversation.id, conversation.revision)
+        async with self._db.writing() as db:
+            return await db.fetchval(self._sql["remove_conversation"], *asked) is not None
+
+    async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
+        found = await self._db.fetch(self._sql["conversations_idle"], before_ms, limit)
+        return [conversation_of(*row) for row in found]
 
     async def find(self, tenant: str, conversation: str) -> Conversation | None:
         found = await self._db.fetch(self._sql["conversation"], tenant, conversation)

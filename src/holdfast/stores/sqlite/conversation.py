@@ -19,7 +19,7 @@ class Conversations(StorePort):
 
     async def put(self, change: Change) -> bool:
         kept = change.conversation
-        columns = (kept.tenant, kept.id, kept.run, kept.is_pending, encode(kept))
+        columns = (kept.tenant, kept.id, kept.run, kept.is_pending, encode(kept), self._clock.now_ms())
         said = [(kept.tenant, kept.id, each.number, encode(each)) for each in change.exchanges]
 
         def write(db: apsw.Connection) -> bool:
@@ -32,6 +32,23 @@ class Conversations(StorePort):
             return found is not None
 
         return await self._writer.write(write)
+
+    async def remove(self, conversation: Conversation) -> bool:
+        place = (conversation.tenant, conversation.id)
+
+        def write(db: apsw.Connection) -> bool:
+            found = value(db, "remove_conversation", (*place, conversation.revision))
+            if found is not None:
+                rows(db, "remove_exchanges", place)
+            return found is not None
+
+        return await self._writer.write(write)
+
+    async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
+        asked = (before_ms, limit)
+        return [
+            conversation_of(*row) for row in await self._reader.ask(lambda db: rows(db, "conversations_idle", asked))
+        ]
 
     async def find(self, tenant: str, conversation: str) -> Conversation | None:
         found = await self._reader.ask(lambda db: rows(db, "conversation", (tenant, conversation)))

@@ -1383,13 +1383,14 @@ delete from holdfast.dead_letters where resolved_at_ms < $1 returning step
 
 -- name: add_conversation
 -- A new one; nothing where there is one of its name.
-insert into holdfast.conversations (tenant, conversation, run, is_pending, body, revision) values ($1, $2, $3, $4, $5, 1)
+insert into holdfast.conversations (tenant, conversation, run, is_pending, body, changed_at_ms, revision)
+values ($1, $2, $3, $4, $5, $6, 1)
 on conflict do nothing returning revision
 
 -- name: replace_conversation
 -- One that has changed, in the place of the revision from which it was made.
-update holdfast.conversations set revision = revision + 1, run = $3, is_pending = $4, body = $5
-where tenant = $1 and conversation = $2 and revision = $6 returning revision
+update holdfast.conversations set revision = revision + 1, run = $3, is_pending = $4, body = $5, changed_at_ms = $6
+where tenant = $1 and conversation = $2 and revision = $7 returning revision
 
 -- name: put_exchange
 -- A message, as it stands now.
@@ -1409,6 +1410,22 @@ order by tenant, conversation limit $4
 -- name: exchanges
 -- What was said in one.
 select body from holdfast.exchanges where tenant = $1 and conversation = $2 order by number
+
+-- name: remove_conversation
+-- One at which nobody is, as it was seen, with what was said in it.
+with gone as (
+    delete from holdfast.conversations
+    where tenant = $1 and conversation = $2 and revision = $3 and run is null and not is_pending
+    returning tenant, conversation
+), said as (
+    delete from holdfast.exchanges e using gone g where e.tenant = g.tenant and e.conversation = g.conversation
+)
+select 1 from gone
+
+-- name: conversations_idle
+-- Those at which nobody is, and that have not changed for long.
+select body, revision from holdfast.conversations
+where changed_at_ms < $1 and run is null and not is_pending order by changed_at_ms limit $2
 
 -- name: conversations_due
 -- Those whose run has ended, or is still to be started or cancelled.

@@ -917,13 +917,13 @@ delete from dead_letters where resolved_at_ms < ? returning run
 
 -- name: add_conversation
 -- A new one; nothing where there is one of its name.
-insert into conversations (tenant, conversation, run, is_pending, body, revision) values (?, ?, ?, ?, ?, 1)
+insert into conversations (tenant, conversation, run, is_pending, body, changed_at_ms, revision) values (?, ?, ?, ?, ?, ?, 1)
 on conflict do nothing returning revision
 
 -- name: replace_conversation
 -- One that has changed, in the place of the revision from which it was made.
-update conversations set revision = revision + 1, run = ?3, is_pending = ?4, body = ?5
-where tenant = ?1 and conversation = ?2 and revision = ?6 returning revision
+update conversations set revision = revision + 1, run = ?3, is_pending = ?4, body = ?5, changed_at_ms = ?6
+where tenant = ?1 and conversation = ?2 and revision = ?7 returning revision
 
 -- name: put_exchange
 -- A message, as it stands now.
@@ -943,6 +943,20 @@ order by tenant, conversation limit ?4
 -- name: exchanges
 -- What was said in one.
 select body from exchanges where tenant = ? and conversation = ? order by number
+
+-- name: remove_conversation
+-- One at which nobody is, as it was seen.
+delete from conversations where tenant = ?1 and conversation = ?2 and revision = ?3 and run is null and not is_pending
+returning revision
+
+-- name: remove_exchanges
+-- What was said in it.
+delete from exchanges where tenant = ?1 and conversation = ?2
+
+-- name: conversations_idle
+-- Those at which nobody is, and that have not changed for long.
+select body, revision from conversations
+where changed_at_ms < ? and run is null and not is_pending order by changed_at_ms limit ?
 
 -- name: conversations_due
 -- Those whose run has ended, or is still to be started or cancelled.
