@@ -205,9 +205,10 @@ async def test_an_address_is_read_once_and_its_bytes_are_sent(store: str, wire: 
     ("fetch", "url", "words"),
     [
         ({}, "http://example.org/a.png", "https:// only"),
+        ({"hosts": ("cdn.example", "127.0.0.1")}, "https://127.0.0.1/a.png", "no public address"),
         ({}, "https://127.0.0.1/a.png", r"no public address.*\[fetch\]"),
         (
-            {"hosts": ("cdn.example",)},
+            {"hosts": ("CDN.example",)},
             "https://example.org/a.png",
             "may be read from cdn.example, not from 'example.org'",
         ),

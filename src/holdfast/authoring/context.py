@@ -170,7 +170,8 @@ class Context(Protocol):
         compact_above_tokens: int | None = None,
         compact_with: str | None = None,
     ) -> str:
-        """One model call: its reply as text. `user` may be a `Chat`: then the model is told all that was said.
+        """One model call: its reply as text. `user` may be a list of texts and content parts (`Image`, `Audio`,
+        `Document`), or a `Chat`: then the model is told all that was said.
         With `stream` whoever watches the run hears it as it comes; what is returned is
         the same, and a replay says nothing again. Before a call whose input is bounded above `compact_above_tokens` the older
         turns are summed up, by a call of `compact_with` or of the model itself."""

@@ -40,7 +40,7 @@ class Contents:
 
     def __init__(self, payloads: Payloads, rules: FetchRules) -> None:
         self._payloads = payloads
-        self._hosts = rules.hosts
+        self._hosts = None if rules.hosts is None else tuple(host.lower() for host in rules.hosts)
         self._bounds = Bounds(_TIMEOUT_S, MOST_BYTES, networks(rules.allow_private))
 
     async def kept(self, part: Image | Audio | Document, tenant: str, now_ms: int) -> ContentPart:
