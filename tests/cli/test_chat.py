@@ -80,6 +80,18 @@ def test_each_line_is_a_message_and_a_conversation_goes_on_later(
     assert "5 (completed, after 1) ida: instead" in shell("conversations", "show", "c").out
 
 
+def test_a_message_that_steers_is_shown_with_the_one_that_it_came_to(
+    shell: Shell, typed: Callable[..., list[dict[str, object]]]
+) -> None:
+    typed("one")
+    shell("conversations", "say", "c", "two")  # nobody is there to answer
+    steering = shell("conversations", "say", "c", "quick", "--on-busy", "steer", "--json").data
+    assert (steering["number"], steering["steers"], steering["status"]) == (3, 2, "active")
+    assert "3 (active, while the agent was at 2) ida: quick" in shell("conversations", "show", "c").out
+    assert typed()[0]["reply"] == "one two"  # it asks no model, and so the message follows
+    assert "3 (completed) ida: quick\n  one two quick" in shell("conversations", "show", "c").out
+
+
 def test_a_conversation_may_have_a_limit_on_tokens(
     shell: Shell, typed: Callable[..., list[dict[str, object]]]
 ) -> None:  # fmt: skip

@@ -175,6 +175,10 @@ async def test_something_is_said_in_a_conversation_once(client: Client) -> None:
     await client.tell(command.Say(conversation="c", text="See:", parts=[picture], tenant="talks"))
     (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
     assert [part["media_type"] for part in talk["exchanges"][1]["parts"]] == ["image/png"]
+    await client.tell(command.Say(conversation="c", text="Quick!", on_busy="steer", tenant="talks"))
+    (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
+    assert [each["steers"] for each in talk["exchanges"]] == [None, None, 1]
+    assert talk["exchanges"][2]["run"] == talk["exchanges"][0]["run"]
     with pytest.raises(NotFound, match="no conversation"):
         await client.tell(command.Say(conversation="c", text="hello", tenant="acme"))
     with pytest.raises(InvalidInput):
