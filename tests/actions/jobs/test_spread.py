@@ -11,6 +11,8 @@ from holdfast.actions.jobs.restoration import restored
 from holdfast.actions.syntax.load import load
 from holdfast.core import events as ev
 from holdfast.core.demand import SHELL, Demand
+from holdfast.core.ids import NodeName
+from holdfast.service.view.run import of_item, of_map
 from tests.actions.jobs.kit import done, ran, workflow, world
 from tests.engine.history import events_of
 from tests.engine.kit import eventually, opened
@@ -151,6 +153,10 @@ async def test_a_run_that_is_taken_up_does_what_had_failed_was_cancelled_or_had_
         failed = await done(engine, await run.settled())
         results = [each["result"] for each in failed.jobs["work"]["combinations"]]
         assert (failed.status, results) == ("failed", ["success", "failure", "cancelled"])
+        shown = await of_map(engine, failed.state, failed.state.maps[NodeName("work/0")])
+        ended = [await of_item(engine, each, "default") for each in (await run.items("work/0")).ends]
+        assert (shown["completed"], shown["failed"]) == (1, 1)
+        assert [each["status"] for each in ended] == ["completed", "failed"]
         assert world(outside) == ["once-1", "1", "once-2", "2"]
         mended.touch()
         await engine.retry(run.id)

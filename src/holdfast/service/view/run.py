@@ -147,20 +147,22 @@ async def of_map(control: Control, state: State, map_: Map) -> dict[str, Any]:
         "step": opened.step,
         "status": {"": "running", "met": "completed", "failed": "failed"}[map_.ended],
         "items": opened.count,
-        "completed": map_.completed,
-        "failed": map_.failed + sum(state.steps[name].status == "failed" for name in map_.stuck),
+        "completed": map_.completed - len(map_.provisional),
+        "failed": map_.failed
+        + len(map_.provisional)
+        + sum(state.steps[name].status == "failed" for name in map_.stuck),
         "under_way": len(map_.items),
         "failures": [await of_item(control, each, state.tenant) for each in failures],
     }
 
 
 async def of_item(control: Control, recorded: Recorded, tenant: str) -> dict[str, Any]:
-    """How an item of a map has ended."""
+    """How an item of a map has ended. One that completed and tells of a failure has failed."""
     event: Any = recorded.event
     return {
         "item": node_of(event.step),
         "step": event.step,
-        "status": _ENDS[type(event).__name__],
+        "status": "failed" if getattr(event, "provisional", False) else _ENDS[type(event).__name__],
         "attempts": event.attempt,
         "ended_at": iso(recorded.at_ms),
         "output": await control.payloads.value(event.output, tenant) if isinstance(event, StepCompleted) else None,
