@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Chat, Context, RunFailed, StateView, Tool, Workflow, flow, llm_node, tool
+from holdfast import Chat, Context, Handoff, RunFailed, StateView, Tool, Workflow, flow, llm_node, tool
 from holdfast.authoring.compaction import Compaction, cut
 from holdfast.errors import UsageError
 from holdfast.models.bounds import input_tokens_at_most
@@ -228,3 +228,29 @@ def test_the_cut_is_where_half_of_what_may_be_is_left_or_at_the_last_border() ->
     assert cut([1, 2], tokens.__getitem__, 1_000) == 2
     assert cut([], tokens.__getitem__, 1_000) is None
     assert [Compaction(most).summary_tokens for most in (1_000, 16_000, 10**6)] == [62, 1_000, 2_000]
+
+
+@flow
+async def mate(ctx: Context, chat: Chat) -> str:
+    return " | ".join(f"{each.role}: {each.text[:12]}" for each in chat.messages)
+
+
+@bounded
+async def test_who_takes_over_is_told_the_summary_and_what_came_after_it(
+    store: str, asked: Recorder, server: ModelServer
+) -> None:
+    @flow
+    async def captain(ctx: Context, chat: Chat) -> str:
+        return await ctx.agent(MODEL, chat, tools=[Handoff(mate)], max_tokens=200, compact_above_tokens=MOST)
+
+    server.script.add(Rule(user="message 5", tool_calls=(ToolCall("transfer_to_mate", {}),)))
+    server.script.add(Rule(system=SUMS_UP, text="They spoke of ships."))
+    said = [word(number) for number in range(1, 6) for _ in range(2)][:-1]
+    messages = [{"role": ("user", "assistant")[n % 2], "text": text} for n, text in enumerate(said)]
+    async with opened(store, workflows=[captain, mate], model=asked) as engine:
+        run = await engine.start(captain, {"messages": messages})
+        told = (await run.result()).split(" | ")
+        assert told[0] == "user: Of what was "
+        assert told[-1] == "user: message 5 of"
+        assert len(told) == 1 + len(answers(asked)[0].turns) - 1
+        assert len(summaries(asked)) == 1
