@@ -34,6 +34,7 @@ from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import run_scopes
+from holdfast.core.shared_values import SharedConflict, SharedValue
 from holdfast.core.state import FUNCTION, MAP, VERSION, State
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
@@ -143,6 +144,45 @@ def waits_for_pools() -> Golden:
     game.settle(game.held("a", 40), 10)
     game.complete("a", "said")
     game.fail("c", TRANSIENT)
+    return of(game)
+
+
+def steered() -> Golden:
+    """Two messages come while a model is at work: one is read before its next call, the other by nobody."""
+    game = Game(graph("a"))
+    game.settle(game.held("a", 40), 10)
+    game.do(cmd.SendMessage(2, inline({"text": "hurry", "parts": []})))
+    game.do(cmd.ReadMessages(*game.at("a"), Place("1")))
+    game.settle(game.held("a", 40, path="1"), 10)
+    game.do(cmd.SendMessage(3, inline({"text": "thanks", "parts": []})))
+    return of(game)
+
+
+def shares_values() -> Golden:
+    """Values that runs share: one is written under a lock, of two conflicts one is merged and one refused, one wait is over, and
+    another comes to its end."""
+    game = Game(graph("a", "b", "c"))
+    sides = "bob", "merge", inline({"tea": 1}), inline({"cake": 1})
+
+    def wrote(path: str, base: int, value: object, **more: Any) -> None:
+        outcome = inline(SharedValue(value, base + 1, game.now_ms, "a", game.state.run))
+        place = (*game.at("a"), Place(path), "board", "case", f"arguments {path}")
+        game.do(cmd.WriteSharedValue(*place, base, is_written=True, outcome=outcome, **more))
+
+    wrote("0", 0, {"tea": 1}, fence=3)
+    wrote("1", 1, {"tea": 1, "cake": 1}, conflict=SharedConflict(0, 1, *sides))
+    refused = (*game.at("a"), Place("2"), "board", "case", "arguments 2", 2)
+    rejected = SharedConflict(0, 2, "bob", "reject", *sides[2:])
+    game.do(
+        cmd.WriteSharedValue(
+            *refused, is_written=False, outcome=inline(None), conflict=rejected, refusal="It has moved."
+        )
+    )
+    for name, timeout_ms in (("b", None), ("c", 1_000)):
+        game.do(cmd.AwaitSharedValue(*game.at(name), Place("0"), "board", "case", "after 2", 2, timeout_ms))
+        game.suspend(name)
+    game.do(cmd.BringSharedValue(StepId("b#1"), Place("0"), inline(SharedValue(7, 3, game.now_ms, "bob"))))
+    game.tick(2)
     return of(game)
 
 
@@ -762,6 +802,8 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "signal": a_signal,
     "timer": a_timer,
     "pools": waits_for_pools,
+    "steered": steered,
+    "shared-values": shares_values,
     "migration": a_migration,
     "cancelled": a_cancelled_run,
     **random_runs(),

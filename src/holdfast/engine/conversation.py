@@ -8,29 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
-from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.compaction import Compaction
-from holdfast.authoring.content import Audio, Document, Image, part_of
-from holdfast.authoring.flow import Flow
+from holdfast.authoring.content import Audio, Document, Image
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
-from holdfast.authoring.offer import ANSWER, Handoff
+from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.plain import encode
-from holdfast.authoring.step import EffectStep
-from holdfast.authoring.tool import Tool
-from holdfast.authoring.workflow import Workflow
-from holdfast.core.content import ContentPart, parts_of
-from holdfast.core.ids import Unique
-from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
+from holdfast.core.content import ContentPart
+from holdfast.core.policies import LIMIT
 from holdfast.engine import compaction, steering
 from holdfast.engine import prompt as prompts
+from holdfast.engine import tool_requests as requests
 from holdfast.engine.compaction import Talked
-from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
+from holdfast.engine.tool_requests import Offered
+from holdfast.errors import SchemaMismatch, StepError
 from holdfast.ports import (
     AnswerSpec,
     ModelReply,
@@ -38,7 +34,6 @@ from holdfast.ports import (
     ModelTurn,
     ToolReply,
     ToolRequest,
-    ToolSpec,
     ToolTurn,
     Turn,
     UserTurn,
@@ -47,21 +42,9 @@ from holdfast.ports import (
 if TYPE_CHECKING:
     from holdfast.engine.context import StepContext
 
-Offered: TypeAlias = Tool | Workflow | Handoff
-"""What a model may ask for."""
 _NOTHING: Final[Mapping[str, Offered]] = {}
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
-MOST_TOOL_REQUESTS: Final = 32
-"""That a model may have in one reply. Of more none is done: each may be a question to a person."""
-_TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
 _TAKEN: Final = "Taken."
-_LEFT: Final = "Not done: you handed the conversation over in the same turn. Ask for one of the two."
-_REASON: Final = {
-    "type": "object",
-    "properties": {"reason": {"type": "string", "description": "Why, in a few words."}},
-}
-_TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
-"""Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
 
 
 async def talk(
@@ -92,7 +75,7 @@ async def talk(
     than `max_turns` turns, OperationFailed when a call fails.
     """
     system, said = prompts.read(prompt)
-    specs = tuple(_spec(each) for each in offered.values())
+    specs = tuple(requests.spec(each) for each in offered.values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
     turns = [] if turns is None else turns
@@ -117,18 +100,16 @@ async def talk(
         reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens), stream=stream)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
-        if (handoff := _handoff(wanted, offered)) is not None:
-            handed, refusal = await _handed_over(context, handoff, offered, heard)
-            turns.append(
-                _left(reply, handoff, prompts.as_text(handed) if refusal is None else refusal, refusal is not None)
-            )
-            if refusal is None:
-                return _fitting(handed, handoff.name, output)
+        if (handoff := requests.handoff_of(wanted, offered)) is not None:
+            handed = await requests.hand_over(context, reply, handoff, offered, heard)
+            turns.append(handed.turn)
+            if not handed.is_refused:
+                return _fitting(handed.answer, handoff.name, output)
             continue
         if wanted and offered:
             if used >= max_turns + mended:
                 break
-            turns.append(await _tool_turn(context, reply, wanted, offered, _TOO_EARLY))
+            turns.append(await requests.replies(context, reply, wanted, offered, _TOO_EARLY))
             continue
         problem, value = _fit(reply, output, answer)
         if problem is None:
@@ -177,53 +158,6 @@ async def _kept(context: StepContext, part: Image | Audio | Document) -> Content
     return msgspec.convert(found, ContentPart)
 
 
-def _handoff(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) -> ToolRequest | None:
-    """The first request to hand the conversation over, where there is one."""
-    if len(wanted) > MOST_TOOL_REQUESTS:
-        return None
-    return next((each for each in wanted if isinstance(offered.get(each.name), Handoff)), None)
-
-
-async def _handed_over(
-    context: StepContext, request: ToolRequest, offered: Mapping[str, Offered], heard: Sequence[Turn]
-) -> tuple[Any, str | None]:
-    """What the other agent answered, or why it was not asked."""
-    handoff = offered[request.name]
-    assert isinstance(handoff, Handoff)
-    why = request.arguments.get("reason") if isinstance(request.arguments, dict) else None
-    messages = [message for turn in heard if (message := _message(turn)) is not None]
-    chat = Chat(messages=messages, reason=why if isinstance(why, str) else "")
-    try:
-        return await context.hand_over(handoff, chat), None
-    except InvalidInput as problem:
-        return None, problem.message
-
-
-def _message(turn: Turn) -> Message | None:
-    """What was said in a turn, in words; None where nothing was."""
-    match turn:
-        case UserTurn(text=text, parts=pieces):
-            words = "\n\n".join(piece for piece in (text, *pieces) if isinstance(piece, str) and piece)
-            parts = [part_of(msgspec.to_builtins(part)) for part in parts_of(pieces)]
-            return Message(role="user", text=words, parts=parts)
-        case ModelTurn():
-            said = "".join(part["content"] for part in turn.replay["parts"] if part["part_kind"] == "text")
-            return Message(role="assistant", text=said) if said else None
-        case _:
-            return None
-
-
-def _left(reply: ModelReply, handoff: ToolRequest, told: str, is_error: bool) -> ToolTurn:
-    """What a turn comes to that hands the conversation over: nothing else of it is done."""
-    return ToolTurn(
-        tuple(
-            ToolReply(each.id, each.name, told, is_error) if each is handoff
-            else ToolReply(each.id, each.name, _LEFT, is_error=True)
-            for each in _open(reply)
-        )
-    )  # fmt: skip
-
-
 def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
     """The answer of another agent, where the step has said of what shape one is. Raises SchemaMismatch."""
     if output is None:
@@ -234,14 +168,9 @@ def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
         raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
 
 
-def _open(reply: ModelReply) -> list[ToolRequest]:
-    """The requests of a reply, each of which wants an answer of its own before anything else can be said."""
-    return [*reply.tool_requests, *([reply.answer] if reply.answer is not None else [])]
-
-
 def _heard(reply: ModelReply) -> list[Turn]:
     """What must be said to a final answer before anything else can be."""
-    open_ = _open(reply)
+    open_ = requests.open_requests(reply)
     return [ToolTurn(tuple(ToolReply(each.id, each.name, _TAKEN) for each in open_))] if open_ else []
 
 
@@ -250,79 +179,6 @@ def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | Non
     sizes = [request.max_tokens, *([min_tokens] if min_tokens is not None and min_tokens < request.max_tokens else [])]
     ways = [(name, size) for name in (request.model, *models) for size in sizes]
     return [msgspec.structs.replace(request, model=name, max_tokens=size) for name, size in ways[1:]]
-
-
-async def _tool_turn(
-    context: StepContext,
-    reply: ModelReply,
-    wanted: Sequence[ToolRequest],
-    tools: Mapping[str, Offered],
-    to_answers: str,
-) -> ToolTurn:
-    """What became of one turn's requests: those for tools run at the same time, answers among them are sent back."""
-    answers = [request for request in reply.tool_requests if request not in wanted]
-    if reply.answer is not None:
-        answers.append(reply.answer)
-    # Of too many none is offered, so each is denied, which is recorded in the place that it would have had.
-    offered = tools if len(wanted) <= MOST_TOOL_REQUESTS else {}
-    done = await context.gather(*(_tool_reply(context, request, offered) for request in wanted)) if wanted else []
-    if offered is not tools:
-        done = [msgspec.structs.replace(each, content=_TOO_MANY) for each in done]
-    return ToolTurn((*done, *(ToolReply(each.id, each.name, to_answers, is_error=True) for each in answers)))
-
-
-def _spec(offered: Offered) -> ToolSpec:
-    """What a model is told of what it may ask for."""
-    if isinstance(offered, Tool):
-        return ToolSpec(offered.name, offered.description, offered.schema)
-    if isinstance(offered, Handoff):
-        told = offered.description or _purpose(offered.workflow)
-        return ToolSpec(
-            offered.name, f"Hand the conversation over to {offered.to!r}, who goes on with it. {told}", _REASON
-        )
-    return ToolSpec(
-        offered.name, _purpose(offered) or f"Runs {offered.name!r}.", offered.input_schema or {"type": "object"}
-    )
-
-
-def _purpose(workflow: object) -> str:
-    return (workflow.__doc__ if isinstance(workflow, Flow) else None) or ""
-
-
-async def _child_reply(context: StepContext, request: ToolRequest, workflow: Workflow) -> ToolReply:
-    try:
-        outcome = await context.child(workflow, request.arguments, on_failure="return")
-    except InvalidInput as problem:
-        return ToolReply(request.id, request.name, problem.message, is_error=True)
-    failed = outcome.status != "completed"
-    return ToolReply(
-        request.id, request.name, outcome.error or "" if failed else prompts.as_text(outcome.output), is_error=failed
-    )
-
-
-async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mapping[str, Offered]) -> ToolReply:
-    if isinstance(known := offered.get(request.name), Workflow):
-        return await _child_reply(context, request, known)
-    tools = {name: each for name, each in offered.items() if isinstance(each, Tool)}
-    key, unique = _key(known, request.arguments)
-    try:
-        value = await context.call_tool(request.name, request.arguments, key=key, unique=unique, allowed=tools)
-    except OperationFailed as failed:
-        error = getattr(failed, "error", None)
-        if error is None or (error.error_class not in _TOLD_TO_THE_MODEL):
-            raise
-        return ToolReply(request.id, request.name, error.message, is_error=True)
-    return ToolReply(request.id, request.name, prompts.as_text(value))
-
-
-def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:
-    """What an effect that names itself is called; what does not fit is refused by the call."""
-    if not isinstance(tool, EffectStep) or tool.key is None:
-        return None, "run"
-    try:
-        return tool.key_for(tool.arguments(arguments)), tool.unique
-    except SchemaMismatch:
-        return None, "run"
 
 
 def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec | None) -> tuple[str | None, Any]:
@@ -364,5 +220,5 @@ async def _complaint(
     )
     if not reply.tool_requests and reply.answer is None:
         return [UserTurn(words)]
-    told: list[Turn] = [await _tool_turn(context, reply, wanted, {}, words)]
+    told: list[Turn] = [await requests.replies(context, reply, wanted, {}, words)]
     return told if reply.answer is not None else [*told, UserTurn(words)]

@@ -1,0 +1,171 @@
+"""What becomes of what a model asks for: a tool is called, a workflow is run as a child, the conversation is handed over.
+
+Each request of a reply gets a reply of its own before anything else is said. Never here: asking models (conversation), how a
+tool is called (the executor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from holdfast.authoring.chat import Chat, Message
+from holdfast.authoring.content import part_of
+from holdfast.authoring.flow import Flow
+from holdfast.authoring.offer import Handoff
+from holdfast.authoring.step import EffectStep
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.content import parts_of
+from holdfast.core.ids import Unique
+from holdfast.core.policies import AUTHORIZATION, DENIED, REJECTED, SCHEMA, TOOL, VALIDATION
+from holdfast.engine import prompt as prompts
+from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
+from holdfast.ports import ModelReply, ModelTurn, ToolReply, ToolRequest, ToolSpec, ToolTurn, Turn, UserTurn
+
+if TYPE_CHECKING:
+    from holdfast.engine.context import StepContext
+
+Offered: TypeAlias = Tool | Workflow | Handoff
+"""What a model may ask for."""
+MOST_TOOL_REQUESTS: Final = 32
+"""That a model may have in one reply. Of more none is done: each may be a question to a person."""
+_TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
+_LEFT: Final = "Not done: you handed the conversation over in the same turn. Ask for one of the two."
+_REASON: Final = {
+    "type": "object",
+    "properties": {"reason": {"type": "string", "description": "Why, in a few words."}},
+}
+_TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
+"""Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
+
+
+class Handed(NamedTuple):
+    """What came of handing a conversation over: the other agent's answer, and what the first one is told."""
+
+    answer: Any
+    turn: ToolTurn
+    is_refused: bool
+
+
+def spec(offered: Offered) -> ToolSpec:
+    """What a model is told of what it may ask for."""
+    if isinstance(offered, Tool):
+        return ToolSpec(offered.name, offered.description, offered.schema)
+    if isinstance(offered, Handoff):
+        told = offered.description or _purpose(offered.workflow)
+        return ToolSpec(
+            offered.name, f"Hand the conversation over to {offered.to!r}, who goes on with it. {told}", _REASON
+        )
+    return ToolSpec(
+        offered.name, _purpose(offered) or f"Runs {offered.name!r}.", offered.input_schema or {"type": "object"}
+    )
+
+
+def _purpose(workflow: object) -> str:
+    return (workflow.__doc__ if isinstance(workflow, Flow) else None) or ""
+
+
+def open_requests(reply: ModelReply) -> list[ToolRequest]:
+    """The requests of a reply, each of which wants an answer of its own before anything else can be said."""
+    return [*reply.tool_requests, *([reply.answer] if reply.answer is not None else [])]
+
+
+async def replies(
+    context: StepContext,
+    reply: ModelReply,
+    wanted: Sequence[ToolRequest],
+    tools: Mapping[str, Offered],
+    to_answers: str,
+) -> ToolTurn:
+    """What became of one turn's requests: those for tools run at the same time, answers among them are sent back."""
+    answers = [request for request in reply.tool_requests if request not in wanted]
+    if reply.answer is not None:
+        answers.append(reply.answer)
+    # Of too many none is offered, so each is denied, which is recorded in the place that it would have had.
+    offered = tools if len(wanted) <= MOST_TOOL_REQUESTS else {}
+    done = await context.gather(*(_tool_reply(context, request, offered) for request in wanted)) if wanted else []
+    if offered is not tools:
+        done = [msgspec.structs.replace(each, content=_TOO_MANY) for each in done]
+    return ToolTurn((*done, *(ToolReply(each.id, each.name, to_answers, is_error=True) for each in answers)))
+
+
+async def _child_reply(context: StepContext, request: ToolRequest, workflow: Workflow) -> ToolReply:
+    try:
+        outcome = await context.child(workflow, request.arguments, on_failure="return")
+    except InvalidInput as problem:
+        return ToolReply(request.id, request.name, problem.message, is_error=True)
+    failed = outcome.status != "completed"
+    return ToolReply(
+        request.id, request.name, outcome.error or "" if failed else prompts.as_text(outcome.output), is_error=failed
+    )
+
+
+async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mapping[str, Offered]) -> ToolReply:
+    if isinstance(known := offered.get(request.name), Workflow):
+        return await _child_reply(context, request, known)
+    tools = {name: each for name, each in offered.items() if isinstance(each, Tool)}
+    key, unique = _key(known, request.arguments)
+    try:
+        value = await context.call_tool(request.name, request.arguments, key=key, unique=unique, allowed=tools)
+    except OperationFailed as failed:
+        error = getattr(failed, "error", None)
+        if error is None or (error.error_class not in _TOLD_TO_THE_MODEL):
+            raise
+        return ToolReply(request.id, request.name, error.message, is_error=True)
+    return ToolReply(request.id, request.name, prompts.as_text(value))
+
+
+def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:
+    """What an effect that names itself is called; what does not fit is refused by the call."""
+    if not isinstance(tool, EffectStep) or tool.key is None:
+        return None, "run"
+    try:
+        return tool.key_for(tool.arguments(arguments)), tool.unique
+    except SchemaMismatch:
+        return None, "run"
+
+
+def handoff_of(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) -> ToolRequest | None:
+    """The first request to hand the conversation over, where there is one."""
+    if len(wanted) > MOST_TOOL_REQUESTS:
+        return None
+    return next((each for each in wanted if isinstance(offered.get(each.name), Handoff)), None)
+
+
+async def hand_over(
+    context: StepContext, reply: ModelReply, request: ToolRequest, offered: Mapping[str, Offered], heard: Sequence[Turn]
+) -> Handed:
+    """Have the other agent go on with what was heard. Nothing else of the turn is done."""
+    handoff = offered[request.name]
+    assert isinstance(handoff, Handoff)
+    why = request.arguments.get("reason") if isinstance(request.arguments, dict) else None
+    messages = [message for turn in heard if (message := _message(turn)) is not None]
+    chat = Chat(messages=messages, reason=why if isinstance(why, str) else "")
+    try:
+        answer, refusal = await context.hand_over(handoff, chat), None
+    except InvalidInput as problem:
+        answer, refusal = None, problem.message
+    told = prompts.as_text(answer) if refusal is None else refusal
+    replies_ = (
+        ToolReply(each.id, each.name, told, refusal is not None) if each is request
+        else ToolReply(each.id, each.name, _LEFT, is_error=True)
+        for each in open_requests(reply)
+    )  # fmt: skip
+    return Handed(answer, ToolTurn(tuple(replies_)), refusal is not None)
+
+
+def _message(turn: Turn) -> Message | None:
+    """What was said in a turn, in words; None where nothing was."""
+    match turn:
+        case UserTurn(text=text, parts=pieces):
+            words = "\n\n".join(piece for piece in (text, *pieces) if isinstance(piece, str) and piece)
+            parts = [part_of(msgspec.to_builtins(part)) for part in parts_of(pieces)]
+            return Message(role="user", text=words, parts=parts)
+        case ModelTurn():
+            said = "".join(part["content"] for part in turn.replay["parts"] if part["part_kind"] == "text")
+            return Message(role="assistant", text=said) if said else None
+        case _:
+            return None
