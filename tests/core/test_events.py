@@ -50,8 +50,9 @@ def example(of: object) -> object:
         return typing.get_args(of)[0]
     if typing.get_origin(of) is dict:
         return {"key": example(typing.get_args(of)[1])}
-    if typing.get_origin(of) is typing.Literal:
-        return typing.get_args(of)[0]
+    if isinstance(of, type) and issubclass(of, msgspec.Struct):
+        hints = typing.get_type_hints(of)
+        return of(**{field: example(hints[field]) for field in of.__struct_fields__})
     return example(of.__supertype__)  # another NewType
 
 

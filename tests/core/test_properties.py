@@ -42,6 +42,7 @@ from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED
 from holdfast.core.scopes import run_scopes
+from holdfast.core.shared_values import SharedConflict, SharedValue
 from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, Operation, State, Step
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
 from tests.core.game import (
@@ -295,6 +296,7 @@ class Chaos:
         self.pick = pick
         self.by_the_way = random.Random(pick.getstate()[1][0])
         self.talk = random.Random(pick.getstate()[1][1])
+        self.board = random.Random(pick.getstate()[1][2])
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
         self.gates = [event.gate for event in self.game.events(ev.GateOpened)]
@@ -317,6 +319,8 @@ class Chaos:
                     self.settle_letter()
                 if self.talk.random() < 0.1:
                     self.say()
+                if self.board.random() < 0.1 and self.steps:
+                    self.share()
             except HoldfastError:
                 continue
             for event in events:
@@ -340,6 +344,30 @@ class Chaos:
         game.do(cmd.SendMessage(max(1, game.state.told + self.talk.choice([-1, 0, 1, 2])), inline("said")))
         if self.steps:
             game.do(cmd.ReadMessages(*self.steps[-1], Path(str(self.talk.randint(0, 3)))))
+
+    def share(self) -> None:
+        """A step writes a value that others write too, or waits for one; somebody tells who waits."""
+        step, path = self.steps[-1], Path(f"9{self.board.randint(0, 3)}")
+        value = inline(SharedValue(1, 2, 3, "somebody"))
+        conflict = SharedConflict(0, 1, "ann", "reject", NULL, NULL) if self.board.random() < 0.4 else None
+        refusal = "moved" if conflict is not None and self.board.random() < 0.5 else None
+        write = cmd.WriteSharedValue(
+            *step,
+            path,
+            "board",
+            "case",
+            "h",
+            1,
+            is_written=refusal is None,
+            outcome=value,
+            conflict=conflict,
+            refusal=refusal,
+        )
+        wait = cmd.AwaitSharedValue(
+            *step, Path(f"{path}0"), "board", "case", "h", 1, self.board.choice([None, 1, 5_000])
+        )
+        bring = cmd.BringSharedValue(step[0], Path(f"{path}0"), value)
+        self.game.do(self.board.choice([write, wait, wait, bring]))
 
     def move(self) -> cmd.Command:
         pick = self.pick
