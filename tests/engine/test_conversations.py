@@ -224,7 +224,7 @@ async def test_a_conversation_that_is_deleted_is_gone_and_one_of_its_name_is_ano
         await engine.open_conversation("c", parrot)
         await said(engine, "a secret")
         waits = await engine.say("c", "wait")
-        with pytest.raises(Conflict, match="Nothing was deleted"):
+        with pytest.raises(Conflict, match="The agent is at message 2 of conversation c"):
             await engine.delete_conversation("c")
         await engine.signal(str(waits.run), "go on", "well")
         await engine.reply("c", waits.number)
