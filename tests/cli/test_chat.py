@@ -18,6 +18,7 @@ import pytest
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests import media
 from tests.cli.conftest import Shell
+from tests.forks import Fork
 
 AGENT = """
 from holdfast import Chat, Context, Handoff, flow
@@ -150,6 +151,20 @@ def test_files_go_with_a_message(shell: Shell, home: Path, typed: Callable[..., 
     assert "cat.raw cannot be attached: " in refused
     assert "neither a PDF nor a text" in refused
     assert "none cannot be read" in shell("conversations", "say", "c", "read", "--attach", "none").err
+
+
+def test_what_a_reply_waits_for_is_told_where_nobody_types(
+    shell: Shell, process: Callable[..., Fork], typed: Callable[..., list[dict[str, object]]]
+) -> None:
+    typed("one", agent="waiter")
+    shell("conversations", "say", "c", "ask")
+    talk = process("chat", "agents.py:waiter", "--conversation", "c")
+    assert talk.stderr is not None
+    while "holdfast gates show" not in (line := talk.stderr.readline()):
+        assert line, "it has ended"
+    assert shell("gates", "approve", shell("gates", "list", "--json").data[0]["gate_id"]).code == 0
+    assert talk.communicate(timeout=40)[0] == "approve\n"
+    assert talk.returncode == 0
 
 
 class Typist:

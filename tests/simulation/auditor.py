@@ -319,7 +319,7 @@ class Auditor:
         is_scheduled = (e.key or "").startswith(KEYS)
         books.is_asked_for = e.parent is None and not e.shared and not is_scheduled
         if self.timetable is not None and e.key is not None:
-            self.timetable.started(run, e.key, books.at_ms)
+            self.timetable.started(run, e.key, books.at_ms, clocks_agree=not self.clock_jumped)
         if e.parent is not None:
             self._child_started(books, run, e.parent)
         elif e.counted == (e.awaits is not None):

@@ -67,7 +67,7 @@ _MAPPING: Final = 0.3
 """How many workflows have maps."""
 _SAYING: Final = 0.2
 """How many workflows have tasks that say something."""
-_SHARING: Final = 0.2
+_SHARING: Final = 0.35
 """How many workflows have tasks that write what others write too."""
 _POOLS: Final[tuple[dict[str, int | None], ...]] = (
     {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
@@ -404,7 +404,7 @@ class _Draft:
     def _share_op(self) -> Op:
         """Adds one to a number that all runs share, or waits until somebody has; some do so at the same time."""
         stream = self._shares
-        one = Op("share", stream.choice(("update", "expect", "lock", "wait")), caught=True)
+        one = Op("share", stream.choice(("update", "expect", "lock", "wait", "wait")), caught=True)
         return stream.choice((one, one, Op("gather", None, False, (one, Op("share", "update", caught=True)))))
 
     def _saying_so(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from holdfast.actions.expressions import Condition
-from holdfast.actions.jobs import decision, job, once
+from holdfast.actions.jobs import decision, job, once, spread_job
 from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
 from holdfast.core import calls, conversations, money, readiness, schedules, waits
@@ -29,7 +29,7 @@ from holdfast.core.conversations import Conversation, Exchange, Exchanges
 from holdfast.core.ids import RunId
 from holdfast.core.money import Budget
 from holdfast.core.schedules import Schedule
-from holdfast.engine import context, function, journal
+from holdfast.engine import function, journal
 from holdfast.models.prices import Price
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
@@ -37,13 +37,8 @@ from tests.simulation.simulation import Kind, Mode, simulate
 
 SELECTED = 225
 MOST = 1500
-RARE: tuple[dict[str, list[str]], ...] = (
-    {},
-    {"events": ["OutcomeOrphaned"]},
-    {"events": ["OperationReused"]},
-    {"events": ["OperationReused", "OutcomeOrphaned"]},
-)
-"""What so few programs may miss: about one in three thousand sees an orphan."""
+RARE = {"OutcomeOrphaned", "OperationReused", "EffectDeferred"}
+"""Events that so few programs may miss: about one in three thousand sees an orphan, one in a thousand an effect deferred."""
 
 
 def test_no_program_breaks_a_promise() -> None:
@@ -51,10 +46,14 @@ def test_no_program_breaks_a_promise() -> None:
     report = Report()
     for seed in range(MOST):
         report.add(simulate(seed))
-        if report.programs >= SELECTED and report.unseen() in RARE:
+        if report.programs >= SELECTED and _is_rare(report.unseen()):
             break
     assert [(failed.seed, failed.mode, failed.violations) for failed in report.failed] == []
-    assert report.unseen() in RARE
+    assert _is_rare(report.unseen())
+
+
+def _is_rare(unseen: dict[str, list[str]]) -> bool:
+    return set(unseen) <= {"events"} and RARE.issuperset(unseen.get("events", ()))
 
 
 @pytest.mark.parametrize(
@@ -213,11 +212,21 @@ def test_a_job_that_sees_what_nobody_has_recorded_is_found(monkeypatch: pytest.M
 
 
 def test_a_combination_that_is_run_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def forgotten(*_: Any) -> None:
-        return None
+    combination = spread_job.SpreadJob.combination
 
-    broken = found(monkeypatch, context.StepContext, "recorded", forgotten, made_of="file")
-    assert broken in ("a combination that has succeeded is not run again", "a combination is done once")
+    async def forgotten(self: Any, ctx: Any, number: int) -> dict[str, Any]:
+        done = await combination(self, ctx, number)
+        if not job.plan_of(self._job.strategy, self._decision.contexts(await ctx.view())).fail_fast:
+            ctx.provisional = True  # who takes the run up does it again
+        return done
+
+    broken = found(monkeypatch, spread_job.SpreadJob, "combination", forgotten, made_of="file")
+    # The third where the run is taken up for nothing else.
+    assert broken in (
+        "a combination that has succeeded is not run again",
+        "a combination is done once",
+        "a job always ends with a result",
+    )
 
 
 def test_a_failure_that_stops_no_other_combination_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +235,9 @@ def test_a_failure_that_stops_no_other_combination_is_found(monkeypatch: pytest.
     def unmoved(*given: Any) -> Any:
         return msgspec.structs.replace(plan(*given), fail_fast=False)
 
-    assert found(monkeypatch, job, "plan_of", unmoved, made_of="file") == "a failure stops the other combinations"
+    assert (
+        found(monkeypatch, spread_job, "plan_of", unmoved, made_of="file") == "a failure stops the other combinations"
+    )
 
 
 def test_a_message_that_is_answered_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +275,9 @@ def test_outputs_that_are_not_those_of_the_last_to_end_are_found(monkeypatch: py
     def reversed_(of: Any, ended: list[Any]) -> Any:
         return together(of, ended[::-1])
 
-    assert found(monkeypatch, job, "together", reversed_, made_of="file") == "a job gives what its steps have given"
+    assert (
+        found(monkeypatch, spread_job, "together", reversed_, made_of="file") == "a job gives what its steps have given"
+    )
 
 
 def test_nothing_is_said_of_what_a_killed_process_had_not_begun() -> None:

@@ -119,7 +119,10 @@ class Replies:
             return ""
         waits = asyncio.create_task(self._advise(run))
         try:
-            return await self._hear_all(run) if self._screen.is_live and not self._as_json else ""
+            if self._screen.is_live and not self._as_json:
+                return await self._hear_all(run)
+            await waits  # nobody watches, and yet somebody may be asked
+            return ""
         finally:
             waits.cancel()
             await asyncio.gather(waits, return_exceptions=True)
