@@ -346,26 +346,15 @@ class Chaos:
             game.do(cmd.ReadMessages(*self.steps[-1], Path(str(self.talk.randint(0, 3)))))
 
     def share(self) -> None:
-        """A step writes a value that others write too, or waits for one; somebody tells who waits."""
+        """A step writes a value that nobody has written, or waits for one; somebody tells who waits."""
         step, path = self.steps[-1], Path(f"9{self.board.randint(0, 3)}")
-        value = inline(SharedValue(1, 2, 3, "somebody"))
+        value = inline(SharedValue(1, 1, 3, "somebody"))
         conflict = SharedConflict(0, 1, "ann", "reject", NULL, NULL) if self.board.random() < 0.4 else None
         refusal = "moved" if conflict is not None and self.board.random() < 0.5 else None
-        write = cmd.WriteSharedValue(
-            *step,
-            path,
-            "board",
-            "case",
-            "h",
-            1,
-            is_written=refusal is None,
-            outcome=value,
-            conflict=conflict,
-            refusal=refusal,
-        )
-        wait = cmd.AwaitSharedValue(
-            *step, Path(f"{path}0"), "board", "case", "h", 1, self.board.choice([None, 1, 5_000])
-        )
+        key = f"case {self.board.getrandbits(64):x}"
+        write = cmd.WriteSharedValue(*step, path, "board", key, "h", 0, refusal is None, value, conflict, refusal)
+        timeout_ms = self.board.choice([None, 1, 5_000])
+        wait = cmd.AwaitSharedValue(*step, Path(f"{path}0"), "board", "case", "h", 1, timeout_ms)
         bring = cmd.BringSharedValue(step[0], Path(f"{path}0"), value)
         self.game.do(self.board.choice([write, wait, wait, bring]))
 
