@@ -229,8 +229,8 @@ def attend_doubts(d: Decision) -> None:
         if call.kind != "effect" or not call.doubted or questions.is_asked_about(d.state, id_):
             continue
         wanted = is_wanted(d.state, id_, call)
-        if wanted and (call.repeatable or call.policy == "verify"):
-            continue
+        if wanted and (call.repeatable or (call.policy == "verify" and _has_its_step(d.state, id_, call))):
+            continue  # who only waits for the same effect verifies nothing
         node = node_of(call.step)
         if call.policy == "read":  # it changes nothing, so nobody need know
             d.emit(ev.EffectFailed(id_, d.error(node, CANCELLED, "Nobody needs its answer any more.", tool=call.name)))
@@ -241,16 +241,20 @@ def attend_doubts(d: Decision) -> None:
 
 def is_wanted(state: State, id_: CallId, call: OpenCall) -> bool:
     """Whether a step is still there that may make this call again: its own, or one that means the same effect."""
-    step = state.step(call.step)
-    if step is not None and (op := step.journal.get(call.path)) is not None and op.call == id_:
-        parked = step.parked and (not state.phase or node_of(step.id) == COMPENSATE)
-        if step.status in OPEN_STEPS or parked:
-            return True
-    return any(
+    return _has_its_step(state, id_, call) or any(
         op.key == call.key and op.status in ("reopened", "deferred")
         for name in state.unfinished
         for _, op in state.steps[name].unsettled()
     )
+
+
+def _has_its_step(state: State, id_: CallId, call: OpenCall) -> bool:
+    """Whether the step is still there that made the call."""
+    step = state.step(call.step)
+    if step is None or (op := step.journal.get(call.path)) is None or op.call != id_:
+        return False
+    parked = step.parked and (not state.phase or node_of(step.id) == COMPENSATE)
+    return step.status in OPEN_STEPS or parked
 
 
 # --- What a dead session leaves behind ---------------------------------------------------------------------------------
