@@ -205,6 +205,37 @@ def test_a_run_that_failed_goes_on_with_those_items_that_came_to_nothing() -> No
     assert (map_in(game).ended, map_in(game).completed) == ("met", 4)
 
 
+def test_no_more_items_are_taken_up_at_once_than_may_be_under_way() -> None:
+    game = opened(count=5, max_parallel=2)
+    for number in range(5):
+        game.complete(f"m[{number}]", "failure", provisional=True)
+    gather(game)
+    game.complete("m", "failure", provisional=True)
+    game.fail("after", BAD)
+    game.retry()
+    assert ({*game.active} - {"m"}, map_in(game).completed) == ({"m[0]", "m[1]"}, 0)
+    game.suspend("m")
+    game.complete("m[1]", "well")
+    assert {*game.active} == {"m[0]", "m[2]"}
+    for number in (0, 2, 3, 4):
+        game.complete(f"m[{number}]", "well")
+    assert (map_in(game).ended, map_in(game).completed) == ("met", 5)
+
+
+def test_those_taken_up_come_before_those_that_had_not_begun() -> None:
+    game = opened("m > after", "x > after", count=6, max_parallel=3)
+    game.complete("m[0]", "failure", provisional=True)
+    game.fail("x", BAD)
+    assert game.state.ended == "failed"
+    game.retry()
+    assert {*game.active} == {"m", "x", "m[1]", "m[2]", "m[3]"}, "those that were under way"
+    game.suspend("m")
+    game.complete("m[1]")
+    assert "m[0]" in game.active
+    game.complete("m[2]")
+    assert "m[4]" in game.active
+
+
 def test_a_run_that_failed_elsewhere_takes_up_what_was_called_off_of_a_map() -> None:
     game = opened("m > after", "x > after")
     game.complete("m[0]")

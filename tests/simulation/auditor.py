@@ -66,6 +66,10 @@ _AFTER_THE_END: Final = (
 )
 
 
+def _number(item: str) -> int:
+    return int(item.rpartition("[")[2][:-1])
+
+
 def _demand(books: Books, name: NodeName) -> Demand | None:
     """What the steps of that name ask for, if anything."""
     if is_item(name) and (map_ := books.maps.get(map_of(name))) is not None and map_.opened.demands:
@@ -520,12 +524,17 @@ class Auditor:
             self.fault("an item begins while its map is open", run, f"{id_}: {map_}")
             return Visit(id_, starts={})
         made = books.steps[name] = Visit(id_, starts={})
-        map_.under_way.add(name)
+        if map_.again:
+            self.fault("what is tried again comes before what is new", run, f"{id_} before {map_.again}")
+        self._goes_on(map_, run, name)
+        return made
+
+    def _goes_on(self, map_: Mapped, run: RunId, item: NodeName) -> None:
+        map_.under_way.add(item)
         if len(map_.under_way) > map_.opened.max_parallel + map_.taken_up:
             self.fault(
                 "no more items are under way than may be", run, f"{map_.under_way} of {map_.opened.max_parallel}"
             )
-        return made
 
     def _items_mapped(self, books: Books, run: RunId, e: ev.ItemsMapped) -> None:
         if books.maps.get(e.map) is not None and books.maps[e.map].opened.step == e.step:
@@ -544,9 +553,13 @@ class Auditor:
         ):
             self.fault("a map ends when enough is done", run, f"{e.map}: {len(map_.results)} of {map_.opened.enough}")
         map_.over = True
+        map_.again = set()
 
     def _map_reopened(self, books: Books, run: RunId, e: ev.MapReopened) -> None:
         books.maps[e.map].over = books.maps[e.map].stopping = False
+        books.maps[e.map].again = {*e.again}
+        for item in e.again:
+            books.maps[e.map].results.pop(_number(item), None)
 
     def _value_recorded(self, books: Books, run: RunId, e: ev.ValueRecorded) -> None:
         """The results of a map are those of its items, in their order."""
@@ -574,7 +587,7 @@ class Auditor:
             return
         map_.under_way.discard(node_of(step))
         if output is not None:
-            number = int(node_of(step).rpartition("[")[2][:-1])
+            number = _number(node_of(step))
             if number in map_.results:
                 self.fault("an item is done once", run, step)
             map_.results[number] = output
@@ -715,9 +728,10 @@ class Auditor:
             self.fault("only what came to nothing is tried again", run, e.step)
         self._unjudge(books, e.step)
         if is_item(node_of(e.step)) and (map_ := books.maps.get(map_of(node_of(e.step)))) is not None:
-            map_.under_way.add(node_of(e.step))
-            map_.results.pop(int(node_of(e.step).rpartition("[")[2][:-1]), None)
-            map_.taken_up += 1
+            map_.results.pop(_number(node_of(e.step)), None)
+            map_.taken_up += node_of(e.step) not in map_.again
+            map_.again.discard(node_of(e.step))
+            self._goes_on(map_, run, node_of(e.step))
         visit.active = visit.stopped = False
         visit.ended, visit.parked = None, False
 

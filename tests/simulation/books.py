@@ -40,8 +40,10 @@ class Mapped(msgspec.Struct):
     opened: ItemsMapped
     under_way: set[str] = set()
     results: dict[int, Payload] = {}
+    again: set[str] = set()
+    """Those that are to be tried again before others begin."""
     taken_up: int = 0
-    """How many items were tried again after they had come to nothing: these come beside the others."""
+    """Those besides that a person had tried again, each by itself."""
     over: bool = False
     stopping: bool = False
     """An item told of a failure, with which the others end."""

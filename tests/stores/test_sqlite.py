@@ -791,3 +791,21 @@ async def test_whoever_brings_too_much_waits(path: Path, opened: Opened, monkeyp
     release.set()
     await blocked
     assert len(set(await asyncio.gather(*jobs))) == 20
+
+
+async def test_a_thread_ends_in_order_though_nobody_waits_for_that_any_more(
+    path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    store = await opened(path)
+    reader, release = store.context.reader, threading.Event()
+    blocked = asyncio.create_task(reader.ask(lambda db: release.wait(PATIENCE_S)))
+    closing = asyncio.create_task(reader.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    release.set()
+    assert await blocked
+    await reader.close()
+    assert said == []

@@ -441,11 +441,13 @@ class MapEnded(Event, frozen=True):
 
 
 class MapReopened(Event, frozen=True):
-    """A map goes on whose step is tried again, with its time anew; those items that came to nothing follow as StepReplayed."""
+    """A map goes on whose step is tried again, with its time anew. Those items that came to nothing, `again`, follow as
+    StepReplayed, each when there is room for it; early versions named none and had them follow at once."""
 
     step: StepId
     path: Path
     map: str
+    again: tuple[NodeName, ...] = ()
 
 
 class GuardAsked(Event, frozen=True):

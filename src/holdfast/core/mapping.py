@@ -53,6 +53,9 @@ def go_on(d: Decision, name: str) -> None:
         _end(d, map_)
         return
     room = max(0, opened.max_parallel - len(map_.items))
+    for item in [*map_.again][:room]:
+        _try_again(d, item)
+        room -= 1
     for index in range(map_.next, min(opened.count, map_.next + room)):
         d.ready[map_.name_of(index)] = None
 
@@ -127,15 +130,19 @@ def expect_results(step: Step, value: commands.Value) -> None:
 
 
 def resume(d: Decision, step: Step) -> None:
-    """A step is tried again: those items of its maps that came to nothing are, too."""
+    """A step is tried again: those items of its maps that came to nothing are too, as many at once as may be under way."""
     for name in step.maps:
         map_ = d.state.maps[name]
         if map_.ended == "met" and not map_.provisional:
             continue
-        if map_.ended or map_.stuck or map_.due_at_ms is not None:
-            d.emit(ev.MapReopened(map_.opened.step, map_.opened.path, name))
-        for item in [*map_.stuck, *map_.provisional]:
-            stuck = d.state.steps[item]
-            d.emit(ev.StepReplayed(stuck.id, stuck.failed_path if stuck.status == "failed" else None))
-            d.touch(item)
-            resume(d, stuck)
+        again = *map_.stuck, *map_.provisional
+        if map_.ended or again or map_.due_at_ms is not None:
+            d.emit(ev.MapReopened(map_.opened.step, map_.opened.path, name, again))
+        go_on(d, name)
+
+
+def _try_again(d: Decision, item: NodeName) -> None:
+    step = d.state.steps[item]
+    d.emit(ev.StepReplayed(step.id, step.failed_path if step.status == "failed" else None))
+    d.touch(item)
+    resume(d, step)

@@ -238,6 +238,8 @@ class Map(msgspec.Struct, omit_defaults=True):
     """Those that have failed or were called off, and may go on should somebody have them tried again."""
     provisional: dict[NodeName, int] = {}
     """Those that have completed and tell of a failure: begun again where their map is."""
+    again: dict[NodeName, None] = {}
+    """Those of the stuck that are tried again before any other item begins, in their order."""
     stopping: bool = False
     """One of these was enough: what is active is let end, and nothing else begins."""
     results: list[int] = []

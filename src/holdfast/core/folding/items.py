@@ -25,6 +25,7 @@ def _map_ended(s: State, e: ev.MapEnded, at_ms: int) -> None:
     map_, step = s.maps[e.map], s.steps[node_of(e.step)]
     op = step.journal[e.path]
     map_.ended, map_.due_at_ms = ("met", None) if e.error is None else ("failed", None)
+    map_.again = {}
     op.error = e.error
     mark(step, e.path, op, "reopened" if e.error is None else "failed")  # met, its results are to be gathered
     note_moved(s, node_of(e.step))
@@ -38,6 +39,11 @@ def _map_reopened(s: State, e: ev.MapReopened, at_ms: int) -> None:
     timeout_ms = map_.opened.timeout_ms
     map_.ended, map_.due_at_ms = "", None if timeout_ms is None else at_ms + timeout_ms
     map_.stopping = False
+    map_.again = dict.fromkeys(e.again)
+    for name in e.again:
+        if (index := map_.provisional.pop(name, None)) is not None:
+            map_.stuck[name] = index
+            _take_back(map_, index)
     op = step.journal[e.path]
     op.error = None
     mark(step, e.path, op, "open")
@@ -65,12 +71,18 @@ def set_aside(s: State, name: NodeName) -> None:
 def take_up(s: State, name: NodeName) -> None:
     """It is."""
     map_ = s.maps[map_of(name)]
+    map_.again.pop(name, None)
     index = map_.stuck.pop(name, None)
     if index is None and (index := map_.provisional.pop(name, None)) is not None:
-        map_.results[index] = 0
-        map_.completed -= 1
+        _take_back(map_, index)
     if index is not None:
         map_.items[name] = index
+
+
+def _take_back(map_: Map, index: int) -> None:
+    """What an item has told is no result any more."""
+    map_.results[index] = 0
+    map_.completed -= 1
 
 
 def end_item(s: State, name: NodeName, step: Step, *, failed: bool = False) -> None:
@@ -79,6 +91,7 @@ def end_item(s: State, name: NodeName, step: Step, *, failed: bool = False) -> N
     index = map_.items.pop(name, None)
     if index is None:
         index = map_.stuck.pop(name)
+        map_.again.pop(name, None)
     map_.results += [0] * (index + 1 - len(map_.results))
     map_.results[index] = -s.seq if failed else s.seq
     if not failed:
@@ -117,7 +130,7 @@ def _remove(s: State, map_: Map) -> None:
             forget_deferred(s, step.id)
             move(s, name, step, "cancelled", s.at_ms)
         _leave(s, name, step)
-    map_.items, map_.stuck, map_.provisional = {}, {}, {}
+    map_.items, map_.stuck, map_.provisional, map_.again = {}, {}, {}, {}
 
 
 def _leave(s: State, name: NodeName, step: Step) -> None:

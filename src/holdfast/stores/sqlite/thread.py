@@ -49,6 +49,7 @@ class StoreThread(ABC):
         self._entrance = threading.Lock()
         self._closed: StoreError | None = None
         self._stopped: Future[None] = Future()
+        self._stopped.set_running_or_notify_cancel()  # who gives up waiting for the end does not call the end off
         # Daemonic: a store that nobody closed must not keep its process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
