@@ -17,7 +17,7 @@ FLOORS = (
     {"errors", "extra", "settings", "machine", "masking", "privacy", "threads"},
     {"core"},
     {"ports", "authoring"},
-    {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
+    {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools", "validators"},
     {"engine", "observe", "actions"},
     {"control", "storage"},
     {"service"},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.context import Answer, Context
     from holdfast.authoring.flow import flow
+    from holdfast.authoring.guards import require_approval_for_high_risk, require_evidence
     from holdfast.authoring.mapping import map_node
     from holdfast.authoring.node import branch, check, child, human_gate, llm_node, remote_task, task, tool_node
     from holdfast.authoring.offer import Handoff
@@ -48,7 +49,7 @@ __all__ = [
     "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool", "ToolFailed",
     "TransitionDenied", "Workflow",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
-    "secret", "step", "task", "tool", "tool_node",
+    "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 _HOMES: Final = {
@@ -57,6 +58,7 @@ _HOMES: Final = {
     "authoring.content": ("Audio", "Document", "Image"),
     "authoring.context": ("Answer", "Context"),
     "authoring.flow": ("flow",),
+    "authoring.guards": ("require_approval_for_high_risk", "require_evidence"),
     "authoring.mapping": ("map_node",),
     "authoring.node": ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
     "authoring.offer": ("Handoff",),

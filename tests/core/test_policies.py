@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
 from holdfast.core import policies
-from holdfast.core.policies import DEFAULT_RETRY, NEVER_RETRIED, TRANSIENT, RetryPolicy, delay_ms, retries
+from holdfast.core.policies import (
+    DEFAULT_RETRY,
+    NEVER_RETRIED,
+    TRANSIENT,
+    RetryPolicy,
+    delay_ms,
+    retries,
+)
 from tests.core.game import error
 
 OWN = RetryPolicy(max_attempts=3)
+DOCUMENTED = RetryPolicy.documented()
+TIMEOUT = error(policies.TIMEOUT, retryable=True)
 
 
 @pytest.mark.parametrize("klass", sorted(TRANSIENT))
@@ -48,9 +58,60 @@ def test_transient_classes_are_retried_and_final_ones_are_not_the_same_ones() ->
     assert not TRANSIENT & NEVER_RETRIED
 
 
-# --- Waiting ----------------------------------------------------------------------------------------------------------
+# --- Which classes a policy names -------------------------------------------------------------------------------------
 
-TIMEOUT = error(policies.TIMEOUT, retryable=True)
+
+@pytest.mark.parametrize(
+    ("klass", "again"),
+    [
+        (policies.TIMEOUT, True),
+        (policies.NETWORK, True),
+        (policies.RATE_LIMIT, True),
+        (policies.MODEL_TRANSIENT, True),
+        (policies.VALIDATION, False),
+        (policies.AUTHORIZATION, False),
+        (policies.DENIED, False),
+        (policies.TOOL, False),
+        (policies.SCHEMA, False),
+    ],
+)
+def test_the_documented_policy_tries_again_what_its_table_says(klass: str, again: bool) -> None:
+    """ "Agent Workflow Orchestration" §18, but for the rows that ask a person or a model instead."""
+    assert retries(DOCUMENTED, error(klass, retryable=True), 2) is again
+    assert not retries(DOCUMENTED, error(klass, retryable=True), 3), "three attempts in all"
+
+
+def test_the_documented_policy_waits_as_it_says() -> None:
+    assert [delay_ms(DOCUMENTED, TIMEOUT, n, "x") for n in (1, 2, 4, 5)] == [201, 401, 1601, 2001]
+
+
+def test_just_the_classes_are_tried_again_that_a_policy_names() -> None:
+    policy = RetryPolicy(retryable_errors=["tool", "temporary_unavailable"])
+    again = {
+        klass
+        for klass in (*TRANSIENT, policies.TOOL, policies.ERROR)
+        if retries(policy, error(klass, retryable=True), 1)
+    }
+    assert again == {policies.TOOL, policies.NETWORK, policies.MODEL_TRANSIENT, policies.LOST}
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        (["tiemout"], "names 'tiemout' in retryable_errors, which is none of authorization, "),
+        (["validation"], "names 'validation' in retryable_errors, which another try cannot mend"),
+        ("timeout", "needs a list in retryable_errors, like ['timeout']"),
+    ],
+)
+def test_a_policy_that_names_no_class_is_refused_in_words(named: list[str], words: str) -> None:
+    assert RetryPolicy(retryable_errors=named).problems()[0].startswith(words)
+
+
+def test_a_policy_that_names_none_is_written_down_as_before() -> None:
+    assert msgspec.json.encode(RetryPolicy(max_attempts=4)) == b'{"max_attempts":4}'
+
+
+# --- Waiting ----------------------------------------------------------------------------------------------------------
 
 
 def test_waits_grow_up_to_a_bound() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -68,6 +69,12 @@ NEVER_RETRIED: Final = frozenset(
 )
 """What the same try cannot mend, whatever a policy asks for."""
 
+_NAMES: Final = {
+    **{each: frozenset({each}) for each in (*TRANSIENT, *NEVER_RETRIED, TOOL, CONFLICT, CHILD_FAILED, MODEL, ERROR)},
+    "temporary_unavailable": frozenset({MODEL_TRANSIENT, NETWORK}),
+}
+"""What `retryable_errors` may name, and the classes that each name means."""
+
 MOST_LOST_ATTEMPTS: Final = 5
 """A step whose process died this often, one time after another without getting further, is taken for the cause of it."""
 
@@ -93,7 +100,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How often and when a failed attempt is followed by another.
 
     With `only_transient` (the default policy) just what passes by itself is tried again; a policy that a node names
-    itself also retries plain errors. A rate limit has a bound of its own, because waiting is all that it asks for.
+    itself also retries plain errors. With `retryable_errors` just these classes are: `["timeout", "tool"]`;
+    `temporary_unavailable` is another name for `model_transient` and `network` together. What no try can mend cannot be among
+    them. A rate limit has a bound of its own, because waiting is all that it asks for.
     """
 
     max_attempts: int = 3
@@ -103,6 +112,14 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     jitter: float = 0.1
     rate_limit_attempts: int = 10
     only_transient: bool = False
+    retryable_errors: Sequence[str] | None = None
+
+    @classmethod
+    def documented(cls) -> RetryPolicy:
+        """The policy of "Agent Workflow Orchestration" §18: three attempts, after 200 ms at first and 2 s at most, of
+        `timeout`, `rate_limit` and `temporary_unavailable`."""
+        passing = ("timeout", "rate_limit", "temporary_unavailable")
+        return cls(max_s=2.0, jitter=0.0, rate_limit_attempts=3, retryable_errors=passing)
 
     def problems(self) -> list[str]:
         """What is wrong with these figures, in words."""
@@ -113,7 +130,22 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
             found.append("needs 0 ≤ initial_s ≤ max_s, both finite")
         if not 0 <= self.jitter <= 1:
             found.append("needs a jitter between 0 and 1")
+        if isinstance(self.retryable_errors, str):
+            return [*found, f"needs a list in retryable_errors, like [{self.retryable_errors!r}]"]
+        for name in self.retryable_errors or ():
+            if name not in _NAMES:
+                found.append(f"names {name!r} in retryable_errors, which is none of {', '.join(sorted(_NAMES))}")
+            elif name in NEVER_RETRIED:
+                found.append(f"names {name!r} in retryable_errors, which another try cannot mend")
         return found
+
+    def takes_up(self, error_class: str) -> bool:
+        """Whether another attempt may follow an error of that class. One whose process was lost always may."""
+        if error_class in NEVER_RETRIED:
+            return False
+        if self.retryable_errors is not None:
+            return error_class == LOST or any(error_class in _NAMES.get(name, ()) for name in self.retryable_errors)
+        return error_class in TRANSIENT or not self.only_transient
 
 
 DEFAULT_RETRY: Final = RetryPolicy(only_transient=True)
@@ -124,9 +156,7 @@ def retries(policy: RetryPolicy, error: ErrorRecord, failures: int) -> bool:
 
     Rate limits are counted apart from all other failures: `failures` are those of the kind of `error`.
     """
-    if not error.retryable or error.error_class in NEVER_RETRIED:
-        return False
-    if policy.only_transient and error.error_class not in TRANSIENT:
+    if not error.retryable or not policy.takes_up(error.error_class):
         return False
     most = (
         max(policy.max_attempts, policy.rate_limit_attempts) if error.error_class == RATE_LIMIT else policy.max_attempts

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
+from typing import Final
 
 from holdfast.core import admission, commands, endings, limits, mapping, questions
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
 from holdfast.core.demand import Demand
-from holdfast.core.graph import COMPENSATE, Edge
+from holdfast.core.graph import COMPENSATE, Edge, Node
 from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import (
@@ -44,6 +45,9 @@ from holdfast.core.readiness import (
 )
 from holdfast.core.state import Step, verdict_key
 from holdfast.errors import Conflict, InvalidInput
+
+_MOST_REASON: Final = 500
+"""Characters of what a check has found that its error tells; all of it is the step's output."""
 
 
 def start_run(d: Decision, c: commands.StartRun) -> None:
@@ -111,7 +115,7 @@ def finish_step(
     conversation: Payload | None = None,
 ) -> None:
     """Complete `step`, unless its decision leads nowhere."""
-    wrong = _misrouted(d, step, decisions)
+    wrong = _misrouted(d, step, decisions, output)
     if wrong is not None:
         # A gate that has its decision cannot be tried again: the person has spoken.
         fail_step(d, step, wrong, final=d.graph.nodes[node_of(step.id)].kind == "human_gate", output=output)
@@ -123,7 +127,7 @@ def finish_step(
     d.touch(node_of(step.id))
 
 
-def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None) -> ErrorRecord | None:
+def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, output: Payload) -> ErrorRecord | None:
     """Why no edge can follow `decisions`, if that is so: a decision that names nothing, or a loop that is used up."""
     name = node_of(step.id)
     node = d.graph.nodes.get(name)
@@ -142,7 +146,7 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None) -> Er
                 name,
                 CHECK_FAILED if node.kind == "check" else LOOP_EXHAUSTED,
                 f"{name!r} decided {decision!r}, but {back[0].target!r} has been visited {back[0].max_visits} times,"
-                " which is all that its loop allows.",
+                f" which is all that its loop allows{_why(node, output)}.",
             )
         if node.kind == "branch":
             known = sorted({edge.when or edge.target for edge in (*edges, *loops)})
@@ -150,10 +154,17 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None) -> Er
                 name, ROUTING, f"{name!r} chose {decision!r}, which is none of its ways: {', '.join(known)}."
             )
         if decision in ("fail", "retry") and node.kind == "check":
-            return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}).")
+            return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}){_why(node, output)}.")
         if decision in ("reject", "retry") and node.kind == "human_gate":
             return d.error(name, REJECTED, f"{name!r} was rejected, and no edge follows a rejection.")
     return None
+
+
+def _why(node: Node, output: Payload) -> str:
+    """What a check has found, as the end of a sentence."""
+    said = output.value() if node.kind == "check" and output.blob is None else None
+    reason = said.get("reason") if isinstance(said, dict) else None
+    return f": {str(reason)[:_MOST_REASON].rstrip('.')}" if reason else ""
 
 
 def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:

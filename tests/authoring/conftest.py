@@ -1,0 +1,12 @@
+"""What the tests of ready-made parts share: a store in a fresh directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'holdfast.db'}"
