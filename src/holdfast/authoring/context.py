@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from pydantic import BaseModel
 
 from holdfast.authoring.child import ChildHandle, ChildOutcome
 from holdfast.authoring.mapping import Demanded, Mapped
-from holdfast.authoring.offer import Offer
+from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
 from holdfast.core.demand import NOTHING
@@ -141,81 +141,24 @@ class Context(Protocol):
 
     @overload
     async def model(
-        self,
-        model: str,
-        user: Any = None,
-        *,
-        system: str = "",
-        max_tokens: int | None = None,
-        output: type[BaseModel],
-        temperature: float | None = None,
-        stream: bool = False,
-        compact_above_tokens: int | None = None,
-        compact_with: str | None = None,
+        self, model: str, user: Any = None, *, output: type[BaseModel], **options: Unpack[ModelOptions]
     ) -> Fields:
         """One model call: its reply as an object that fits `output`, with one chance to mend it."""
         ...
 
     @overload
-    async def model(
-        self,
-        model: str,
-        user: Any = None,
-        *,
-        system: str = "",
-        max_tokens: int | None = None,
-        output: None = None,
-        temperature: float | None = None,
-        stream: bool = False,
-        compact_above_tokens: int | None = None,
-        compact_with: str | None = None,
-    ) -> str:
+    async def model(self, model: str, user: Any = None, *, output: None = None, **options: Unpack[ModelOptions]) -> str:
         """One model call: its reply as text. `user` may be a list of texts and content parts (`Image`, `Audio`,
-        `Document`), or a `Chat`: then the model is told all that was said.
-        With `stream` whoever watches the run hears it as it comes; what is returned is
-        the same, and a replay says nothing again. Before a call whose input is bounded above `compact_above_tokens` the older
-        turns are summed up, by a call of `compact_with` or of the model itself."""
+        `Document`), or a `Chat`: then the model is told all that was said."""
         ...
 
     @overload
-    async def agent(
-        self,
-        model: str,
-        user: Any,
-        *,
-        tools: Sequence[Offer] = (),
-        system: str = "",
-        output: type[BaseModel],
-        max_tokens: int = 4096,
-        max_turns: int = 10,
-        temperature: float | None = None,
-        cheaper_models: Sequence[str] = (),
-        min_tokens: int | None = None,
-        stream: bool = False,
-        compact_above_tokens: int | None = None,
-        compact_with: str | None = None,
-    ) -> Fields:
+    async def agent(self, model: str, user: Any, *, output: type[BaseModel], **options: Unpack[AgentOptions]) -> Fields:
         """The agent loop: its answer as an object that fits `output`, with one chance to mend it."""
         ...
 
     @overload
-    async def agent(
-        self,
-        model: str,
-        user: Any,
-        *,
-        tools: Sequence[Offer] = (),
-        system: str = "",
-        output: None = None,
-        max_tokens: int = 4096,
-        max_turns: int = 10,
-        temperature: float | None = None,
-        cheaper_models: Sequence[str] = (),
-        min_tokens: int | None = None,
-        stream: bool = False,
-        compact_above_tokens: int | None = None,
-        compact_with: str | None = None,
-    ) -> str:
+    async def agent(self, model: str, user: Any, *, output: None = None, **options: Unpack[AgentOptions]) -> str:
         """The agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these is
         an operation. `user` may be a `Chat`. All else is as of `llm_node`.
 

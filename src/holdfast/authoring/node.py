@@ -19,6 +19,7 @@ from holdfast.authoring import compaction
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.offer import Named, Offer
 from holdfast.authoring.offer import check as check_offers
+from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
 from holdfast.core.demand import LABEL, RESERVED
 from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
@@ -146,11 +147,13 @@ class NodeDefinition:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as plain data: a model's schema by its hash, a tool by its name and what matters about it."""
+    """A setting as plain data: a model's schema by its hash, a tool by its name and what matters about it, a skill by both."""
     if isinstance(value, type) and issubclass(value, BaseModel):
         return digest(value.model_json_schema())[:16]
     if isinstance(value, Tool):
         return value.name
+    if isinstance(value, Skill):
+        return [value.name, value.hash]
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     if callable(value):
@@ -264,6 +267,7 @@ def llm_node(
     stream: bool = False,
     compact_above_tokens: int | None = None,
     compact_with: str | None = None,
+    skills: Sequence[Given] = (),
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -288,9 +292,13 @@ def llm_node(
 
     Before a call whose input is bounded above `compact_above_tokens` the older turns are summed up, by a call of `compact_with`
     or of the model itself; the newest stay word for word.
+
+    `skills` are folders with a `SKILL.md`, read now: the model is told what each is for, and asks for those that it needs.
     """
     check_turns(max_turns, max_tokens)
     compaction.of(compact_above_tokens, compact_with)
+    known = skills_of(skills)
+    tools = (*tools, *tools_of(known))
     check_offers(tools, answers=output is not None)
     offered = tuple(each for each in tools if not isinstance(each, str | Tool))
     given = tuple(each for each in tools if isinstance(each, str | Tool))
@@ -299,7 +307,7 @@ def llm_node(
         **{OFFERED: offered}, output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
         continue_conversation=continue_conversation, stream=stream, compact_above_tokens=compact_above_tokens,
-        compact_with=compact_with,
+        compact_with=compact_with, skills=known,
     )  # fmt: skip
 
 

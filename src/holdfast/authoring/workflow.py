@@ -274,14 +274,23 @@ class Workflow:
         return list(dict.fromkeys(each for each in found if isinstance(each, Workflow)))
 
     def warnings(self) -> list[str]:
-        """What can be run but should be thought about: tools that can neither be undone nor are approved first."""
+        """What can be run but should be thought about: tools that can neither be undone nor are approved first, and tools that
+        a skill counts on and its node has not."""
         graph = self.graph
         gated: set[str] = set()
         for name in graph.order:
             before = {edge.source for edge in graph.incoming[name]}
             if any(source in gated or graph.nodes[source].kind == "human_gate" for source in before):
                 gated.add(name)
-        return [
+        missing = [
+            f"node {name!r}: the skill {skill.name!r} counts on the tool {wanted!r}, which the node does not have; the model"
+            " is not given it"
+            for name, made in self.nodes.items()
+            for skill in made.settings.get("skills", ())
+            for wanted in skill.allowed_tools
+            if wanted.partition("(")[0] not in made.tools
+        ]
+        return missing + [
             f"node {name!r}: tool {known.name!r} (effect={known.policy!r}) can neither be compensated nor does it need"
             " approval; what it does cannot be taken back"
             for name, made in self.nodes.items()

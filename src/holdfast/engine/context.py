@@ -10,19 +10,16 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring import compaction
 from holdfast.authoring.chat import Chat
-from holdfast.authoring.compaction import Compaction
 from holdfast.authoring.form import form_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
-from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check_turns
-from holdfast.authoring.offer import Handoff, Offer
-from holdfast.authoring.offer import check as check_offers
+from holdfast.authoring.offer import Handoff
+from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
@@ -36,17 +33,18 @@ from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, RunId, Unique
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
-from holdfast.engine import branches, child, function, mapping
+from holdfast.engine import branches, child, exchange, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
 from holdfast.engine.cursor import cursor
+from holdfast.engine.exchange import Exchange
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_lock import SharedLocks
 from holdfast.engine.shared_space import SharedSpace
 from holdfast.engine.stream import Stream
 from holdfast.engine.version import Versions
-from holdfast.errors import InvalidInput, OperationFailed, UsageError
+from holdfast.errors import OperationFailed
 from holdfast.ports import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
@@ -60,49 +58,8 @@ _RESULT: Final = "result"
 """The kind of what `record` keeps."""
 
 
-class Talk(Protocol):
-    """One exchange with a model inside a step, or an agent loop, as `conversation.talk` has it."""
-
-    def __call__(
-        self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None, output: type[BaseModel] | None,
-        temperature: float | None, stream: bool, offered: Mapping[str, Tool | Workflow | Handoff] = ..., max_turns: int = ...,
-        cheaper_models: Sequence[str] = ..., min_tokens: int | None = ..., compact: Compaction | None = ...,
-    ) -> Awaitable[Any]: ...  # fmt: skip
-
-
-def _prompt(system: str, user: Any) -> dict[str, Any]:
-    """What a model is told: a text, or what was said in a conversation."""
-    return {"system": system, **({"messages": user.messages} if isinstance(user, Chat) else {"user": user})}
-
-
-def _allowed(attempt: Attempt, tool: Tool) -> Mapping[str, Tool]:
-    """The tools that may be called where `tool` itself is asked for: a flow may call what it has at hand."""
-    definition = attempt.definition
-    if definition is None or not definition.is_flow:
-        return attempt.tools
-    return {tool.name: definition.called(tool)}
-
-
-def _offered(attempt: Attempt, offer: Offer) -> Tool | Workflow | Handoff:
-    """What a model may ask for. Raises InvalidInput for a tool that the step may not call."""
-    if isinstance(offer, Workflow | Handoff):
-        return offer
-    assert isinstance(offer, str | Tool)
-    allowed = attempt.tools if isinstance(offer, str) else _allowed(attempt, offer)
-    name = offer if isinstance(offer, str) else offer.name
-    if name not in allowed:
-        raise InvalidInput(
-            f"The model cannot be offered {name!r}, which this step does not list: name it among its tools=[...]. Nothing"
-            " was called."
-        )
-    return allowed[name]
-
-
-def _compaction(above_tokens: int | None, model: str | None) -> Compaction | None:
-    try:
-        return compaction.of(above_tokens, model)
-    except UsageError as problem:
-        raise InvalidInput(f"{problem.message} Nothing was called.") from None
+Talk: TypeAlias = Callable[["StepContext", Exchange], Awaitable[Any]]
+"""One exchange with a model inside a step, or an agent loop, as `conversation.talk` has it."""
 
 
 class StepContext(AttemptContext):
@@ -144,56 +101,16 @@ class StepContext(AttemptContext):
         return self._versions.at(*cursor().versioned(name), name, latest)
 
     async def model(
-        self,
-        model: str,
-        user: Any = None,
-        *,
-        system: str = "",
-        max_tokens: int | None = None,
-        output: type[BaseModel] | None = None,
-        temperature: float | None = None,
-        stream: bool = False,
-        compact_above_tokens: int | None = None,
-        compact_with: str | None = None,
+        self, model: str, user: Any = None, *, output: type[BaseModel] | None = None, **options: Unpack[ModelOptions]
     ) -> Any:
-        """One model call: its text, or with `output` an object that fits that model (with one chance to mend it). With
-        `stream` whoever watches the run hears it as it comes."""
-        said = await self._talk(
-            self, _prompt(system, user), model=model, max_tokens=max_tokens, output=output,
-            temperature=temperature, stream=stream, compact=_compaction(compact_above_tokens, compact_with),
-        )  # fmt: skip
-        return fields(said)
+        """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
+        return fields(await self._talk(self, exchange.of_call(model, user, output, options)))
 
     async def agent(
-        self,
-        model: str,
-        user: Any,
-        *,
-        tools: Sequence[Offer] = (),
-        system: str = "",
-        output: type[BaseModel] | None = None,
-        max_tokens: int = DEFAULT_MAX_TOKENS,
-        max_turns: int = DEFAULT_MAX_TURNS,
-        temperature: float | None = None,
-        cheaper_models: Sequence[str] = (),
-        min_tokens: int | None = None,
-        stream: bool = False,
-        compact_above_tokens: int | None = None,
-        compact_with: str | None = None,
+        self, model: str, user: Any, *, output: type[BaseModel] | None = None, **options: Unpack[AgentOptions]
     ) -> Any:
         """The agent loop: the model, the tools that it asks for, the model, until it stops; see Context."""
-        try:
-            check_turns(max_turns, max_tokens)
-            check_offers(tools, answers=output is not None)
-        except UsageError as problem:
-            raise InvalidInput(f"{problem.message} Nothing was called.") from None
-        offered = {found.name: found for found in (_offered(self._attempt, each) for each in tools)}
-        said = await self._talk(
-            self, _prompt(system, user), model=model, max_tokens=max_tokens, output=output, temperature=temperature,
-            stream=stream, offered=offered, max_turns=max_turns if offered else 1, cheaper_models=tuple(cheaper_models),
-            min_tokens=min_tokens, compact=_compaction(compact_above_tokens, compact_with),
-        )  # fmt: skip
-        return fields(said)
+        return fields(await self._talk(self, exchange.of_loop(self._attempt, model, user, output, options)))
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
         """Call a function whose result is recorded, as a step of that name."""
@@ -213,7 +130,7 @@ class StepContext(AttemptContext):
             raise ValueError(
                 f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
             )
-        allowed = _allowed(self._attempt, name) if isinstance(name, Tool) else None
+        allowed = exchange.allowed(self._attempt, name) if isinstance(name, Tool) else None
         return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
 
     async def map(
@@ -344,7 +261,7 @@ class StepContext(AttemptContext):
         with cursor().place() as path, outside_of_flows():
             try:
                 answer = await self._services.tools.call(
-                    self._journal, path, step.name, arguments, allowed=_allowed(self._attempt, step),
+                    self._journal, path, step.name, arguments, allowed=exchange.allowed(self._attempt, step),
                     key=step.key_for(arguments), unique=step.unique,
                 )  # fmt: skip
             except OperationFailed as failed:

@@ -6,7 +6,7 @@ here: money, providers, what a tool's failure means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from holdfast.engine import compaction, steering
 from holdfast.engine import prompt as prompts
 from holdfast.engine import tool_requests as requests
 from holdfast.engine.compaction import Talked
-from holdfast.engine.tool_requests import Offered
+from holdfast.engine.exchange import Exchange
 from holdfast.errors import SchemaMismatch, StepError
 from holdfast.ports import (
     AnswerSpec,
@@ -42,38 +42,22 @@ from holdfast.ports import (
 if TYPE_CHECKING:
     from holdfast.engine.context import StepContext
 
-_NOTHING: Final[Mapping[str, Offered]] = {}
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
 _TAKEN: Final = "Taken."
 
 
-async def talk(
-    context: StepContext,
-    prompt: Any,
-    *,
-    model: str,
-    max_tokens: int | None = None,
-    output: type[BaseModel] | None = None,
-    answer: AnswerSpec | None = None,
-    temperature: float | None = None,
-    offered: Mapping[str, Offered] = _NOTHING,
-    max_turns: int = 1,
-    cheaper_models: Sequence[str] = (),
-    min_tokens: int | None = None,
-    turns: list[Turn] | None = None,
-    stream: bool = False,
-    compact: Compaction | None = None,
-) -> Any:
-    """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
+async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None = None) -> Any:
+    """The model's answer to a prompt: text, or with `output` (or `answer`, a bare schema) a validated object.
 
-    `offered` is what the model may ask for, by name; a workflow among it is done by a child, and where the conversation is
-    handed over the answer is that of the other agent.
-    `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow. With
-    `stream` whoever watches the run hears each reply as it comes. `compact` says when older turns are summed up, which are one
-    then in `turns` too.
+    A workflow among what is `offered` is done by a child, and where the conversation is handed over the answer is that of the
+    other agent.
+    `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow; older turns
+    that are summed up are one then in `turns` too.
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
+    prompt, model, output, offered, max_turns = given.prompt, given.model, given.output, given.offered, given.max_turns
+    answer = given.answer
     system, said = prompts.read(prompt)
     specs = tuple(requests.spec(each) for each in offered.values())
     if output is not None:
@@ -87,17 +71,18 @@ async def talk(
         model=model,
         system=system,
         turns=(),
-        max_tokens=max_tokens or DEFAULT_MAX_TOKENS,
+        max_tokens=given.max_tokens or DEFAULT_MAX_TOKENS,
         tools=specs,
         answer=answer,
-        temperature=temperature,
+        temperature=given.temperature,
     )
     mended = False
     used = 0
     while used < max_turns + mended:
         used += 1
-        request, messages = await _prepared(context, asked, turns, heard, messages, compact)
-        reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens), stream=stream)
+        request, messages = await _prepared(context, asked, turns, heard, messages, given.compact)
+        cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
+        reply = await context.call_model(request, cheaper, stream=given.stream)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if (handoff := requests.handoff_of(wanted, offered)) is not None:

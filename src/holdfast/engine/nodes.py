@@ -18,9 +18,12 @@ from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.authoring.node import CODE, OFFERED
 from holdfast.authoring.offer import ANSWER
+from holdfast.authoring.skill import introduced
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
 from holdfast.engine import conversation, item, remote_task
+from holdfast.engine import prompt as prompts
+from holdfast.engine.exchange import Exchange
 from holdfast.errors import InvalidInput, StepError
 from holdfast.ports import AnswerSpec, Turn
 
@@ -75,25 +78,24 @@ async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]
 
 
 async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    prompt = await _handled(attempt, context)
+    prompt = prompts.with_words(await _handled(attempt, context), introduced(settings.get("skills", ())))
     turns = await _said_before(attempt, context) if settings.get("continue_conversation") else None
     attempt.posts_outcomes = True
     offered = {**attempt.tools, **{each.name: each for each in settings.get(OFFERED, ())}}
-    answer = await conversation.talk(
-        context,
+    asked = Exchange(
         prompt,
-        model=settings["model"],
-        max_tokens=settings["max_tokens"],
-        output=settings["output"],
+        settings["model"],
+        settings["max_tokens"],
+        settings["output"],
         temperature=settings["temperature"],
         offered=offered,
         max_turns=settings["max_turns"] if offered else 1,
         cheaper_models=settings["cheaper_models"],
         min_tokens=settings["min_tokens"],
-        turns=turns,
         stream=settings.get("stream", False),
         compact=compaction.of(settings.get("compact_above_tokens"), settings.get("compact_with")),
     )
+    answer = await conversation.talk(context, asked, turns)
     return Result(answer, conversation=turns)
 
 
@@ -184,10 +186,10 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
                 "required": ["next"],
             },
         )
-        said = await conversation.talk(
-            context, chosen, model=settings["model"], max_tokens=settings["max_tokens"], answer=answer,
-            temperature=settings["temperature"],
-        )  # fmt: skip
+        asked = Exchange(
+            chosen, settings["model"], settings["max_tokens"], answer=answer, temperature=settings["temperature"]
+        )
+        said = await conversation.talk(context, asked)
         return Result(said, (said["next"],))
     names = (chosen,) if isinstance(chosen, str) else chosen
     if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):

@@ -49,6 +49,15 @@ def read(prompt: Any) -> tuple[str, list[ModelTurn | Given]]:
     return system, [said(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
 
 
+def with_words(prompt: Any, words: str) -> Any:
+    """A prompt whose system also says `words`."""
+    if not words:
+        return prompt
+    if isinstance(prompt, dict) and not is_said(prompt):
+        return {**prompt, "system": "\n\n".join(filter(None, (as_text(prompt.get("system") or ""), words)))}
+    return {"system": words, "user": prompt}
+
+
 def message(said_: Mapping[str, Any]) -> Given:
     """A message that came while the run was at work."""
     return (said_["text"], *map(_part, said_.get("parts", ())))

@@ -7,7 +7,7 @@ tool is called (the executor).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -22,14 +22,13 @@ from holdfast.core.content import parts_of
 from holdfast.core.ids import Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.engine import prompt as prompts
+from holdfast.engine.exchange import Offered
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import ModelReply, ModelTurn, ToolReply, ToolRequest, ToolSpec, ToolTurn, Turn, UserTurn
 
 if TYPE_CHECKING:
     from holdfast.engine.context import StepContext
 
-Offered: TypeAlias = Tool | Workflow | Handoff
-"""What a model may ask for."""
 MOST_TOOL_REQUESTS: Final = 32
 """That a model may have in one reply. Of more none is done: each may be a question to a person."""
 _TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."

@@ -1,0 +1,43 @@
+"""What may be said of how a model is asked, each option in one place: `ctx.model` takes those of one call, `ctx.agent` all.
+
+Never here: a default that a provider or the engine decides, asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from holdfast.authoring.offer import Offer
+from holdfast.authoring.skill import Given
+
+
+class ModelOptions(TypedDict, total=False):
+    """Of one model call, with one chance to mend an answer that does not fit."""
+
+    system: str
+    """The system's words."""
+    max_tokens: int | None
+    """That a reply may have: 4096, unless it is said. It bounds what the call can cost."""
+    temperature: float | None
+    stream: bool
+    """Whoever watches the run hears the reply as it comes; what is returned is the same, and a replay says nothing again."""
+    compact_above_tokens: int | None
+    """Before a call whose input is bounded above this, the older turns are summed up."""
+    compact_with: str | None
+    """The model that sums up, where it is another."""
+
+
+class AgentOptions(ModelOptions, total=False):
+    """Of the agent loop: the model, the tools that it asks for, the model again."""
+
+    tools: Sequence[Offer]
+    """What the model may ask for: tools, workflows, handoffs."""
+    max_turns: int
+    """Replies until the loop fails (class `limit`): 10, unless it is said."""
+    cheaper_models: Sequence[str]
+    """Those that may be asked instead where money is short."""
+    min_tokens: int | None
+    """A shorter reply that will do where money is short."""
+    skills: Sequence[Given]
+    """Folders with a `SKILL.md`, or what was read of them: the model asks for those that it needs."""
