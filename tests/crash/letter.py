@@ -15,11 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from holdfast import Context, Engine, Run, flow, tool
 from holdfast.core.questions import EFFECT_UNKNOWN
-from tests.crash.boundary import Boundaries, CountedConnection
+from tests.crash.killing import dies_at
 
 STORE, WORLD, RESULT = "holdfast.db", "world.jsonl", "result.json"
 NAME = "ann"
@@ -85,8 +83,6 @@ async def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    folder, life, *rest = sys.argv[1:]
-    at = int(rest[0]) if rest else None
-    CountedConnection.boundaries = Boundaries(Path(folder, f"{life}.trace"), at=at)
-    apsw.Connection = CountedConnection  # type: ignore[misc]
+    folder, life, *at = sys.argv[1:]
+    dies_at(Path(folder), life, *at)
     asyncio.run(main(Path(folder)))

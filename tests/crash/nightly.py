@@ -12,14 +12,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import apsw
 import msgspec
 
 from holdfast import Context, Engine, flow
 from holdfast.core.schedules import LONGEST_CATCH_UP_S
 from holdfast.engine.firing import Firing
 from holdfast.errors import NotFound
-from tests.crash.boundary import Boundaries, CountedConnection
+from tests.crash.killing import dies_at
 
 STORE = "holdfast.db"
 OVERLAPS = {"all": "allow", "last": "skip"}
@@ -65,8 +64,6 @@ async def _is_done(engine: Engine, name: str) -> bool:
 
 
 if __name__ == "__main__":
-    folder, life, *rest = sys.argv[1:]
-    at = int(rest[0]) if rest else None
-    CountedConnection.boundaries = Boundaries(Path(folder, f"{life}.trace"), at=at)
-    apsw.Connection = CountedConnection  # type: ignore[misc]
+    folder, life, *at = sys.argv[1:]
+    dies_at(Path(folder), life, *at)
     asyncio.run(main(Path(folder)))

@@ -13,10 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from holdfast import Context, Engine, OperationFailed, flow
-from tests.crash.boundary import Boundaries, CountedConnection
+from tests.crash.killing import dies_at
 
 STORE, RESULT = "holdfast.db", "result.json"
 DONE = [{"mine": 2}, {"mine": 2}, {"after": 4, "total": 4}]
@@ -53,8 +51,6 @@ async def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    folder, life, *rest = sys.argv[1:]
-    at = int(rest[0]) if rest else None
-    CountedConnection.boundaries = Boundaries(Path(folder, f"{life}.trace"), at=at)
-    apsw.Connection = CountedConnection  # type: ignore[misc]
+    folder, life, *at = sys.argv[1:]
+    dies_at(Path(folder), life, *at)
     asyncio.run(main(Path(folder)))

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import apsw
 import pytest
 
 from tests.crash import family
-from tests.crash.boundary import read_trace
-from tests.forks import Fork
-
-EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
-SHARES = 1 if EVERYTHING else 9
-"""Of the points one in so many, but for `make crash`."""
-
-
-def live(directory: Path, flow: str, number: int, at: int | None = None) -> bool:
-    """A life of the tree; whether it came to its end."""
-    words = (directory, flow, number) if at is None else (directory, flow, number, at)
-    process = Fork("tests.crash.family", *words)
-    _, said = process.communicate(timeout=90)
-    assert process.returncode in (0, -9), said
-    return process.returncode == 0
+from tests.crash.killing import killed_everywhere
 
 
 def judge(directory: Path, flow: str) -> None:
@@ -50,21 +36,4 @@ def judge(directory: Path, flow: str) -> None:
 
 @pytest.mark.parametrize("flow", ["root", "regret"])
 def test_a_tree_killed_at_any_point_ends_as_if_nothing_had_been(tmp_path: Path, flow: str) -> None:
-    unbroken = tmp_path / "unbroken"
-    unbroken.mkdir()
-    assert live(unbroken, flow, 1)
-    judge(unbroken, flow)
-    points = len([line for line in read_trace(unbroken / "1.trace") if "n" in line])
-    assert points > 40
-    killed = 0
-    for at in range(2, points + 1, SHARES):
-        directory = tmp_path / f"killed-{at}"
-        directory.mkdir()
-        number = 1
-        if not live(directory, flow, number, at):
-            killed += 1
-            number += 1
-            assert live(directory, flow, number)
-        judge(directory, flow)
-    assert killed > points / SHARES / 2, "most of them died where they were meant to"
-    print(f"{killed} of {points} points")
+    killed_everywhere("family", tmp_path, judge, shares=9, lent=lambda directory: nullcontext((directory, flow)))

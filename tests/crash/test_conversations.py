@@ -5,34 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from holdfast import Engine
 from holdfast.testing.postgres_server import PostgresServer
 from tests.crash import talker
-from tests.crash.boundary import read_trace
-from tests.forks import Fork
+from tests.crash.killing import Words, killed_everywhere
 from tests.schemas import Schemas
 
-EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
-KILLS = 6
-"""Of each kind of store, but for `make crash`."""
+
+def judge(store: str, directory: Path) -> None:
+    asyncio.run(_judge(store, directory))
 
 
-def live(store: str, directory: Path, number: int, at: int | None = None) -> bool:
-    """A life of who talks; whether he came to the end."""
-    words = (store, directory, number) if at is None else (store, directory, number, at)
-    process = Fork("tests.crash.talker", *words)
-    _, said = process.communicate(timeout=90)
-    assert process.returncode in (0, -9), said
-    return process.returncode == 0
-
-
-async def judge(store: str, directory: Path) -> None:
+async def _judge(store: str, directory: Path) -> None:
     async with Engine.open(store, execute=False) as engine:
         found = await engine.conversation(talker.NAME)
         runs = await engine.runs()
@@ -64,38 +53,16 @@ async def judge(store: str, directory: Path) -> None:
     assert Counter(what for what, _ in world) == {text: 1 for text, reply in talker.REPLIES.items() if reply}
 
 
-def killed_at_each_point(tmp_path: Path, lent: Callable[[Path], AbstractContextManager[str]], first: int) -> None:
-    """`lent` is the store of a case, which has a directory of its own."""
-    unbroken = tmp_path / "unbroken"
-    unbroken.mkdir()
-    with lent(unbroken) as store:
-        assert live(store, unbroken, 1)
-        asyncio.run(judge(store, unbroken))
-    points = len([line for line in read_trace(unbroken / "1.trace") if "n" in line])
-    tried = range(1 if EVERYTHING else first, points + 1, 1 if EVERYTHING else points // KILLS)
-    killed = 0
-    for at in tried:
-        directory = tmp_path / f"killed-{at}"
-        directory.mkdir()
-        with lent(directory) as store:
-            number = 1
-            if not live(store, directory, number, at):
-                killed += 1
-                number += 1
-                assert live(store, directory, number)
-            asyncio.run(judge(store, directory))
-    assert killed > len(tried) / 2, "most of them died where they were meant to"
-    print(f"{killed} of {points} points")
-
-
 def test_a_conversation_killed_at_any_point_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    killed_at_each_point(tmp_path, lambda directory: nullcontext(f"sqlite:///{directory}/talk.db"), 20)
+    killed_everywhere(
+        "talker", tmp_path, judge, shares=29, lent=lambda directory: nullcontext((f"sqlite:///{directory}/talk.db", directory)),
+    )  # fmt: skip
 
 
 def test_so_does_one_on_postgresql(tmp_path: Path, postgres: PostgresServer, schemas: Schemas) -> None:
     @contextmanager
-    def lent(directory: Path) -> Iterator[str]:
+    def lent(directory: Path) -> Iterator[Words]:
         with schemas.lent() as schema:
-            yield f"{postgres.url}?schema={schema}"
+            yield f"{postgres.url}?schema={schema}", directory
 
-    killed_at_each_point(tmp_path, lent, 10)
+    killed_everywhere("talker", tmp_path, judge, shares=29, lent=lent)

@@ -4,7 +4,6 @@ twice, and every gate is asked anew."""
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,10 @@ import apsw
 
 from holdfast.core import events as ev
 from tests.crash import letter
-from tests.crash.boundary import read_trace
-from tests.forks import Fork
+from tests.crash.killing import killed_everywhere
 
-EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
-SHARES = 1 if EVERYTHING else 11
-"""Of the points one in so many, but for `make crash`."""
 SEVEN = ["did note a letter", "approve", "did post seven"]
 EIGHT = ["did note a letter", "approve", "did post eight"]
-
-
-def live(directory: Path, number: int, at: int | None = None) -> bool:
-    """A life of it; whether it came to its end."""
-    words = (directory, number) if at is None else (directory, number, at)
-    process = Fork("tests.crash.letter", *words)
-    _, said = process.communicate(timeout=90)
-    assert process.returncode in (0, -9), said
-    return process.returncode == 0
 
 
 def judge(directory: Path) -> None:
@@ -64,22 +50,4 @@ def _judge_fork(history: list[Any]) -> None:
 
 
 def test_who_forks_and_is_killed_at_any_point_forks_once(tmp_path: Path) -> None:
-    unbroken = tmp_path / "unbroken"
-    unbroken.mkdir()
-    assert live(unbroken, 1)
-    judge(unbroken)
-    trace = [line for line in read_trace(unbroken / "1.trace") if "n" in line]
-    points = len(trace)
-    first = next(line["n"] for line in trace if "before commit of RunForked" in line["kinds"])
-    killed = 0
-    for at in range(first if SHARES > 1 else 2, points + 1, SHARES):
-        directory = tmp_path / f"killed-{at}"
-        directory.mkdir()
-        number = 1
-        if not live(directory, number, at):
-            killed += 1
-            number += 1
-            assert live(directory, number)
-        judge(directory)
-    assert killed > (points - first) / SHARES / 2, "most of them died where they were meant to"
-    print(f"{killed} of {points} points")
+    killed_everywhere("letter", tmp_path, judge, shares=11, since="before commit of RunForked")

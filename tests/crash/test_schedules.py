@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from itertools import takewhile
 from pathlib import Path
@@ -12,21 +11,7 @@ import apsw
 from holdfast.core.schedules import nominal_times, stamp
 from holdfast.stores.row import decode_schedule
 from tests.crash import nightly
-from tests.crash.boundary import read_trace
-from tests.forks import Fork
-
-EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
-SHARES = 1 if EVERYTHING else 7
-"""Of the points one in so many, but for `make crash`."""
-
-
-def live(directory: Path, number: int, at: int | None = None) -> bool:
-    """A life of it; whether it came to its end."""
-    words = (directory, number) if at is None else (directory, number, at)
-    process = Fork("tests.crash.nightly", *words)
-    _, said = process.communicate(timeout=90)
-    assert process.returncode in (0, -9), said
-    return process.returncode == 0
+from tests.crash.killing import killed_everywhere
 
 
 def judge(directory: Path) -> None:
@@ -46,22 +31,4 @@ def judge(directory: Path) -> None:
 
 
 def test_who_fires_and_is_killed_at_any_point_starts_each_time_once(tmp_path: Path) -> None:
-    unbroken = tmp_path / "unbroken"
-    unbroken.mkdir()
-    assert live(unbroken, 1)
-    judge(unbroken)
-    trace = [line for line in read_trace(unbroken / "1.trace") if "n" in line]
-    first = next(line["n"] for line in trace if "before commit of schedules" in line["kinds"])
-    killed = 0
-    points = range(first, len(trace) + 1, SHARES)
-    for at in points:
-        directory = tmp_path / f"killed-{at}"
-        directory.mkdir()
-        number = 1
-        if not live(directory, number, at):
-            killed += 1
-            number += 1
-            assert live(directory, number)
-        judge(directory)
-    assert killed > len(points) / 2, "most of them died where they were meant to"
-    print(f"{killed} of {len(trace)} points")
+    killed_everywhere("nightly", tmp_path, judge, shares=7, since="before commit of schedules")
