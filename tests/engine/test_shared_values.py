@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import OperationFailed, RunFailed, flow
 from holdfast.core import events as ev
+from holdfast.errors import Conflict
 from tests.engine.kit import names, opened
 
 
@@ -105,6 +106,22 @@ async def test_a_replay_sees_what_the_step_saw_and_writes_nothing_again(store: s
             1,
             9,
         ]
+
+
+async def test_a_step_that_waits_goes_on_with_what_somebody_writes_who_is_no_run(store: str) -> None:
+    @flow
+    async def waits(ctx, given):
+        found = await ctx.shared("board").changed("n")
+        return [found.value, found.by]
+
+    async with opened(store, workflows=[waits]) as engine:
+        run = await engine.start(waits)
+        await run.settled()
+        assert (await engine.write_shared_value("board", "n", {"at": 7}, by="ann")).version == 1
+        assert await run.result() == [{"at": 7}, "ann"]
+        with pytest.raises(Conflict, match="is at version 1, and not at 0"):
+            await engine.write_shared_value("board", "n", 8, expected_version=0)
+        assert [each.key for each in await engine.shared_values(space="board")] == ["n"]
 
 
 async def test_branches_of_one_step_that_write_the_same_value_both_count(store: str) -> None:

@@ -139,6 +139,20 @@ async def test_what_runs_share_is_said_and_asked(client: Client) -> None:
     assert await client.ask(query.Effects(run=run)) == Page([], None)
 
 
+async def test_shared_values_are_written_and_listed(client: Client) -> None:
+    for number in (1, 2):
+        told = command.WriteSharedValue(
+            space="board", key="n", value={"n": number}, expected_version=number - 1, tenant="shares"
+        )
+        await client.tell(told, by="ann")
+    (row,) = (await client.ask(query.SharedValues(tenant="shares"))).rows
+    assert (row["version"], row["value"], row["by"]) == (2, {"n": 2}, "ann")
+    rows = (await client.ask(query.SharedValues(space="board", key="n", tenant="shares"))).rows
+    assert [each["version"] for each in rows] == [1, 2]
+    with pytest.raises(Conflict, match="is at version 2, and not at 1"):
+        await client.tell(told)
+
+
 async def test_schedules_are_set_paused_made_up_for_and_removed(client: Client) -> None:
     told = command.SetSchedule(name="nightly", workflow="gated", cron="30 2 * * *", tenant="nightly", overlap="queue")
     await client.tell(told, by="ann")

@@ -35,6 +35,7 @@ MOST_WAIT_S: Final = 30.0
 _Kind = TypeVar("_Kind")
 _cost_key: Final = msgspec.json.Decoder(CostKey)
 _name_key: Final = msgspec.json.Decoder(tuple[str, str])
+_value_key: Final = msgspec.json.Decoder(tuple[str, str, str])
 _workflow_key: Final = msgspec.json.Decoder(tuple[str, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]])
 
 
@@ -50,7 +51,7 @@ class Answers:
             asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Tree: self._tree,
             asked.DeadLetters: self._dead_letters, asked.DeadLetterSummary: self._dead_letter_summary, asked.Costs: self._costs,
             asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules,
-            asked.Conversations: self._conversations, asked.Budget: self._budget,
+            asked.Conversations: self._conversations, asked.SharedValues: self._shared_values, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
 
@@ -193,6 +194,17 @@ class Answers:
         rows = [await view.of_schedule(self.control, each) for each in kept[: query.limit]]
         last = kept[query.limit - 1] if len(kept) > query.limit else None
         return Page(rows, None if last is None else msgspec.json.encode((last.tenant, last.name)).decode())
+
+    async def _shared_values(self, query: asked.SharedValues, tenant: str | None) -> Page:
+        if query.key is not None:
+            name = tenant or DEFAULT_TENANT, query.space or "", query.key
+            versions = await self.control.shared_versions(name[1], name[2], tenant=name[0])
+            return Page([view.of_shared_value(*name, each) for each in versions], None)
+        after = None if query.cursor is None else _decoded(query.cursor, _value_key)
+        found = await self.control.shared_values(tenant, query.space, after=after, limit=query.limit + 1)
+        rows = found[: query.limit]
+        cursor = _encoded(rows[-1][:3]) if len(found) > len(rows) else None
+        return Page([view.of_shared_value(*each) for each in rows], cursor)
 
     async def _pools(self, query: asked.Pools, _: str | None) -> Page:
         if query.name is not None:

@@ -305,11 +305,21 @@ class DeleteConversation(Struct, frozen=True):
     tenant: str | None = None
 
 
+class WriteSharedValue(Struct, frozen=True, kw_only=True):
+    """Write a version of a shared value; with `expected_version` only in the place of that one, 0 for none."""
+
+    space: str
+    key: str
+    value: Any = None
+    expected_version: int | None = None
+    tenant: str | None = None
+
+
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
 OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
 OfRun: TypeAlias = OfOne | OfLetter
 OfMany: TypeAlias = Bulk | BulkDeadLetters
-OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
+OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool | WriteSharedValue
 OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule | Backfill
 OfConversation: TypeAlias = OpenConversation | Say | DeleteConversation
 Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule | OfConversation

@@ -166,6 +166,17 @@ class Schedules(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+class SharedValues(Struct, frozen=True, kw_only=True):
+    """The latest versions of shared values by tenant, space and key; or, with `key`, all that are kept of one, the latest
+    last."""
+
+    space: str | None = None
+    key: str | None = None
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
 class Pools(Struct, frozen=True):
     """The pools that steps can ask amounts of, by name."""
 
@@ -206,5 +217,5 @@ class Queue(Struct, frozen=True):
 
 Query: TypeAlias = (
     Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts
-    | Schedules | Conversations | Pools | Budget | Admission | Workflows | Queue
+    | Schedules | Conversations | SharedValues | Pools | Budget | Admission | Workflows | Queue
 )  # fmt: skip

@@ -206,6 +206,9 @@ class Service(Answers):
             case cmd.RemovePool(name):
                 who.expect_everybody("A pool")
                 await control.remove_pool(name)
+            case cmd.WriteSharedValue():
+                given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
+                await control.write_shared_value(**given, by=who.claim)
 
     async def _open(self, who: Principal, command: cmd.OpenConversation) -> None:
         await self._named(who, cmd.Start(workflow=command.workflow))

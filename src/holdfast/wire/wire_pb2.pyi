@@ -498,6 +498,22 @@ class RemoveScheduleRequest(_message.Message):
     tenant: str
     def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
 
+class WriteSharedValueRequest(_message.Message):
+    __slots__ = ("space", "key", "value_json", "expected_version", "tenant", "by")
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_JSON_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    space: str
+    key: str
+    value_json: str
+    expected_version: int
+    tenant: str
+    by: str
+    def __init__(self, space: _Optional[str] = ..., key: _Optional[str] = ..., value_json: _Optional[str] = ..., expected_version: _Optional[int] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
 class BackfillRequest(_message.Message):
     __slots__ = ("name", "since_ms", "until_ms", "tenant")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -701,6 +717,20 @@ class SchedulesRequest(_message.Message):
     cursor: str
     limit: int
     def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class SharedValuesRequest(_message.Message):
+    __slots__ = ("space", "key", "tenant", "cursor", "limit")
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    space: str
+    key: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, space: _Optional[str] = ..., key: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class PoolsRequest(_message.Message):
     __slots__ = ("name",)

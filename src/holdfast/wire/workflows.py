@@ -41,13 +41,13 @@ _OF_RUN: Final = (
 _OF_ALL: Final = (
     command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
     command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.Backfill, command.OpenConversation,
-    command.Say, command.DeleteConversation,
+    command.Say, command.DeleteConversation, command.WriteSharedValue,
 )  # fmt: skip
 _OF_MANY: Final = (command.Bulk, command.BulkDeadLetters)
 _LISTS: Final = (
     query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
-    query.DeadLetters, query.DeadLetterSummary, query.Costs, query.Doubts, query.Schedules, query.Conversations, query.Pools,
-    query.Budget, query.Admission, query.Workflows, query.Queue,
+    query.DeadLetters, query.DeadLetterSummary, query.Costs, query.Doubts, query.Schedules, query.Conversations,
+    query.SharedValues, query.Pools, query.Budget, query.Admission, query.Workflows, query.Queue,
 )  # fmt: skip
 METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_OF_MANY, *_LISTS)))
 """Those that answer with one message."""

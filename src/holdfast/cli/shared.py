@@ -1,0 +1,111 @@
+"""`holdfast shared`: what the runs and agents of a tenant know together.
+
+Never here: what becomes of a write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import table, terminal
+from holdfast.cli.given import json_value, who
+from holdfast.cli.opening import acting, typed
+from holdfast.cli.option import AsJson, Store, Who
+from holdfast.cli.table import Column
+
+app = typer.Typer(help="See what runs and agents know together, and write it.", no_args_is_help=True)
+
+COLUMNS: Final = (
+    Column("space", 10), Column("key", 12), Column("version", goes=2), Column("by", 10, goes=1), Column("at", goes=3),
+    Column("value", 20),
+)  # fmt: skip
+VERSIONS: Final = (Column("version"), Column("by", 10), Column("at", goes=1), Column("value", 20))
+
+Space = Annotated[str, typer.Argument(metavar="SPACE", help="The space of the value.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Its key in the space.")]
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is.")]
+
+
+@app.command("list")
+def list_(
+    space: Annotated[str | None, typer.Argument(metavar="SPACE", help="Only those of one space.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")] = None,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List the shared values, each as it is now."""
+    from holdfast.service import query
+
+    page = asyncio.run(_ask(query.SharedValues(space=space, tenant=tenant, cursor=after, limit=limit), store))
+    if as_json:
+        terminal.emit(page.rows)
+        return
+    table.show(COLUMNS, [(each["space"], each["key"], *_line(each)) for each in page.rows])
+    if page.cursor is not None:
+        terminal.say(f"There are more: {typed('shared', 'list', '--after', page.cursor, store=store)}")
+
+
+@app.command()
+def show(space: Space, key: Key, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Show the versions of a value that are kept, the latest last."""
+    from holdfast.service import query
+
+    rows = asyncio.run(_ask(query.SharedValues(space=space, key=key, tenant=tenant), store)).rows
+    if as_json:
+        terminal.emit(rows)
+    else:
+        table.show(VERSIONS, [_line(each) for each in rows])
+
+
+@app.command()
+def write(
+    space: Space,
+    key: Key,
+    given: Annotated[
+        str, typer.Option("--value", metavar="JSON", help="The value: JSON, @FILE of it, or @- for stdin.")
+    ],
+    expected: Annotated[
+        int | None,
+        typer.Option(
+            "--expected-version", metavar="N", min=0, help="Only in the place of this one; 0: if there is none."
+        ),
+    ] = None,
+    tenant: Tenant = "default",
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Write a version of a value. Steps that wait for it go on within seconds, where a process works on the store."""
+    how = {"expected_version": expected, "tenant": tenant, "by": who(by).claim}
+    row = asyncio.run(_write(space, key, json_value(given, "--value"), how, store))
+    if as_json:
+        terminal.emit(row)
+    else:
+        terminal.say(f"{key} of {space} is at version {row['version']}.")
+
+
+async def _ask(asked: Any, store: str | None) -> Any:
+    async with acting(store) as service:
+        return await service.ask(who(None), asked)
+
+
+async def _write(space: str, key: str, value: Any, how: dict[str, Any], store: str | None) -> dict[str, Any]:
+    from holdfast.service import view
+
+    async with acting(store, make=True) as service:
+        written = await service.control.write_shared_value(space, key, value, **how)
+    return view.of_shared_value(how["tenant"], space, key, written)
+
+
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    """A version: its number, by whom, when, and what it says."""
+    at = row["at"]
+    return str(row["version"]), row["by"], f"{at[:10]} {at[11:19]}Z", json.dumps(row["value"], ensure_ascii=False)

@@ -1,0 +1,74 @@
+"""Shared values, to those who are no run: listed, looked at, written.
+
+Never here: what becomes of a write (core.shared_values), waking those who wait for it (engine.shared_waits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.control.base import ControlBase, word
+from holdfast.control.command import DEFAULT_TENANT
+from holdfast.core import shared_values as rule
+from holdfast.core.claim import Claim
+from holdfast.core.projection import SharedChange
+from holdfast.core.shared_values import SharedValue
+from holdfast.errors import Conflict, NotFound
+from holdfast.ports import MOST_LISTED, SharedEntry
+
+_TRIES: Final = 10
+"""Of a write that says no version, while others write."""
+_NOBODY: Final = "a command"
+"""By whom a value is written of which nobody says it."""
+
+
+class SharedValues(ControlBase):
+    """What the runs and agents of a tenant know together."""
+
+    async def shared_values(
+        self, tenant: str | None = None, space: str | None = None, *, after: tuple[str, str, str] | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[SharedEntry]:  # fmt: skip
+        """The latest versions, by tenant, space and key; the page after the one that ended with `after`."""
+        return await self.store.shared_values.page(tenant, space, after, limit)
+
+    async def shared_versions(self, space: str, key: str, *, tenant: str = DEFAULT_TENANT) -> Sequence[SharedValue]:
+        """The versions of a value that are kept, the latest last. Raises NotFound."""
+        found = await self.store.shared_values.versions(tenant, space, key)
+        if not found:
+            raise NotFound(
+                f"There is no shared value {key!r} in the space {space!r} of tenant {tenant!r}; `holdfast shared list` shows"
+                " those that are."
+            )
+        return found
+
+    async def write_shared_value(
+        self, space: str, key: str, value: Any, *, expected_version: int | None = None, tenant: str = DEFAULT_TENANT,
+        by: str | Claim | None = None,
+    ) -> SharedValue:  # fmt: skip
+        """Write a version (JSON data, 64 KiB at most), for steps to read; the new version. `expected_version` is the one that
+        was read, 0 for none: where another is there, nothing is written. Steps that wait for it go on within seconds.
+
+        Raises Conflict where another version is there, InvalidInput.
+        """
+        names = word("tenant", tenant), rule.expect_name("space", space), rule.expect_name("key", key)
+        plain = msgspec.json.decode(self.payloads.clean(value))
+        rule.expect_size(msgspec.json.encode(plain))
+        author = self._claim(by).name or _NOBODY
+        for _ in range(_TRIES):
+            current = await self.store.shared_values.find(*names)
+            base = current.version if current is not None else 0
+            if expected_version not in (None, base):
+                raise Conflict(
+                    f"{key!r} of {space!r} is at version {base}, and not at {expected_version}. Nothing was written: look at"
+                    " it, and decide again."
+                )
+            written = SharedValue(plain, base + 1, self.store.clock.now_ms(), author)
+            if await self.store.shared_values.put(SharedChange(*names, base, msgspec.json.encode(written))):
+                return written
+        raise Conflict(
+            f"{key!r} of {space!r} was changed by others {_TRIES} times in a row. Nothing was written: try again later."
+        )

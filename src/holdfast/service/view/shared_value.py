@@ -1,0 +1,24 @@
+"""Versions of shared values. Never here: printing, who may see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.service.view.plain import iso
+
+if TYPE_CHECKING:
+    from holdfast.core.shared_values import SharedValue
+
+
+def of_shared_value(tenant: str, space: str, key: str, version: SharedValue) -> dict[str, Any]:
+    """A version, by whom it was written, and in which run, if it was in one."""
+    return {
+        "tenant": tenant,
+        "space": space,
+        "key": key,
+        "version": version.version,
+        "value": version.value,
+        "by": version.by,
+        "run_id": version.run,
+        "at": iso(version.at_ms),
+    }
