@@ -394,6 +394,8 @@ class Auditor:
 
     def _run_resumed(self, books: Books, run: RunId, e: ev.RunResumed) -> None:
         books.paused = False
+        if books.awaits is not None:  # it had left the line, and comes last
+            books.number = max(each.number for each in self.books.values()) + 1
 
     def _run_failing(self, books: Books, run: RunId, e: ev.RunFailing) -> None:
         if books.phase:

@@ -77,7 +77,15 @@ def test_what_once_broke_a_promise_keeps_it(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "mode"),
-    [(223, None), (256, None), (301012, None), (12386, "progress"), (49153, "safety"), (901698, "safety")],
+    [
+        (223, None),
+        (256, None),
+        (301012, None),
+        (12386, "progress"),
+        (49153, "safety"),
+        (901698, "safety"),
+        (40244, "safety"),
+    ],
 )
 def test_what_a_file_once_broke_it_keeps(seed: int, mode: Mode | None) -> None:
     """The error of a script that was broken off, of which nobody was told but asyncio; a pool's share that a process went on
