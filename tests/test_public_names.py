@@ -8,9 +8,9 @@ import sys
 import holdfast
 
 PUBLIC = [
-    "Answer", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document", "Engine", "ErrorRecord", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join", "NodeView",
-    "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
-    "ToolFailed", "TransitionDenied", "Workflow",
+    "Accepted", "Answer", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document", "Engine", "ErrorRecord", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join", "NodeView",
+    "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "Run", "RunFailed", "StateView", "Supervisor", "TaskResult", "Tool",
+    "ToolFailed", "TransitionDenied", "WorkerAgent", "Workflow",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
     "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
     from holdfast.control.handle import Run
+    from holdfast.control.supervisor import Supervisor, TaskResult, WorkerAgent
     from holdfast.core.demand import Demand
     from holdfast.core.graph import Join
     from holdfast.core.policies import ErrorRecord, RetryPolicy
+    from holdfast.core.supervision import Accepted, Rejected
     from holdfast.errors import (
         HoldfastError,
         InvalidWorkflow,
@@ -44,10 +46,10 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "Answer", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document", "Engine", "ErrorRecord",
-    "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep",
-    "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool", "ToolFailed",
-    "TransitionDenied", "Workflow",
+    "Accepted", "Answer", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document", "Engine",
+    "ErrorRecord", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep",
+    "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "Run", "RunFailed", "StateView", "Supervisor", "TaskResult",
+    "Tool", "ToolFailed", "TransitionDenied", "WorkerAgent", "Workflow",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
     "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -68,9 +70,11 @@ _HOMES: Final = {
     "authoring.workflow": ("Workflow",),
     "compose": ("Engine",),
     "control.handle": ("Run",),
+    "control.supervisor": ("Supervisor", "TaskResult", "WorkerAgent"),
     "core.demand": ("Demand",),
     "core.graph": ("Join",),
     "core.policies": ("ErrorRecord", "RetryPolicy"),
+    "core.supervision": ("Accepted", "Rejected"),
     "errors": (
         "HoldfastError", "InvalidWorkflow", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RunFailed",
         "ToolFailed", "TransitionDenied",

@@ -41,6 +41,8 @@ from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
 from holdfast.core.shared_values import MOST_VERSIONS, SharedValue
+from holdfast.core.supervision import KEPT_MS, Supervisor, Task, due_at_ms
+from holdfast.core.supervision import Change as Supervised
 from holdfast.errors import (
     Conflict,
     CursorLost,
@@ -226,6 +228,8 @@ class Disk:
         self.shared_locks: dict[tuple[str, str, str], tuple[int, int]] = {}
         """The fence that was given last, and until when it counts."""
         self.exchanges: dict[tuple[str, str, int], Exchange] = {}
+        self.supervisors: dict[tuple[str, str], Supervisor] = {}
+        self.tasks: dict[tuple[str, str, str], Task] = {}
         self.schedules: dict[tuple[str, str], KeptSchedule] = {}
         self.on_schedule: Callable[[Schedule, Schedule], None] = lambda _, __: None
         self.pools: dict[str, PoolRow] = {}
@@ -249,6 +253,7 @@ class Disk:
         self.on_commit: Callable[[Mount, Append], None] = lambda _, __: None
         self.on_snapshot: Callable[[RunId, SnapshotRecord], None] = lambda _, __: None
         self.on_said: Callable[[Change], None] = lambda _: None
+        self.on_supervised: Callable[[Supervised], None] = lambda _: None
         self.conflicts = 0
 
     # --- Writing ------------------------------------------------------------------------------------------------------
@@ -530,14 +535,29 @@ class Disk:
         return {session: None for kept in self.runs.values() for session in kept.sessions}
 
     def left_undone(self) -> bool:
-        """Whether somebody has to see to a child or a conversation."""
-        return any(link.is_pending for link, _ in self.children.values()) or bool(self.conversations_due())
+        """Whether somebody has to see to a child, a conversation or a supervisor."""
+        return (
+            any(link.is_pending for link, _ in self.children.values())
+            or bool(self.conversations_due())
+            or bool(self.supervisors_due(self.newest_ms))
+        )
 
     def conversations_due(self) -> list[Conversation]:
         return [
             each for each in self.conversations.values()
             if each.is_pending or (each.run in self.runs and self.runs[each.run].row.ended_at_ms is not None)
         ]  # fmt: skip
+
+    def supervisors_due(self, now_ms: int) -> list[tuple[str, str]]:
+        due = [
+            place for place, each in self.supervisors.items()
+            if (at_ms := due_at_ms(each)) is not None and at_ms <= now_ms
+        ]  # fmt: skip
+        ended = [
+            place[:2] for place, each in self.tasks.items()
+            if each.ended_ms is None and each.run in self.runs and self.runs[each.run].row.ended_at_ms is not None
+        ]  # fmt: skip
+        return list(dict.fromkeys([*due, *ended]))
 
     def next_due_ms(self, hashes: Sequence[str] | None) -> int | None:
         rows = [kept.row for kept in self.runs.values() if hashes is None or kept.row.graph_hash in hashes]
@@ -943,6 +963,53 @@ class Conversations(Port):
     async def due(self, limit: int) -> Sequence[Conversation]:
         await self._mount.read()
         return self._disk.conversations_due()[:limit]
+
+
+class Supervisors(Port):
+    """Keeps ports.Supervisors."""
+
+    async def put(self, change: Supervised) -> bool:
+        await self._mount.write("put_supervisor")
+        new = change.supervisor
+        place = (new.tenant, new.name)
+        known = self._disk.supervisors.get(place)
+        if (0 if known is None else known.revision) != new.revision:
+            return False
+        self._disk.on_supervised(change)
+        self._disk.supervisors[place] = msgspec.structs.replace(new, revision=new.revision + 1)
+        for each in change.tasks:
+            self._disk.tasks[*place, each.id] = each
+        before_ms = self._mount.now_ms() - KEPT_MS
+        for name in [name for name, each in self._disk.tasks.items() if (each.ended_ms or before_ms) < before_ms]:
+            del self._disk.tasks[name]
+        self._disk.touched(self._mount)
+        return True
+
+    async def remove(self, supervisor: Supervisor) -> bool:
+        await self._mount.write("remove_supervisor")
+        place = (supervisor.tenant, supervisor.name)
+        if self._disk.supervisors.get(place) != supervisor:
+            return False
+        del self._disk.supervisors[place]
+        self._disk.tasks = {name: each for name, each in self._disk.tasks.items() if name[:2] != place}
+        return True
+
+    async def find(self, tenant: str, name: str) -> Supervisor | None:
+        await self._mount.read()
+        return self._disk.supervisors.get((tenant, name))
+
+    async def task(self, tenant: str, name: str, task: str) -> Task | None:
+        await self._mount.read()
+        return self._disk.tasks.get((tenant, name, task))
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Supervisor]:
+        await self._mount.read()
+        known = sorted(self._disk.supervisors.items())
+        return [each for key, each in known if key > (after or ("", "")) and tenant in (None, key[0])][:limit]
+
+    async def due(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
+        await self._mount.read()
+        return self._disk.supervisors_due(now_ms)[:limit]
 
 
 class SharedValues(Port):
@@ -1467,7 +1534,8 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
             children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
             dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
-            streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount), blobs=Blobs(mount),
+            streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount),
+            supervisors=Supervisors(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
+from holdfast.core import supervision
 from holdfast.core.claim import Claim
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import Cost, Uncounted
@@ -1484,6 +1485,51 @@ class StoreConformance:
         assert await store.find("acme", "c é") is None
         assert list(await store.exchanges("acme", "c é")) == []
         assert [each.id for each in await store.page(None, None, 10)] == ["a"]
+
+    async def test_a_supervisor_is_changed_with_its_tasks_by_one_who_has_seen_it(self, connect: Connect) -> None:
+        first, there, story = await connect(), await connect(), Story()
+        store, other = first.supervisors, there.supervisors
+        worker = supervision.Worker(name="ann", workflow="agent", task_types=("read",), avg_ms=1.5)
+        new = supervision.Supervisor(tenant="acme", name="d é", workers=(worker,))
+        assert await store.put(supervision.Change(new))
+        assert not await other.put(supervision.Change(new))
+        assert await other.find("acme", "nobody") is None
+        seen = await other.find("acme", "d é")
+        assert seen == msgspec.structs.replace(new, revision=1)
+        assert list(await store.due(2**52, 10)) == []
+        task = supervision.Task(id="t é", task_type="read", payload=msgspec.Raw(b'{"n":"\xc3\xa9"}'), at_ms=6)
+        taken = supervision.submitted(seen, task, 6)[1]
+        put_by = [each.put(supervision.Change(taken, (task,))) for each in (store, other)]
+        assert sorted(await asyncio.gather(*put_by)) == [False, True]
+        assert await store.task("acme", "d é", "t é") == task
+        assert await store.task("acme", "d é", "u") is None
+        assert list(await other.due(0, 10)) == [("acme", "d é")]  # its run is to be started
+        await put(first, story.start())
+        begun = msgspec.structs.replace(supervision.begun(taken, task.id, story.run), revision=2)
+        at_work = msgspec.structs.replace(task, run=story.run)
+        assert await other.put(supervision.Change(begun, (at_work,)))
+        assert list(await store.due(60_005, 10)) == []
+        assert list(await store.due(60_006, 10)) == [("acme", "d é")]  # it takes too long
+        await put(first, story.does(cmd.CancelRun()))
+        assert list(await other.due(0, 10)) == [("acme", "d é")]  # its run has ended
+        what = supervision.Ended("completed", 5)
+        over, done = supervision.ended(msgspec.structs.replace(begun, revision=3), at_work, what, first.clock.now_ms())
+        assert await store.put(supervision.Change(over, (done,)))
+        assert await other.task("acme", "d é", "t é") == done
+        assert list(await other.due(2**52, 10)) == []
+        another, old = msgspec.structs.replace(task, id="u"), msgspec.structs.replace(done, ended_ms=11)
+        assert await other.put(supervision.Change(msgspec.structs.replace(over, revision=4), (another, old)))
+        assert await store.task("acme", "d é", "t é") is None  # more than a week is over since
+        assert await store.put(supervision.Change(msgspec.structs.replace(new, name="a", tenant="other")))
+        assert [each.name for each in await store.page(None, None, 10)] == ["d é", "a"]
+        assert [each.name for each in await store.page(None, ("acme", "d é"), 10)] == ["a"]
+        assert [each.name for each in await store.page("acme", None, 10)] == ["d é"]
+        latest = await store.find("acme", "d é")
+        assert latest is not None
+        assert not await other.remove(over)
+        assert await other.remove(latest)
+        assert await store.task("acme", "d é", "u") is None
+        assert [each.name for each in await store.page(None, None, 10)] == ["a"]
 
     async def test_a_stream_has_each_piece_once_and_in_its_place_whoever_brings_it(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()

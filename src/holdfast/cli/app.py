@@ -61,6 +61,7 @@ _COMMANDS: Final = {
     "conversations": ("conversations", "See what was said to agents, and say something."),
     "schedules": ("schedules", "Start runs by the calendar, and see what comes next."),
     "shared": ("shared", "See what runs and agents know together, and write it."),
+    "supervisors": ("supervisors", "See how much supervisors have to do, and how their workers stand."),
     "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
     "costs": ("costs", "See what models have cost."),
     "effects": ("effects", "See what the tools did to the world, and resolve a call of unknown outcome."),

@@ -49,6 +49,7 @@ from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.step_services import StepServices
 from holdfast.engine.stream_writer import StreamWriter
+from holdfast.engine.supervising import Supervising
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
 from holdfast.machine import MachineClock, RandomIds
@@ -206,7 +207,7 @@ class Engine(Control):
         executor = Executor(
             services, scheduler, slots, resources if resources is not None else around.resources, known.weights
         )
-        consequences = Consequences(runtime, services.payloads, services.gateway)
+        consequences = Consequences(runtime, services.payloads, services.gateway, services.supervising)
         hints = queue if queue is not None else open_queue(known.queue, lane)
         dispatch = Dispatch(executor, hints)
         is_fleet = not isinstance(hints, NoQueue)
@@ -308,13 +309,14 @@ def _services(
         return runtime.membership.session
 
     payloads = payloads_of(table, elsewhere, secrets)
+    gateway = Gateway(model, around.prices, Quotas(_served_by(known)))
     listening = Listening(store, payloads, around.clock)
     return StepServices(
         runtime=runtime,
         payloads=payloads,
         contents=Contents(payloads, known.fetch),
         secrets=secrets,
-        gateway=Gateway(model, around.prices, Quotas(_served_by(known))),
+        gateway=gateway,
         tools=ToolExecutor(secrets, around.threads),
         threads=around.threads,
         workers=workers,
@@ -325,6 +327,7 @@ def _services(
         job_logs=JobLogWriter(store.job_logs, around.clock),
         streams=StreamWriter(store.streams, around.clock, listening.nudge),
         listening=listening,
+        supervising=Supervising(runtime, payloads, gateway),
         script_limits=known.limits,
     )
 

@@ -1,9 +1,9 @@
-"""What commits have follow outside their run: children begin, parents hear of their ends, conversations go on, and who waits
-for a shared value hears of it.
+"""What commits have follow outside their run: children begin, parents hear of their ends, conversations go on, supervisors have
+their next tasks begin, and who waits for a shared value hears of it.
 
 Who commits sees to it at once. What his death left undone is found in the store by who looks there: soon where a process is
 seen to have died, within LONGEST_S otherwise, so that looking costs next to nothing where there is nothing. Never here: what
-follows (engine.children, engine.dialogue).
+follows (engine.children, engine.dialogue, engine.supervising).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.core import conversations
+from holdfast.core import conversations, supervision
 from holdfast.core import events as ev
 from holdfast.core.state import State
 from holdfast.engine.children import Children
@@ -22,6 +22,7 @@ from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.shared_waits import SharedWaits
+from holdfast.engine.supervising import Supervising
 from holdfast.models.gateway import Gateway
 
 SHORTEST_S: Final = 0.5
@@ -33,18 +34,29 @@ _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 class Consequences:
     """Those that this process sees to. Keeps `runs.Subscriber`."""
 
-    def __init__(self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        payloads: Payloads,
+        gateway: Gateway | None = None,
+        supervising: Supervising | None = None,
+    ) -> None:
         self._clock = runtime.clock
         self._errands = Errands(runtime.runs)
         self._children = Children(runtime, payloads, self._errands)
         self._dialogues = Dialogues(runtime, payloads, gateway)
         self._shared = SharedWaits(runtime, self._errands)
+        self._supervising = Supervising(runtime, payloads, gateway) if supervising is None else supervising
         self._pause_s = SHORTEST_S
         self._looked_s = self._next_s = -math.inf
         runtime.runs.subscribers.append(self)
 
     def committed(self, mailbox: Mailbox, events: Sequence[ev.Event], state: State) -> None:
-        if not events or not (state.children_asked or state.parent is not None or state.shared or state.shares):
+        if not events:
+            return
+        if isinstance(events[-1], _ENDS) and (supervisor := supervision.named_by(state.key)) is not None:
+            self._errands.soon(self._supervising.carry_on(state.tenant, supervisor))
+        if not (state.children_asked or state.parent is not None or state.shared or state.shares):
             return
         if state.shares:
             self._shared.committed(events, state)
@@ -68,6 +80,7 @@ class Consequences:
         found = await self._children.look()
         found += await self._dialogues.look(self._errands)
         found += await self._shared.look()
+        found += await self._supervising.look(self._errands)
         self._pause_s = SHORTEST_S if found else min(2 * self._pause_s, LONGEST_S)
         self._looked_s = now_s
         self._next_s = now_s + self._pause_s

@@ -134,6 +134,8 @@ class Idleness:
                 return True
         if await store.children.pending(store.clock.now_ms(), 1) or await store.conversations.due(1):
             return True
+        if await store.supervisors.due(soon_ms, 1):
+            return True
         if await self._may_place():
             return True
         rows = [await store.views.run(run) for run in with_headroom(await store.scopes.headroom(_MOST_SOON))]

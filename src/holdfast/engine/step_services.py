@@ -17,6 +17,7 @@ from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stream_writer import StreamWriter
+from holdfast.engine.supervising import Supervising
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Threads, WorkerGateway
 from holdfast.settings import ScriptLimits, Secrets
@@ -44,5 +45,6 @@ class StepServices:
     streams: StreamWriter
     listening: Listening
     """Those who watch what runs say."""
+    supervising: Supervising
     script_limits: ScriptLimits
     """How far a script of a workflow file may go."""

@@ -69,6 +69,7 @@ from holdfast.ports.session import ANY_YAML, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedValues
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
+from holdfast.ports.supervisor import Supervisors
 from holdfast.ports.tail import Tail, TailEvent, Watch
 from holdfast.ports.view import MOST_LISTED, DueRun, RunFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
@@ -156,6 +157,7 @@ __all__ = [
     "StreamName",
     "StreamNews",
     "Streams",
+    "Supervisors",
     "Tail",
     "TailEvent",
     "TextDelta",

@@ -24,6 +24,7 @@ from holdfast.ports.scope import Scopes
 from holdfast.ports.session import Sessions
 from holdfast.ports.shared_value import SharedValues
 from holdfast.ports.stream import Streams
+from holdfast.ports.supervisor import Supervisors
 from holdfast.ports.tail import Tail, Watch
 from holdfast.ports.view import Views
 
@@ -68,6 +69,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     streams: Streams
     schedules: Schedules
     shared_values: SharedValues
+    supervisors: Supervisors
     blobs: Blobs
     sessions: Sessions
     views: Views

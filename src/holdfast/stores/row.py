@@ -15,6 +15,7 @@ from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, SharedChange
 from holdfast.core.schedules import Schedule
 from holdfast.core.shared_values import SharedValue
+from holdfast.core.supervision import Supervisor, Task
 from holdfast.errors import NotFound, SharedLockLost, SharedValueMoved
 from holdfast.ports import LetterState
 
@@ -26,7 +27,9 @@ astuple: Final = msgspec.structs.astuple
 decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
 decode_shared_value: Final = msgspec.json.Decoder(SharedValue).decode
 decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
+decode_task: Final = msgspec.json.Decoder(Task).decode
 _decode_conversation = msgspec.json.Decoder(Conversation).decode
+_decode_supervisor = msgspec.json.Decoder(Supervisor).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -48,6 +51,11 @@ def no_workflow(name: str, version: int | None) -> NotFound:
 def conversation_of(body: bytes, revision: int) -> Conversation:
     """A conversation as it stands at that revision."""
     return msgspec.structs.replace(_decode_conversation(body), revision=revision)
+
+
+def supervisor_of(body: bytes, revision: int) -> Supervisor:
+    """A supervisor as it stands at that revision."""
+    return msgspec.structs.replace(_decode_supervisor(body), revision=revision)
 
 
 def moved(change: SharedChange) -> SharedValueMoved:

@@ -31,6 +31,7 @@ from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Leadership, Sessions
 from holdfast.stores.postgres.shared_value import SharedValues
 from holdfast.stores.postgres.stream import Streams
+from holdfast.stores.postgres.supervisor import Supervisors
 from holdfast.stores.postgres.tail import Tail, Watch
 from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.view import Views
@@ -87,6 +88,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(context),
             lending=Lending(context), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
+            supervisors=Supervisors(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
             leadership=Leadership(context),

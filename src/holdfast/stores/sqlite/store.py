@@ -29,6 +29,7 @@ from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.shared_value import SharedValues
 from holdfast.stores.sqlite.stream import Streams
+from holdfast.stores.sqlite.supervisor import Supervisors
 from holdfast.stores.sqlite.tail import Tail, Watch, data_version
 from holdfast.stores.sqlite.view import Views
 from holdfast.stores.sqlite.writer import Writer
@@ -88,6 +89,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(context),
             lending=Lending(context, sessions), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
+            supervisors=Supervisors(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip

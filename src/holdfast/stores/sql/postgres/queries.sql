@@ -1435,6 +1435,58 @@ select body, revision from holdfast.conversations c join holdfast.runs r on r.ru
 where c.run is not null and not c.is_pending and r.ended_at_ms is not null
 limit $1
 
+-- --- Supervisors -----------------------------------------------------------------------------------------------------
+
+-- name: add_supervisor
+-- A new one; nothing where there is one of its name.
+insert into holdfast.supervisors (tenant, supervisor, due_at_ms, body, revision) values ($1, $2, $3, $4, 1)
+on conflict do nothing returning revision
+
+-- name: replace_supervisor
+-- One that has changed, in the place of the revision from which it was made.
+update holdfast.supervisors set revision = revision + 1, due_at_ms = $3, body = $4
+where tenant = $1 and supervisor = $2 and revision = $5 returning revision
+
+-- name: put_task
+-- A task, as it stands now.
+insert into holdfast.supervised_tasks (tenant, supervisor, task, run, ended_at_ms, body) values ($1, $2, $3, $4, $5, $6)
+on conflict (tenant, supervisor, task) do update set run = excluded.run, ended_at_ms = excluded.ended_at_ms, body = excluded.body
+
+-- name: forget_tasks
+-- Those of one that have ended long ago.
+delete from holdfast.supervised_tasks where tenant = $1 and supervisor = $2 and ended_at_ms < $3
+
+-- name: supervisor
+-- One by its name.
+select body, revision from holdfast.supervisors where tenant = $1 and supervisor = $2
+
+-- name: task
+-- A task of one.
+select body from holdfast.supervised_tasks where tenant = $1 and supervisor = $2 and task = $3
+
+-- name: supervisors
+-- All of them, or a tenant's, that come after a name.
+select body, revision from holdfast.supervisors
+where ($1::text is null or tenant = $1) and (tenant, supervisor) > ($2, $3)
+order by tenant, supervisor limit $4
+
+-- name: supervisors_due
+-- Those at which somebody must look by now, and those with a task at work whose run has ended.
+select tenant, supervisor from holdfast.supervisors where due_at_ms <= $1
+union
+select t.tenant, t.supervisor from holdfast.supervised_tasks t join holdfast.runs r on r.run = t.run
+where t.run is not null and t.ended_at_ms is null and r.ended_at_ms is not null
+limit $2
+
+-- name: remove_supervisor
+-- One, as it was seen, with its tasks.
+with removed as (
+    delete from holdfast.supervisors where tenant = $1 and supervisor = $2 and revision = $3 returning tenant, supervisor, revision
+), tasks as (
+    delete from holdfast.supervised_tasks t using removed r where t.tenant = r.tenant and t.supervisor = r.supervisor
+)
+select revision from removed
+
 -- --- Shared values ---------------------------------------------------------------------------------------------------
 
 -- name: lock_shared_values
