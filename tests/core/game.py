@@ -166,8 +166,13 @@ class Game:
         assert budget.held_nanousd == sum(call.hold_nanousd for call in models if not call.doubted)
         assert budget.in_doubt_nanousd == sum(call.hold_nanousd for call in models if call.doubted)
         assert state.tokens_held == sum(call.tokens for call in models if not call.doubted)
-        if not any(isinstance(event, ev.ModelCallSettled) and event.over_bound for event in self.events()):
+        recorded = (state.on_limit or self.graph.definition.on_limit) == "record"
+        if not (
+            recorded or any(isinstance(event, ev.ModelCallSettled) and event.over_bound for event in self.events())
+        ):
             assert budget.limit_nanousd is None or sum(parts) <= budget.limit_nanousd
+        if not recorded:
+            assert min(state.calls_left("model") or 0, state.calls_left("tool") or 0) >= 0
         self.check_steps()
         if events:
             rows = self.rows(events)

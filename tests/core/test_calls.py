@@ -94,7 +94,7 @@ def test_a_reply_without_a_price_is_used_and_its_whole_hold_stays_in_doubt() -> 
 
 def test_a_cost_above_its_bound_is_recorded_as_the_truth_it_is() -> None:
     game = Game(graph("a"), limit=100)
-    (settled,) = game.settle(game.held("a", 60), 70)
+    settled = game.settle(game.held("a", 60), 70)[0]
     assert isinstance(settled, ev.ModelCallSettled)
     assert settled.over_bound
     assert books(game) == (70, 0, 0)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.core import policies
 from holdfast.core.status import due_at_ms
 from holdfast.errors import InvalidDecision, Suspended
-from tests.core.game import OTHER, START_MS, TRANSIENT, Game, cmd, error, ev, graph, kinds, loop, node
+from tests.core.game import NULL, OTHER, RUN, START_MS, TRANSIENT, Game, cmd, error, ev, graph, kinds, loop, node
 
 
 def two(**limits: int) -> Game:
@@ -47,7 +47,7 @@ def test_a_settlement_that_makes_room_while_the_waiting_attempt_is_leaving_is_no
 def test_what_does_not_fit_at_all_opens_one_gate_that_says_what_is_needed() -> None:
     game = two(cost_nanousd=100)
     game.settle(game.held("a", 60), 60)
-    assert kinds(game.hold("a", 50, path="1")) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.hold("a", 50, path="1")) == ["HoldDeferred", "LimitNeared", "GateOpened"]
     assert kinds(game.hold("b", 70)) == ["HoldDeferred"], "one question about one limit"
     shown = game.gate.shown.value()
     assert (game.gate.reason, game.gate.allowed, game.gate.subject) == ("budget", ("answer", "reject"), "cost")
@@ -86,7 +86,7 @@ def test_a_limit_that_is_raised_too_little_asks_again() -> None:
     game.hold("a", 150)
     game.suspend("a")
     game.raise_limit("cost", 120)
-    assert kinds(game.hold("a", 150)) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.hold("a", 150)) == ["HoldDeferred", "LimitNeared", "GateOpened"]
 
 
 def test_a_refused_extension_fails_the_run() -> None:
@@ -112,8 +112,8 @@ def test_money_in_doubt_does_not_come_back_so_who_waits_for_it_must_ask() -> Non
     call = game.held("a", 60)
     game.hold("b", 60)
     game.suspend("b")
-    assert kinds(game.doubt_money(call)) == ["ModelCallInDoubt", "StepStarted"]
-    assert kinds(game.hold("b", 60)) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.doubt_money(call)) == ["ModelCallInDoubt", "StepStarted", "LimitNeared"]
+    assert kinds(game.hold("b", 60)) == ["HoldDeferred", "LimitNeared", "GateOpened"]
 
 
 def test_who_is_blocked_is_not_started_for_nothing_by_what_others_settle() -> None:
@@ -206,7 +206,7 @@ def test_tokens_of_a_call_in_doubt_count_as_used() -> None:
     game = two(max_tokens=100)
     call = game.held("a", 0, 60)
     game.doubt_money(call)
-    assert kinds(game.hold("b", 0, 60)) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.hold("b", 0, 60)) == ["HoldDeferred", "LimitNeared", "GateOpened"]
     game.reconcile(call, 0)
     assert game.state.tokens_used == 60, "nobody knows how many it was, but not more"
 
@@ -235,7 +235,7 @@ def test_a_run_stops_at_its_last_step_and_asks() -> None:
     assert game.status == "requires_attention"
     assert game.due_ms is None
     assert game.tick(10) == []
-    assert kinds(game.raise_limit("steps", 3)) == ["GateDecided", "LimitRaised", "StepStarted"]
+    assert kinds(game.raise_limit("steps", 3)) == ["GateDecided", "LimitRaised", "StepStarted", "LimitNeared"]
     game.complete("c")
     assert game.status == "completed"
 
@@ -291,12 +291,12 @@ def test_a_limit_on_steps_that_nothing_runs_into_any_more_needs_no_answer() -> N
 
 def test_only_work_counts_as_active_time() -> None:
     game = Game(graph("a > b", limits={"max_active_s": 10}))
-    assert game.due_ms == 10_000
+    assert game.due_ms == 5_000, "half of it is told"
     game.now_ms += 4_000
     game.sleep("a", 1000)
     assert game.state.active_ms == 4_000
     game.tick(1000)
-    assert game.due_ms == 1_004_000 + 6_000
+    assert game.due_ms == 1_004_000 + 1_000
 
 
 def test_parallel_work_counts_once() -> None:
@@ -310,7 +310,7 @@ def test_parallel_work_counts_once() -> None:
 
 def test_a_run_out_of_time_begins_nothing_new_and_asks() -> None:
     game = two(max_active_s=10)
-    assert kinds(game.tick(10)) == ["GateOpened"]
+    assert kinds(game.tick(10)) == ["LimitNeared", "GateOpened"]
     assert game.gate.reason == "max_active"
     assert game.tick(1) == [], "one question"
     assert game.due_ms is None, "nothing is due before the answer, though an attempt runs"
@@ -336,7 +336,7 @@ def test_an_extension_that_comes_while_the_refused_attempt_is_leaving_is_not_mis
 def test_a_model_call_is_when_being_out_of_time_is_noticed_too() -> None:
     game = two(max_active_s=10)
     game.now_ms += 10_000
-    assert kinds(game.hold("a", 1)) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.hold("a", 1)) == ["HoldDeferred", "LimitNeared", "GateOpened"]
     game.suspend("a")
     game.raise_limit("active", 100)
     game.held("a", 1)
@@ -351,9 +351,9 @@ def test_a_run_that_has_nothing_left_to_do_needs_no_more_time() -> None:
 
 def test_a_fraction_of_a_millisecond_makes_nobody_look_too_early() -> None:
     game = Game(graph("a", limits={"max_active_s": 0.0015, "max_lifespan_s": 0.0025}))
-    assert game.due_ms == 2
+    assert game.due_ms == 1, "half of it is told"
     game.now_ms = START_MS + 2
-    assert kinds(game.tick()) == ["GateOpened"]
+    assert kinds(game.tick()) == ["LimitNeared", "GateOpened"]
     assert game.due_ms == 3
     game.now_ms = START_MS + 3
     assert kinds(game.tick()) == ["LifespanPassed", "GateOpened"]
@@ -401,7 +401,11 @@ def test_an_extended_lifespan_passes_again() -> None:
         ("cost", 100, r"The limit on cost is \$0.0000001; \$0.0000001 would not raise it"),
         ("steps", 5, "The limit on steps is 1000; 5 would not raise it"),
         ("tokens", 5, "no limit on tokens, so there is nothing to raise"),
-        ("luck", 5, "no limit 'luck'; the limits are cost, steps, tokens, active, lifespan"),
+        (
+            "luck",
+            5,
+            "no limit 'luck'; the limits are cost, steps, tokens, model_calls, tool_calls, active, wall, lifespan",
+        ),
     ],
 )
 def test_what_would_raise_nothing_is_refused(limit: str, value: int, says: str) -> None:
@@ -460,3 +464,178 @@ def test_a_failing_run_is_not_asked_about_its_limits() -> None:
     game.fail("b", error())
     assert game.status == "failed"
     assert game.tick(session=OTHER) == []
+
+
+# --- Calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_branches_at_once_cannot_make_more_calls_than_the_cap() -> None:
+    game = two(max_model_calls=1)
+    call = game.held("a")
+    assert kinds(game.hold("b")) == ["HoldDeferred", "GateOpened"]
+    assert (game.gate.reason, game.gate.subject) == ("max_model_calls", "model_calls")
+    game.suspend("b")
+    game.settle(call)
+    assert [(wait.kind, wait.reason) for wait in game.waits] == [("gate", "max_model_calls"), ("calls", "over_limit")]
+    assert kinds(game.raise_limit("model_calls", 3)) == ["GateDecided", "LimitRaised", "StepStarted"]
+    game.held("b")
+
+
+def test_a_call_that_never_left_does_not_count_and_one_that_was_refused_does() -> None:
+    game = two(max_model_calls=2)
+    call = game.held("a")
+    game.do(cmd.FailModelCall(call, error(), reopens=True))
+    assert game.state.model_calls == 0
+    game.refuse(game.held("a"))
+    assert game.state.model_calls == 1
+
+
+def test_room_that_a_call_leaves_which_never_left_takes_the_question_back() -> None:
+    game = two(max_model_calls=1)
+    call = game.held("a")
+    game.hold("b")
+    game.suspend("b")
+    events = game.do(cmd.FailModelCall(call, error(), reopens=True))
+    assert kinds(events) == ["ModelCallFailed", "StepStarted", "GateWithdrawn"]
+    game.held("b")
+
+
+def test_tools_have_a_cap_of_their_own_and_an_answer_raises_it() -> None:
+    game = two(max_tool_calls=1)
+    game.did(game.intended("a"))
+    assert kinds(game.intend("b")) == ["HoldDeferred", "GateOpened"]
+    assert game.gate.reason == "max_tool_calls"
+    game.complete("a")
+    game.suspend("b")
+    assert game.status == "requires_attention"
+    game.decide("answer", data={"tool_calls": 2})
+    game.tick()
+    game.intended("b")
+
+
+def test_an_effect_that_another_call_has_costs_no_call() -> None:
+    game = two(max_tool_calls=1)
+    game.did(game.intended("a", key="k"), "done")
+    assert kinds(game.intend("b", key="k")) == ["EffectReused"]
+
+
+def test_undoing_is_not_what_a_cap_is_about() -> None:
+    game = Game(graph("a > b", limits={"max_tool_calls": 1}))
+    done = game.intended("a", compensation="unsend")
+    game.did(done)
+    game.complete("a")
+    game.cancel()
+    game.intended("!compensate", compensates=done)
+    assert game.state.tool_calls == 1
+
+
+def test_a_workflow_may_prefer_to_fail_at_a_cap() -> None:
+    game = Game(graph("a", limits={"max_tool_calls": 1}, on_limit="fail"))
+    game.did(game.intended("a"))
+    game.intend("a", path="1")
+    assert game.status == "failed"
+    assert game.state.error is not None
+    assert (
+        "The run has made 1 calls of tools, all that its limit allows; the next is of send. Nothing was called."
+        in game.state.error.message
+    )
+
+
+# --- Wall time --------------------------------------------------------------------------------------------------------
+
+
+def test_wall_time_counts_waits_too_and_nothing_new_begins_after_it() -> None:
+    game = Game(graph("a > b", limits={"max_wall_s": 60}))
+    game.await_signal("a", "go")
+    game.suspend("a")
+    assert kinds(game.tick(60)) == ["LimitNeared", "GateOpened"]
+    assert (game.gate.reason, game.status, game.due_ms) == ("max_wall", "requires_attention", None)
+    game.signal("go")
+    assert not game.active, "the signal is kept, and nobody goes on with it"
+    assert kinds(game.raise_limit("wall", 120)) == ["GateDecided", "LimitRaised", "StepStarted", "LimitNeared"]
+    game.complete("a")
+    assert game.active == ["b"]
+
+
+def test_a_call_is_when_wall_time_is_noticed_too() -> None:
+    game = two(max_wall_s=60)
+    game.now_ms += 60_000
+    assert kinds(game.hold("a", 1)) == ["HoldDeferred", "LimitNeared", "GateOpened"]
+    with pytest.raises(Suspended, match="as old as it may"):
+        game.intend("b")
+    game.suspend("a")
+    game.raise_limit("wall", 100)
+    game.held("a", 1)
+
+
+def test_a_tools_call_is_when_wall_time_is_noticed_too() -> None:
+    game = two(max_wall_s=60)
+    game.now_ms += 60_000
+    assert kinds(game.intend("b")) == ["HoldDeferred", "LimitNeared", "GateOpened"]
+    game.suspend("b")
+    game.raise_limit("wall", 100)
+    game.intended("b")
+
+
+# --- A dry run --------------------------------------------------------------------------------------------------------
+
+
+def test_limits_that_are_only_recorded_stop_nothing_and_tell_once_what_they_would_have() -> None:
+    limits = {"cost_nanousd": 100, "max_tokens": 10, "max_model_calls": 1, "max_tool_calls": 1, "max_steps": 1}
+    game = Game(graph("a > b", limits={**limits, "max_wall_s": 60}, on_limit="record"))
+    for path in "012":
+        game.settle(game.held("a", 90, 9, path), 90, tokens=(5, 4))
+    for path in "34":
+        game.did(game.intended("a", path=path))
+    game.complete("a")
+    game.tick(61)
+    assert game.active == ["b"]
+    assert game.tick(1) == []
+    assert game.due_ms is None
+    game.complete("b", "B")
+    assert game.output == "B"
+    assert [event.limit for event in game.events(ev.LimitWouldStop)] == [
+        "model_calls", "cost", "tokens", "tool_calls", "steps", "wall",
+    ]  # fmt: skip
+    assert not game.events(ev.GateOpened)
+    assert game.state.budget.settled_nanousd == 270
+
+
+def test_a_start_may_make_a_dry_run_of_any_workflow() -> None:
+    game = Game(graph("a", limits={"cost_nanousd": 100}), start=False)
+    game.do(cmd.StartRun(RUN, "acme", NULL, "", on_limit="record"))
+    game.held("a", 150)
+    (event,) = game.events(ev.LimitWouldStop)
+    assert (event.limit, "Nothing was called" in event.message) == ("cost", False)
+
+
+def test_scopes_above_a_dry_run_hold() -> None:
+    game = Game(graph("a", on_limit="record"))
+    assert kinds(game.hold("a", 60, shortages=game.shortages(left=50))) == ["ScopeExceeded"]
+
+
+# --- A reply billed above its bound --------------------------------------------------------------------------------------
+
+
+def test_a_reply_above_its_bound_raises_the_bound_of_its_model_for_the_run() -> None:
+    game = Game(graph("a"), limit=1000)
+    game.settle(game.held("a", 100, 100), 250, tokens=(200, 50))
+    assert game.state.bound_percents == {"m": 250}
+    events = game.hold("a", 100, 100, path="1")
+    (held,) = [event for event in events if isinstance(event, ev.ModelCallHeld)]
+    assert (held.hold_nanousd, held.tokens, held.bound_percent) == (250, 250, 250)
+    game.settle(held.call, 250, tokens=(200, 50))
+    assert game.state.bound_percents == {"m": 250}, "it was within the bound that it had"
+    assert kinds(game.hold("a", 220, 100, path="2")) == ["HoldDeferred", "LimitNeared", "GateOpened"]
+    game.held("a", 220, 100, path="3", model="another")
+
+
+def test_calls_in_flight_raise_a_bound_by_what_each_says_and_not_by_one_another() -> None:
+    game = two(cost_nanousd=1000)
+    calls = [game.held("a", 100, 100, str(number)) for number in range(3)]
+    for call in calls:
+        game.settle(call, 200, tokens=(150, 50))
+    assert game.state.bound_percents == {"m": 200}
+    again = game.held("b", 100, 100)
+    game.settle(again, 300, tokens=(250, 50))
+    assert game.state.bound_percents == {"m": 300}

@@ -40,7 +40,7 @@ from holdfast.core.ids import (
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
-from holdfast.core.questions import CODE_CHANGED
+from holdfast.core.questions import CODE_CHANGED, LIMITS
 from holdfast.core.scopes import run_scopes
 from holdfast.core.shared_values import SharedConflict, SharedValue
 from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, Operation, State, Step
@@ -126,11 +126,12 @@ def some_graph(count: int, seed: int) -> Graph:
     limits = {
         "cost_nanousd": pick.choice([None, 0, 100, 300]), "max_tokens": pick.choice([None, None, 100]),
         "max_steps": pick.choice([1000, 4]), "max_active_s": pick.choice([None, None, 5]),
-        "max_lifespan_s": pick.choice([None, None, 100]),
+        "max_lifespan_s": pick.choice([None, None, 100]), "max_model_calls": pick.choice([None, None, 3]),
+        "max_tool_calls": pick.choice([None, None, 2]), "max_wall_s": pick.choice([None, None, None, 50]),
     }  # fmt: skip
     return Graph(
         definition(
-            *parts, *ways.values(), limits=limits, on_limit=pick.choice(["ask", "ask", "fail"]),
+            *parts, *ways.values(), limits=limits, on_limit=pick.choice(["ask", "ask", "ask", "fail", "record"]),
             on_exhausted=pick.choice(["fail", "dead_letter"]),
         )
     )  # fmt: skip
@@ -382,9 +383,7 @@ class Chaos:
                 cmd.ResumeRun(),
                 cmd.Tick(headroom=frozenset([*self.game.shortages(), *run_scopes("acme"), "effect/wide"])),
                 cmd.SendSignal("go", NULL),
-                cmd.RaiseLimit(
-                    self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
-                ),
+                cmd.RaiseLimit(self.pick.choice([*LIMITS]), self.pick.randint(1, 2000)),
                 cmd.Tick() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
                 cmd.RetryRun(Claim("ann")),
@@ -719,7 +718,7 @@ class Crew:
         if gate.reason == "budget":
             needed = nanousd(gate.shown.value()["needed_limit_usd"])
             data = {"limit_usd": usd(max(needed, (self.game.state.budget.limit_nanousd or 0) + 1))}
-        elif gate.subject in ("steps", "tokens", "active", "lifespan"):
+        elif gate.subject in LIMITS:
             data = {gate.subject: 10_000_000 * self.moves}
         try:
             self.game.decide(decision, gate.gate, data)

@@ -175,7 +175,7 @@ def test_money_that_was_spent_stays_spent() -> None:
     game.fail("a")
     game.retry()
     assert (game.state.budget.settled_nanousd, game.state.budget.limit_nanousd) == (60, 100)
-    assert kinds(game.hold("a", 60, path="1")) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.hold("a", 60, path="1")) == ["HoldDeferred", "LimitNeared", "GateOpened"]
 
 
 def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_before() -> None:

@@ -277,7 +277,7 @@ def test_a_smaller_way_to_make_the_call_is_taken_where_only_that_fits_the_scope(
 
 def test_the_runs_own_limit_is_asked_first() -> None:
     game = Game(graph("a", limits={"cost_nanousd": 50}))
-    assert kinds(game.hold("a", 60, shortages=game.shortages())) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.hold("a", 60, shortages=game.shortages())) == ["HoldDeferred", "LimitNeared", "GateOpened"]
 
 
 def test_a_run_that_shall_fail_at_a_limit_fails_at_one_above_it() -> None:

@@ -42,7 +42,7 @@ from holdfast.settings import load
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.mail_sink import MailSink
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
-from tests.core.game import ANN, START_MS, TRANSIENT, Game, cmd, definition, edge, error, graph, loop, node
+from tests.core.game import ANN, RUN, START_MS, TRANSIENT, Game, cmd, definition, edge, error, graph, loop, node
 from tests.core.test_properties import Crew, some_graph
 
 HERE = Path(__file__).parent
@@ -67,6 +67,9 @@ def summary(state: State) -> dict[str, Any]:
             "limit_nanousd": budget.limit_nanousd, "settled_nanousd": budget.settled_nanousd,
             "held_nanousd": budget.held_nanousd, "in_doubt_nanousd": budget.in_doubt_nanousd,
             "tokens_used": state.tokens_used, "active_ms": state.active_ms,
+            "model_calls": state.model_calls, "tool_calls": state.tool_calls, "neared": state.neared,
+            "would_stop": state.would_stop, "bound_percents": state.bound_percents,
+            "cost_nanousd_by_node": state.cost_nanousd_by_node,
             "steps": {
                 name: {"id": step.id, "status": step.status, "attempt": step.attempt, "output": step.output}
                 for name, step in state.steps.items()
@@ -426,6 +429,46 @@ def a_budget_block() -> Golden:
     game.settle(game.held("b", 80, 10), 10, tokens=(1, 1))
     game.complete("b", "b")
     game.complete("end", "done")
+    return of(game)
+
+
+def a_cap() -> Golden:
+    """Calls of models and tools up to their caps, told on the way there; a reply above its bound; the wall time, found by a
+    tool."""
+    limits = {"max_model_calls": 2, "max_tool_calls": 1, "max_wall_s": 100}
+    game = Game(graph("a > end", "b > end", limits=limits), limit=1000)
+    game.settle(game.held("a", 80, 10), 120, tokens=(10, 5))
+    game.refuse(game.held("b", 80, 10))
+    game.hold("b", 80, 10, "1")
+    game.raise_limit("model_calls", 4)
+    game.settle(game.held("b", 80, 10, "1"), 60, tokens=(1, 1))
+    game.did(game.intended("a", path="1"))
+    game.intend("b", path="2")
+    game.decide("answer", data={"tool_calls": 5})
+    game.now_ms += 100_000
+    game.intend("b", path="2")
+    game.complete("a", "a")
+    game.suspend("b")
+    game.raise_limit("wall", 500)
+    game.tick()
+    game.do(cmd.ReleaseEffect(game.intended("b", path="2")))
+    game.complete("b", "b")
+    game.complete("end", "done")
+    return of(game)
+
+
+def a_dry_run() -> Golden:
+    """Limits that are only recorded: every one of them would have stopped the run."""
+    limits = {"cost_nanousd": 100, "max_tokens": 20, "max_model_calls": 1, "max_tool_calls": 1, "max_steps": 1}
+    game = Game(graph("a > b", limits=limits | {"max_wall_s": 60}), start=False)
+    game.do(cmd.StartRun(RUN, "acme", inline(None), "", on_limit="record"))
+    for path in "012":
+        game.settle(game.held("a", 60, 15, path), 60, tokens=(10, 2))
+    for path in "34":
+        game.did(game.intended("a", path=path))
+    game.complete("a")
+    game.tick(61)
+    game.complete("b", "all the same")
     return of(game)
 
 
@@ -789,6 +832,8 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "map": a_map,
     "compensation": a_compensation,
     "budget-block": a_budget_block,
+    "caps": a_cap,
+    "dry-run": a_dry_run,
     "scope": a_scope,
     "admission": an_admission,
     "reopened": a_reopened_run,

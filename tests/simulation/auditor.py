@@ -317,6 +317,7 @@ class Auditor:
         if books.seq != 1:
             self.fault("a run starts once", run, "RunStarted again")
         books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
+        books.most_model_calls, books.most_tool_calls = e.max_model_calls, e.max_tool_calls
         books.tenant, books.team = e.tenant, e.team
         books.placed, books.awaits = e.counted, e.awaits
         books.parent, books.shared = e.parent, e.shared
@@ -481,6 +482,10 @@ class Auditor:
             books.most_steps = e.value
         elif e.limit == "tokens":
             books.most_tokens = e.value
+        elif e.limit == "model_calls":
+            books.most_model_calls = e.value
+        elif e.limit == "tool_calls":
+            books.most_tool_calls = e.value
 
     # --- Steps --------------------------------------------------------------------------------------------------------
 
@@ -1072,6 +1077,9 @@ class Auditor:
         run, books, call = found[-1]
         if call.tool != sending.tool or _encode(call.request) != _encode(sending.arguments):
             self.fault("what was intended is what is called", run, f"{sending} for {call}")
+        books.sent_tools += call.compensates is None
+        if books.most_tool_calls is not None and books.sent_tools > books.most_tool_calls:
+            self.fault("no more tool calls than the cap", run, f"{books.sent_tools} of {books.most_tool_calls}")
         self._check_lease(process, run, f"{sending.tool} {sending.key[:12]}")
         if sending.key in books.completed and sending.policy != "read":
             self.fault("no call leaves after its completion", run, f"{sending.tool} {sending.key[:12]}")
@@ -1108,6 +1116,9 @@ class Auditor:
     def billed(self, run: str, nanousd: int) -> None:
         books = self.books[run]
         books.bill += nanousd
+        books.bills += 1
+        if books.most_model_calls is not None and books.bills > books.most_model_calls:
+            self.fault("no more model calls than the cap", run, f"{books.bills} of {books.most_model_calls}")
         books.unsettled_bills[nanousd] += 1
         if books.limit is not None and books.bill > books.limit:
             self.fault("no bill exceeds its limit", run, f"{books.bill} of {books.limit}")

@@ -87,9 +87,15 @@ class Books:
         self.limit: int | None = None
         self.most_steps = 0
         self.most_tokens: int | None = None
+        self.most_model_calls: int | None = None
+        self.most_tool_calls: int | None = None
         self.settled = self.held = self.doubt = 0
         self.tokens = self.tokens_held = self.tokens_doubt = 0
         self.bill = 0
+        self.bills = 0
+        """How many calls of models were billed."""
+        self.sent_tools = 0
+        """How many calls reached tools, those that undo something not counted."""
         self.unsettled_bills = Counter[int]()
         """What providers have billed for calls that are not settled."""
         self.steps: dict[str, Visit] = {}

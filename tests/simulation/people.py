@@ -19,7 +19,7 @@ from holdfast.compose import Engine
 from holdfast.core import events as ev
 from holdfast.core.divergence import RESTART
 from holdfast.core.ids import GateId, RunId, run_of
-from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
 from holdfast.core.scopes import Period
 from holdfast.core.status import Wait
 from holdfast.errors import (
@@ -429,7 +429,7 @@ class People:
             case reason if reason == COMPENSATION_FAILED:
                 self._replays += 1
                 return ("retry", None) if self._replays <= 2 * _MOST_REPLAYS else ("answer", {"undone": "by hand"})
-            case "budget" | "max_steps" | "max_tokens" | "max_active" | "lifespan":
+            case reason if reason in LIMITS.values():
                 return self._limit(gate)
             case "tool_approval":
                 decision = self._stream.choice(("approve", "approve", "edit", "reject"))
@@ -464,6 +464,10 @@ class People:
                 return "answer", {"tokens": int(reached["reached"]) + self._stream.choice((2_000, 100_000))}
             case "max_active":
                 return "answer", {"active": int(reached["reached"]) + self._stream.choice((5, 100, 10_000))}
+            case "max_wall":
+                return "answer", {"wall": int(reached["reached"]) + self._stream.choice((60, 10_000, 10 * int(DAY_S)))}
+            case "max_model_calls" | "max_tool_calls":
+                return "answer", {reached["limit"]: int(reached["reached"]) + self._stream.choice((1, 3, 500))}
             case _:
                 return "answer", {"lifespan": int(reached["reached"]) + 60 * int(DAY_S)}
 

@@ -182,11 +182,15 @@ class _Draft:
         self._names = [f"n{i}" for i in range(stream.choice((1, 2, 3, 3, 4, 4, 5, 6, 7, 8)))]
         self._parents = {name: self._draw_parents(i) for i, name in enumerate(self._names)}
         self._kinds = {name: self._draw_kind(name) for name in self._names}
+        # A stream of its own: what was drawn before there were caps is drawn as it was.
+        caps = Random(f"caps of {name}")
         self.workflow = Workflow(
             name, version=version, max_steps=stream.choice((3, 6, 1000, 1000, 1000)),
             max_tokens=stream.choice((None, None, 2_500, 8_000, 50_000)),
             max_active_s=stream.choice((None, None, None, 2.0, 30.0)),
             max_lifespan_s=stream.choice((None, None, 600.0, 5 * DAY_S)),
+            max_model_calls=caps.choice((None, None, None, 1, 2, 4)), max_tool_calls=caps.choice((None, None, None, 1, 2, 4)),
+            max_wall_s=caps.choice((None, None, None, None, 3.0, 60.0)),
             on_limit=stream.choice(("ask", "ask", "ask", "fail")),
             on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
         )  # fmt: skip

@@ -20,6 +20,7 @@ from holdfast.authoring.mapping import Demanded, Mapped
 from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
+from holdfast.core.caps import LimitsLeft
 from holdfast.core.demand import NOTHING
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
@@ -132,6 +133,12 @@ class Context(Protocol):
     @property
     def tenant(self) -> str:
         """Whose run it is."""
+        ...
+
+    async def left(self) -> LimitsLeft:
+        """What is left of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
+        `wall_s`, each None where there is no limit; what calls in flight hold is not left. `percent_used` is that of the
+        limit of which most is used, `wraps_up` says whether that is 80 or more. A replay is told the same."""
         ...
 
     @property

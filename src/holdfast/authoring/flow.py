@@ -19,7 +19,7 @@ from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.demand import NOTHING, Demand
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.policies import OnLimit, RetryPolicy
 from holdfast.errors import UsageError
 
 FlowFunction = Callable[..., Coroutine[Any, Any, Any]]
@@ -82,7 +82,10 @@ class Flow(Workflow):
         max_tokens: int | None,
         max_active_s: float | None,
         max_lifespan_s: float | None,
-        on_limit: Literal["ask", "fail"],
+        max_model_calls: int | None,
+        max_tool_calls: int | None,
+        max_wall_s: float | None,
+        on_limit: OnLimit,
         on_exhausted: Literal["fail", "dead_letter"],
         tools: Sequence[str | Tool],
         runs_on: Sequence[str],
@@ -94,7 +97,8 @@ class Flow(Workflow):
         self._is_made = False
         super().__init__(
             name, version=version, cost_limit_usd=cost_limit_usd, input=input, max_tokens=max_tokens, max_active_s=max_active_s,
-            max_lifespan_s=max_lifespan_s, on_limit=on_limit, on_exhausted=on_exhausted, runs_on=runs_on,
+            max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls,
+            max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, runs_on=runs_on,
         )  # fmt: skip
         settings = {"tools": tuple(tools)}
         self.node(NODE, demand=demand)(
@@ -128,7 +132,10 @@ def flow(
     max_tokens: int | None = None,
     max_active_s: float | None = None,
     max_lifespan_s: float | None = None,
-    on_limit: Literal["ask", "fail"] = "ask",
+    max_model_calls: int | None = None,
+    max_tool_calls: int | None = None,
+    max_wall_s: float | None = None,
+    on_limit: OnLimit = "ask",
     on_exhausted: Literal["fail", "dead_letter"] = "fail",
     tools: Sequence[str | Tool] = (),
     runs_on: Sequence[str] = (),
@@ -146,7 +153,10 @@ def flow(
     max_tokens: int | None = None,
     max_active_s: float | None = None,
     max_lifespan_s: float | None = None,
-    on_limit: Literal["ask", "fail"] = "ask",
+    max_model_calls: int | None = None,
+    max_tool_calls: int | None = None,
+    max_wall_s: float | None = None,
+    on_limit: OnLimit = "ask",
     on_exhausted: Literal["fail", "dead_letter"] = "fail",
     tools: Sequence[str | Tool] = (),
     runs_on: Sequence[str] = (),
@@ -175,7 +185,8 @@ def flow(
         return Flow(
             inner, input=_input_of(inner, names), name=name or inner.__name__, version=version,
             cost_limit_usd=cost_limit_usd, max_tokens=max_tokens, max_active_s=max_active_s,
-            max_lifespan_s=max_lifespan_s, on_limit=on_limit, on_exhausted=on_exhausted, tools=tools, runs_on=runs_on,
+            max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls,
+            max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, tools=tools, runs_on=runs_on,
             retry=retry, timeout_s=timeout_s, demand=demand,
         )  # fmt: skip
 

@@ -265,6 +265,7 @@ def llm_node(
     min_tokens: int | None = None,
     continue_conversation: bool = False,
     stream: bool = False,
+    tell_budget: bool = False,
     compact_above_tokens: int | None = None,
     compact_with: str | None = None,
     skills: Sequence[Given] = (),
@@ -290,6 +291,9 @@ def llm_node(
 
     With `stream` whoever watches the run hears each reply as it comes (`Engine.watch_stream`); what comes of it is the same.
 
+    With `tell_budget` each request ends with what is left of the run's limits and, once 80 % of one is used, with the wish to
+    come to an end.
+
     Before a call whose input is bounded above `compact_above_tokens` the older turns are summed up, by a call of `compact_with`
     or of the model itself; the newest stay word for word.
 
@@ -306,8 +310,8 @@ def llm_node(
         "llm_node", _common(locals()), model=model, tools=given, children=tuple(each.name for each in offered),
         **{OFFERED: offered}, output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
-        continue_conversation=continue_conversation, stream=stream, compact_above_tokens=compact_above_tokens,
-        compact_with=compact_with, skills=known,
+        continue_conversation=continue_conversation, stream=stream, tell_budget=tell_budget,
+        compact_above_tokens=compact_above_tokens, compact_with=compact_with, skills=known,
     )  # fmt: skip
 
 

@@ -39,5 +39,7 @@ class AgentOptions(ModelOptions, total=False):
     """Those that may be asked instead where money is short."""
     min_tokens: int | None
     """A shorter reply that will do where money is short."""
+    tell_budget: bool
+    """Each request ends with what is left of the run's limits and, from 80 % of one on, with the wish to come to an end."""
     skills: Sequence[Given]
     """Folders with a `SKILL.md`, or what was read of them: the model asks for those that it needs."""

@@ -23,6 +23,7 @@ from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
 from holdfast.core.ids import NodeName, is_item, map_of, node_of
 from holdfast.core.money import nanousd
+from holdfast.core.policies import OnLimit
 from holdfast.core.state import Map
 from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
 
@@ -32,11 +33,12 @@ G = TypeVar("G", bound=Guard)
 class Workflow:
     """A named, versioned graph of nodes. It can be added to until it is first run; from then on it is what it is.
 
-    `cost_limit_usd` bounds what each run may spend on models. `max_steps`, `max_tokens`, `max_active_s` and
-    `max_lifespan_s` bound a run too; at a limit it stops and asks (`on_limit="fail"`: it fails). `on_exhausted`
-    says what becomes of a step that has failed for good: the run fails, or it parks as a dead letter until somebody
-    decides. `input` is the Pydantic model that a start must fit. `runs_on` are labels, all of which a process must have to
-    work on its runs (`holdfast worker --label gpu`).
+    `cost_limit_usd` bounds what each run may spend on models. `max_steps`, `max_tokens`, `max_model_calls`, `max_tool_calls`,
+    `max_active_s` (while it works) and `max_wall_s` (from its start, waiting included) bound a run too. At a limit it stops and
+    asks; with `on_limit="fail"` it fails, with `"record"` it goes on, and its history says where it would have stopped. A run
+    that is older than `max_lifespan_s` only summons attention. `on_exhausted` says what becomes of a step that has failed
+    for good: the run fails, or it parks as a dead letter until somebody decides. `input` is the Pydantic model that a start
+    must fit. `runs_on` are labels, all of which a process must have to work on its runs (`holdfast worker --label gpu`).
     """
 
     def __init__(
@@ -51,7 +53,10 @@ class Workflow:
         max_tokens: int | None = None,
         max_active_s: float | None = None,
         max_lifespan_s: float | None = None,
-        on_limit: Literal["ask", "fail"] = "ask",
+        max_model_calls: int | None = None,
+        max_tool_calls: int | None = None,
+        max_wall_s: float | None = None,
+        on_limit: OnLimit = "ask",
         on_exhausted: Literal["fail", "dead_letter"] = "fail",
         snapshot_every: int = 25,
         tools: Sequence[Tool] = (),
@@ -65,7 +70,9 @@ class Workflow:
             cost_nanousd = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
             raise UsageError(f"Workflow {name!r}: cost_limit_usd: {problem}") from None
-        self.limits = Limits(cost_nanousd, max_steps, max_tokens, max_active_s, max_lifespan_s)
+        self.limits = Limits(
+            cost_nanousd, max_steps, max_tokens, max_active_s, max_lifespan_s, max_model_calls, max_tool_calls, max_wall_s
+        )  # fmt: skip
         self.on_limit = on_limit
         self.on_exhausted = on_exhausted
         self.snapshot_every = snapshot_every

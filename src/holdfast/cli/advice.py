@@ -38,6 +38,9 @@ _EXTEND: Final = {
     "max_steps": "--steps",
     "max_tokens": "--tokens",
     "max_active": "--active-s",
+    "max_wall": "--wall-s",
+    "max_model_calls": "--model-calls",
+    "max_tool_calls": "--tool-calls",
     "lifespan": "--lifespan-s",
 }
 
@@ -87,7 +90,7 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             )
             show = typed("admission", "show", *whose, store=store)
             return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
-        case "money" | "tokens":
+        case "money" | "tokens" | "calls":
             return _for_room(wait, store)
         case "pool":
             names = (wait.about or "").split(", ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -74,6 +74,27 @@ TokenLimit = Annotated[
     int | None,
     typer.Option(
         "--token-limit", metavar="N", min=0, help="How many tokens of models it may use, in and out together."
+    ),
+]
+ModelCallLimit = Annotated[
+    int | None, typer.Option("--model-calls", metavar="N", min=1, help="How many calls of models it may make.")
+]
+ToolCallLimit = Annotated[
+    int | None, typer.Option("--tool-calls", metavar="N", min=1, help="How many calls of tools it may make.")
+]
+WallLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--wall-s", metavar="SECONDS", min=0.001, help="How old it may become, its waits included, in seconds."
+    ),
+]
+AtLimit = Annotated[
+    Literal["ask", "fail", "record"] | None,
+    typer.Option(
+        "--on-limit",
+        metavar="HOW",
+        help="What becomes of it at a limit: ask, fail or, as a dry run, record (it goes on and tells where it would have"
+        " stopped).",
     ),
 ]
 MOST_LISTED: Final = 100

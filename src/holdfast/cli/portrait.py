@@ -146,6 +146,14 @@ def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, s
     pairs.append(
         ("Spent", f"${found['cost_usd']}{limit}{held}; {state.tokens_used} tokens, {state.steps_started} steps")
     )
+    pairs += [
+        ("Would stop", f"{message} Its limits are only recorded, so it went on.")
+        for message in state.would_stop.values()
+    ]
+    pairs += [
+        ("Bound", f"{model} billed a call above its bound; its calls are held at {percent / 100:g} times that since.")
+        for model, percent in state.bound_percents.items()
+    ]
     if state.error is not None:
         pairs.append(("Error", f"{state.error.node}: {failure(state.error)}".removeprefix(": ")))
         if state.error.trace is not None:

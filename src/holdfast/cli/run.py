@@ -17,7 +17,21 @@ from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.label import missing, needed, resources_of
 from holdfast.cli.opening import is_fleet, is_there, located, shown, typed
-from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags, TokenLimit, Who
+from holdfast.cli.option import (
+    AsJson,
+    AtLimit,
+    CpuM,
+    Gpus,
+    Labels,
+    MemoryMb,
+    ModelCallLimit,
+    Store,
+    Tags,
+    TokenLimit,
+    ToolCallLimit,
+    WallLimit,
+    Who,
+)
 from holdfast.cli.target import is_name
 from holdfast.errors import UsageError
 
@@ -50,6 +64,10 @@ def run(
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
     ] = None,
     token_limit: TokenLimit = None,
+    model_calls: ModelCallLimit = None,
+    tool_calls: ToolCallLimit = None,
+    wall_s: WallLimit = None,
+    on_limit: AtLimit = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", help="Makes the start idempotent: the same key is the same run."),
@@ -88,6 +106,8 @@ def run(
             how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s, heard)
             return _follow(following, interruption, given, as_json, how,
                            {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "max_tokens": token_limit,
+                            "max_model_calls": model_calls, "max_tool_calls": tool_calls, "max_wall_s": wall_s,
+                            "on_limit": on_limit,
                             "key": key, "by": who(by).claim, "queue": queue})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()

@@ -185,8 +185,18 @@ def extend(
     run: RunArgument,
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="The new limit on steps.")] = None,
     tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="The new limit on tokens.")] = None,
+    model_calls: Annotated[
+        int | None, typer.Option("--model-calls", metavar="N", help="The new limit on calls of models.")
+    ] = None,
+    tool_calls: Annotated[
+        int | None, typer.Option("--tool-calls", metavar="N", help="The new limit on calls of tools.")
+    ] = None,
     active: Annotated[
         int | None, typer.Option("--active-s", metavar="SECONDS", help="The new limit on active time, in seconds.")
+    ] = None,
+    wall: Annotated[
+        int | None,
+        typer.Option("--wall-s", metavar="SECONDS", help="The new limit on its time since its start, in seconds."),
     ] = None,
     lifespan: Annotated[
         int | None, typer.Option("--lifespan-s", metavar="SECONDS", help="The new lifespan, in seconds.")
@@ -196,10 +206,15 @@ def extend(
     store: Store = None,
 ) -> None:
     """Raise a run's limits, so that it goes on from where it stopped. (Money: holdfast budget raise.)"""
-    given = {"steps": steps, "tokens": tokens, "active": active, "lifespan": lifespan}
+    given = {
+        "steps": steps, "tokens": tokens, "model_calls": model_calls, "tool_calls": tool_calls, "active": active, "wall": wall,
+        "lifespan": lifespan,
+    }  # fmt: skip
     limits = {name: value for name, value in given.items() if value is not None}
     if not limits:
-        raise UsageError("Say which limit to raise: --steps, --tokens, --active-s or --lifespan-s.")
+        raise UsageError(
+            "Say which limit to raise: --steps, --tokens, --model-calls, --tool-calls, --active-s, --wall-s or --lifespan-s."
+        )
 
     _act(run, *(_telling("Extend", *each) for each in limits.items()), by=by, as_json=as_json, store=store)
 

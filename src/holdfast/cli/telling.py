@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.cli.moment import clock, span
+from holdfast.core import caps
 from holdfast.core import events as ev
 from holdfast.core.claim import Claim
 from holdfast.core.content import labelled
@@ -119,6 +120,12 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.LimitRaised: lambda e, at_ms: (
         f"the limit on {e.limit} was raised{by(e)} to {f'${usd(e.value)}' if e.limit == 'cost' else e.value}"
     ),
+    ev.LimitNeared: lambda e, at_ms: (
+        f"{e.percent} % of the limit on {e.limit} are used"
+        if e.percent < caps.THRESHOLDS[-1]
+        else f"the limit on {e.limit} is reached"
+    ),
+    ev.LimitWouldStop: lambda e, at_ms: f"it would have stopped here: {e.message}",
     ev.StepStarted: _started,
     ev.StepCompleted: _completed,
     ev.AttemptFailed: _retried,

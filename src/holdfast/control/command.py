@@ -5,9 +5,10 @@ Never here: what follows from it (core).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -22,12 +23,32 @@ from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
+from holdfast.core.policies import OnLimit
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, KeyReused, UsageError
 
 DEFAULT_TENANT: Final = "default"
+
+
+def _calls(name: str, most: Any) -> int | None:
+    """A limit on calls. Raises InvalidInput for what is none."""
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+        raise InvalidInput(f"{name} is {most!r:.80}; it is a whole number of calls, at least 1. No run was started.")
+    return None if most is None else int(most)
+
+
+def _wall_s(most_s: Any) -> float | None:
+    if most_s is not None and (not isinstance(most_s, int | float) or not 0 < most_s < math.inf):
+        raise InvalidInput(f"max_wall_s is {most_s!r:.80}; it is seconds, above zero. No run was started.")
+    return None if most_s is None else float(most_s)
+
+
+def _on_limit(how: OnLimit | None) -> OnLimit | None:
+    if how is not None and how not in get_args(OnLimit):
+        raise InvalidInput(f"on_limit is {how!r:.80}; it is one of {', '.join(get_args(OnLimit))}. No run was started.")
+    return how
 
 
 class Commands(ControlBase):
@@ -42,6 +63,10 @@ class Commands(ControlBase):
         tenant: str = DEFAULT_TENANT,
         cost_limit_usd: float | str | Decimal | None = None,
         max_tokens: int | None = None,
+        max_model_calls: int | None = None,
+        max_tool_calls: int | None = None,
+        max_wall_s: float | None = None,
+        on_limit: OnLimit | None = None,
         team: str | None = None,
         key: str | None = None,
         by: str | Claim | None = None,
@@ -53,7 +78,9 @@ class Commands(ControlBase):
         A workflow that some process has loaded can be started by its name, in `version` or the highest: the definition that
         was loaded last. Where its code is not here, `input` has to fit its JSON Schema. Raises NotFound.
 
-        `cost_limit_usd` and `max_tokens` are its limits, with all its children, instead of the workflow's.
+        `cost_limit_usd` and `max_tokens` are its limits, with all its children, instead of the workflow's; `max_model_calls`,
+        `max_tool_calls` and `max_wall_s` are its own. `on_limit="record"` is a dry run of all of them: none stops it, and its
+        history says where each would have.
         What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
         TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
@@ -79,6 +106,9 @@ class Commands(ControlBase):
         start = cmd.StartRun(
             RunId(""), tenant, payload, input_digest, limit, key, self._claim(by),
             self.executor.services.gateway.price_fingerprint, team, queue, max_tokens=tokens,
+            max_model_calls=_calls("max_model_calls", max_model_calls),
+            max_tool_calls=_calls("max_tool_calls", max_tool_calls), max_wall_s=_wall_s(max_wall_s),
+            on_limit=_on_limit(on_limit),
         )  # fmt: skip
         return await self._begin(workflow.graph, start)
 
@@ -199,7 +229,8 @@ class Commands(ControlBase):
         await self.runtime.runs.send(RunId(run_id), command)
 
     async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
-        """Raise a limit: `steps`, `tokens`, `active` or `lifespan` (seconds), `cost` (nano-dollars)."""
+        """Raise a limit: `steps`, `tokens`, `model_calls`, `tool_calls`, `active`, `wall` or `lifespan` (seconds), `cost`
+        (nano-dollars)."""
         await self.runtime.runs.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
     async def raise_budget(

@@ -73,6 +73,8 @@ class Repairs(Commands):
             plan.began.run, began.tenant, payload, digest(["fork", began.run, step, repeat_effects, *given]), limit,
             None if key is None else word("key", key), self._claim(by), self.executor.services.gateway.price_fingerprint,
             began.team, queue, tuple(inherits), shared=began.shared, max_tokens=began.max_tokens,
+            max_model_calls=began.max_model_calls, max_tool_calls=began.max_tool_calls, max_wall_s=began.max_wall_s,
+            on_limit=began.on_limit,
         )  # fmt: skip
         if start.key is not None and (known := await self.store.log.run_of_key(began.tenant, start.key)) is not None:
             return self._same(start.key, known, start.input_digest)

@@ -33,37 +33,49 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
         return  # it has its outcome, or another call of it is in flight: the caller looks at the journal
     d.record(c.step, c.values)
     stopped = limits.stops_calls(d)
-    rooms = [d.state.headroom(offer.hold_nanousd, offer.tokens) for offer in c.offers]
+    offers = [_bounded(d.state, offer) for offer in c.offers]
+    rooms = [limits.room(d, "model", offer.hold_nanousd, offer.tokens) for offer in offers]
     if "now" in rooms and not stopped:
         fitting = [number for number, room in enumerate(rooms) if room == "now"]
-        admitted = next((n for n in fitting if limits.scope_short_of(d, c.offers[n]) is None), None)
+        admitted = next((n for n in fitting if limits.scope_short_of(d, offers[n]) is None), None)
         if admitted is None:
-            limits.wait_for_scope(d, c, min((c.offers[n] for n in fitting), key=lambda o: (o.hold_nanousd, o.tokens)))
+            limits.wait_for_scope(d, c, min((offers[n] for n in fitting), key=lambda o: (o.hold_nanousd, o.tokens)))
             return
-        offer = c.offers[admitted]
+        offer = offers[admitted]
+        limits.note_excess(d, "model", offer.model, offer.hold_nanousd, offer.tokens)
         call = call_id(d.state.run, c.step, step.named(c.path), (op.tries if op is not None else 0) + 1)
         d.emit(
             ev.ModelCallHeld(
                 call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, admitted, offer.model,
                 offer.tokens, scoped=True, tokens_scoped=True,
+                bound_percent=d.state.bound_percents.get(offer.model, 100),
             )
         )  # fmt: skip
         return
-    least = min(c.offers, key=lambda offer: offer.hold_nanousd)
-    tokens = min(offer.tokens for offer in c.offers)
+    least = min(offers, key=lambda offer: offer.hold_nanousd)
+    tokens = min(offer.tokens for offer in offers)
     blocked = all(room == "never" for room in rooms)
     d.emit(ev.HoldDeferred(c.step, c.attempt, c.path, c.model, c.args_hash, least.hold_nanousd, tokens, blocked))
     if stopped:
         limits.attend_time(d)
     elif blocked:
-        limits.block(d, least.model, least.hold_nanousd, tokens)
+        limits.block(d, "model", least.model, least.hold_nanousd, tokens)
+
+
+def _bounded(state: State, offer: commands.Offer) -> commands.Offer:
+    """The offer at the bound that holds in this run: higher where the model has billed a call of it above its own."""
+    percent = state.bound_percents.get(offer.model)
+    if percent is None:
+        return offer
+    raised = (-(-amount * percent // 100) for amount in (offer.hold_nanousd, offer.tokens))
+    return commands.Offer(offer.model, *raised)
 
 
 def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:
     call = _open(d, c.call, "model")
     if call is None:
         return
-    over = c.cost_nanousd > call.hold_nanousd
+    over = c.cost_nanousd > call.hold_nanousd or 0 < call.tokens < c.input_tokens + c.output_tokens
     d.emit(ev.ModelCallSettled(c.call, c.cost_nanousd, c.input_tokens, c.output_tokens, c.output, over, call.hold))
 
 
@@ -115,6 +127,8 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             f"Run {d.state.run} is a fork, and this call of {c.tool!r} is none of its origin's. What happens once is done anew"
             " only where a person approves it, or the run was forked with --repeat-effects. Nothing was called."
         )
+    if not _may_call(d, c):
+        return
     for id_ in doubted:
         questions.withdraw_about(d, id_, "it is called again under its key")
     number = (op.tries if op is not None else 0) + 1
@@ -136,6 +150,22 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             tenant_wide=c.tenant_wide,
         )
     )
+
+
+def _may_call(d: Decision, c: commands.IntendEffect) -> bool:
+    """Whether the run's limits let a tool be called; else the call waits. Undoing is not what limits are about."""
+    if c.compensates is not None:
+        return True
+    stopped = limits.is_out_of_time(d)
+    if not stopped and limits.room(d, "tool", 0, 0) == "now":
+        limits.note_excess(d, "tool", c.tool, 0, 0)
+        return True
+    d.emit(ev.HoldDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, 0, blocked=True, kind="tool"))
+    if stopped:
+        limits.attend_time(d)
+    else:
+        limits.block(d, "tool", c.tool, 0, 0)
+    return False
 
 
 def _check_request(c: commands.IntendEffect, requests: Mapping[CallId, str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core import commands, scopes
+from holdfast.core import commands, limits, scopes
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
@@ -132,7 +132,7 @@ def _open_tree(d: Decision) -> None:
     state, tree = d.state, scopes.tree_of(d.state.run)
     limit = None if tree in state.shared else state.budget.limit_nanousd
     max_tokens = None if scopes.in_tokens(tree) in state.shared else state.max_tokens
-    if limit is None and max_tokens is None:
+    if (limit is None and max_tokens is None) or limits.records(d):
         return
     # What an early version has held is in no scope, and will not leave one.
     holds = [call.hold for call in state.calls.values() if call.hold is not None]

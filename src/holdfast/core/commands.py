@@ -14,7 +14,7 @@ from holdfast.core.demand import Demand
 from holdfast.core.events import Event, Parent
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
+from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
 from holdfast.core.shared_values import SharedConflict
 
 
@@ -49,7 +49,8 @@ class Command(msgspec.Struct, frozen=True):
 class StartRun(Command, frozen=True):
     """`queue`: where too many runs are active, wait for a place instead of being refused.
 
-    `limit_nanousd` and `max_tokens` are its limits instead of its workflow's.
+    `limit_nanousd`, `max_tokens`, `max_model_calls`, `max_tool_calls` and `max_wall_s` are its limits, and `on_limit` what
+    becomes of it there, instead of its workflow's.
     `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its calls count besides those
     of its tenant and team. `inherits`: what a fork has from its origin (forking).
     """
@@ -68,6 +69,10 @@ class StartRun(Command, frozen=True):
     parent: Parent | None = None
     shared: tuple[str, ...] = ()
     max_tokens: int | None = None
+    max_model_calls: int | None = None
+    max_tool_calls: int | None = None
+    max_wall_s: float | None = None
+    on_limit: OnLimit | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -134,7 +139,7 @@ class ResolveDeadLetter(Command, frozen=True):
 
 
 class RaiseLimit(Command, frozen=True):
-    """Extend `limit` (`cost`, `steps`, `tokens`, `active`, `lifespan`) to `value`, answering its gate if one is open."""
+    """Extend `limit` (one of questions.LIMITS) to `value`, answering its gate if one is open."""
 
     limit: str
     value: int

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from holdfast.core import (
     calls,
+    caps,
     children,
     commands,
     dead_letters,
@@ -142,6 +143,7 @@ def decide(
             calls.attend_doubts(decision)
         if state.children:
             children.attend(decision)
+        caps.tell_neared(decision)
         endings.end(decision)
         if decision.ready:  # the ending begins with compensation
             steps.follow(decision)

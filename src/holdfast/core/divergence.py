@@ -24,7 +24,7 @@ MOST_STOPS: Final = 60
 """Before only a person's word has it tried again: half a day, at this pace. A fleet with old and new code at once passes a
 step to and fro at most this often."""
 _FIRST_S, _LONGEST_S = 5, 600
-_UNTOLD: Final = ("now", "result", VERSION)
+_UNTOLD: Final = ("now", "left", "result", VERSION)
 """Kinds of what costs nothing to come to again."""
 _MOST_SHOWN: Final = 20
 """Operations of a journal that a question lists."""

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core.demand import Demand
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
+from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
 from holdfast.core.shared_values import SharedConflict
 
 
@@ -43,6 +43,7 @@ class RunStarted(Event, frozen=True):
 
     `counted`: it has its place among the active runs of its tenant and of the fleet (early versions counted none).
     `awaits`: it waits for a place, in this scope first; nothing of it begins before.
+    `on_limit`: what becomes of it at a limit, where its start has said something else than its workflow.
     `parent`: the run that it is a child of. `shared`: the scopes above it, besides those of its tenant and team, in which its
     money counts.
     """
@@ -69,6 +70,10 @@ class RunStarted(Event, frozen=True):
     client: str = ""
     parent: Parent | None = None
     shared: tuple[str, ...] = ()
+    max_model_calls: int | None = None
+    max_tool_calls: int | None = None
+    max_wall_s: float | None = None
+    on_limit: OnLimit | None = None
 
 
 class RunAdmitted(Event, frozen=True):
@@ -180,13 +185,32 @@ class RunMigrated(Event, frozen=True):
 
 
 class LimitRaised(Event, frozen=True):
-    """A person extended a limit: `cost` (nano-dollars), `steps`, `tokens`, `active` or `lifespan` (seconds)."""
+    """A person extended a limit: `cost` (nano-dollars), `steps`, `tokens`, `model_calls`, `tool_calls`, or `active`, `wall` or
+    `lifespan` (seconds)."""
 
     limit: str
     value: int
     by: str | None = None
     os_user: str = ""
     client: str = ""
+
+
+class LimitNeared(Event, frozen=True):
+    """A run has used 50, 80 or 100 % of a limit: `used` of `most`, in nano-dollars, in milliseconds or in what it counts; what
+    is only held does not count. At 100 the limit is reached: what is left is too little for what would come next."""
+
+    limit: str
+    percent: int
+    used: int
+    most: int
+
+
+class LimitWouldStop(Event, frozen=True):
+    """A run whose limits are only recorded would have stopped here, `message` says why. It goes on. Told once of each limit,
+    until that is raised."""
+
+    limit: str
+    message: str
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -537,6 +561,7 @@ class ModelCallHeld(Event, frozen=True):
     `model` is what the step asked for, `sent_to` what it will get: where money was short, `offer` is not the first.
     `tokens` is the most that it may use; they count against the run's limit as the money does.
     `scoped`: its money counts in the scopes above the run too; `tokens_scoped`: so do its tokens. Early versions had none.
+    `bound_percent`: by how much its bound was raised, because its model had billed a call of the run above its own.
     """
 
     call: CallId
@@ -551,6 +576,7 @@ class ModelCallHeld(Event, frozen=True):
     tokens: int = 0
     scoped: bool = False
     tokens_scoped: bool = False
+    bound_percent: int = 100
 
 
 class PoolsAwaited(Event, frozen=True):
@@ -563,7 +589,7 @@ class PoolsAwaited(Event, frozen=True):
 
 
 class HoldDeferred(Event, frozen=True):
-    """A model call waits for money or tokens that other calls of the run still hold.
+    """A call of a model or, of the kind `tool`, of a tool waits for money or tokens that other calls of the run still hold.
 
     `blocked`: what these leave would not be enough either, so a person is asked.
     """
@@ -576,6 +602,7 @@ class HoldDeferred(Event, frozen=True):
     needed_nanousd: int
     needed_tokens: int = 0
     blocked: bool = False
+    kind: Literal["model", "tool"] = "model"
 
 
 class ScopeExceeded(Event, frozen=True):
@@ -1073,7 +1100,7 @@ class LifespanPassed(Event, frozen=True):
 
 AnyEvent = (
     RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
-    | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated | LimitRaised
+    | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated | LimitRaised | LimitNeared | LimitWouldStop
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
     | DeadLetterEdited | DeadLetterResolved

@@ -41,6 +41,8 @@ def may_begin(state: State, step: StepId) -> None:
         raise Suspended(f"Run {state.run} is paused; nothing new begins.")
     if limits.gate_of(state, "active") is not None:
         raise Suspended(f"Run {state.run} has used up its active time; nothing new begins before it is extended.")
+    if limits.gate_of(state, "wall") is not None:
+        raise Suspended(f"Run {state.run} has become as old as it may; nothing new begins before that is extended.")
 
 
 def _reuse(
@@ -79,6 +81,11 @@ def approval_at(path: Path) -> Path:
 def message_at(path: Path, index: int) -> Path:
     """Where the messages stand that the model call at `path` is the first to be told."""
     return Path(f"{path}.message.{index}")
+
+
+def left_at(path: Path) -> Path:
+    """Where it stands what was left when the model call at `path` was told that."""
+    return Path(f"{path}.left")
 
 
 def summary_at(path: Path) -> Path:

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.demand import LABEL, NOTHING, Demand
 from holdfast.core.ids import NodeName, is_item, map_of, root_of
-from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.core.policies import DEFAULT_RETRY, OnLimit, RetryPolicy
 from holdfast.errors import InvalidWorkflow
 
 Kind = Literal["task", "llm_node", "tool_node", "remote_task", "child", "human_gate", "branch", "check", "map"]
@@ -116,13 +116,17 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a run may go before it stops and asks. Active time counts while an attempt runs, lifespan always."""
+    """How far a run may go before it stops and asks. Active time counts while an attempt runs, wall time and lifespan
+    always."""
 
     cost_nanousd: int | None = None
     max_steps: int = 1000
     max_tokens: int | None = None
     max_active_s: float | None = None
     max_lifespan_s: float | None = None
+    max_model_calls: int | None = None
+    max_tool_calls: int | None = None
+    max_wall_s: float | None = None
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -133,7 +137,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     limits: Limits = Limits()
-    on_limit: Literal["ask", "fail"] = "ask"
+    on_limit: OnLimit = "ask"
     on_exhausted: Literal["fail", "dead_letter"] = "fail"
     snapshot_every: int = 25
     runs_on: tuple[str, ...] = ()
@@ -274,6 +278,8 @@ def _limit_problems(definition: Definition) -> Iterable[str]:
         yield f"cost_nanousd is {limits.cost_nanousd}; it must not be below zero"
     for what, value in (("max_steps", limits.max_steps), ("max_tokens", limits.max_tokens),
                         ("max_active_s", limits.max_active_s), ("max_lifespan_s", limits.max_lifespan_s),
+                        ("max_model_calls", limits.max_model_calls), ("max_tool_calls", limits.max_tool_calls),
+                        ("max_wall_s", limits.max_wall_s),
                         ("snapshot_every", definition.snapshot_every)):  # fmt: skip
         if value is not None and not _sound(value):
             yield f"{what} is {value}; it must be above zero, and finite"

@@ -1,27 +1,30 @@
-"""The rules of limits: steps, tokens, money, active time and lifespan. A limit stops a run where it is and asks.
+"""The rules of limits: money, tokens, calls, steps and time. A limit stops a run where it is and asks.
 
 Never here: how a bound or a price is computed.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
-from holdfast.core import commands, endings, questions, scopes
+from holdfast.core import caps, commands, endings, interim, questions, scopes
 from holdfast.core import events as ev
+from holdfast.core.caps import active_ms, ms
 from holdfast.core.decision import Decision
 from holdfast.core.ids import GateId
-from holdfast.core.money import usd
+from holdfast.core.money import Budget, usd
 from holdfast.core.payload import inline
-from holdfast.core.policies import LIMIT
-from holdfast.core.state import State
+from holdfast.core.policies import LIMIT, OnLimit
+from holdfast.core.state import Headroom, State
 from holdfast.errors import InvalidDecision
 
 REASONS: Final = questions.LIMITS
 LIMIT_OF: Final = {reason: limit for limit, reason in REASONS.items()}
 
+
+Kind = Literal["model", "tool"]
+"""What is called under the limits."""
 
 _MOST_TOKENS: Final = 10**15
 
@@ -41,13 +44,9 @@ def allow_start(d: Decision, *, new: bool) -> bool:
     if is_stopped(state):
         return False
     if new and state.steps_started >= state.max_steps:
-        _reach(
-            d,
-            "steps",
-            state.steps_started,
-            f"The run has started {state.steps_started} steps, all that its limit allows.",
-        )
-        return False
+        message = f"The run has started {state.steps_started} steps, all that its limit allows."
+        if _stops(d, "steps", state.steps_started, message):
+            return False
     return not attend_time(d)
 
 
@@ -56,34 +55,25 @@ def is_stopped(state: State) -> bool:
     return bool(state.gates) and any(gate.opened.reason in questions.STOPPING for gate in state.gates.values())
 
 
-def is_out_of_time(d: Decision) -> bool:
-    most_s = d.state.max_active_s
-    return most_s is not None and active_ms(d.state, d.now_ms) >= ms(most_s)
+def _times_used_up(d: Decision) -> Iterator[tuple[str, int, str]]:
+    """The limits on time that are reached, with what they are in seconds, in words."""
+    state = d.state
+    active_s, wall_s = state.max_active_s, state.max_wall_s
+    if active_s is not None and active_ms(state, d.now_ms) >= ms(active_s):
+        yield "active", int(active_s), f"The run has worked for {active_s:g} s, all that its limit allows."
+    if wall_s is not None and d.now_ms - state.started_at_ms >= ms(wall_s):
+        yield "wall", int(wall_s), f"The run began {wall_s:g} s ago, which is as old as its limit lets it become."
 
 
 def attend_time(d: Decision) -> bool:
-    """Whether the run's active time is used up, which opens its gate."""
-    out = is_out_of_time(d)
-    if out:
-        most_s = d.state.max_active_s or 0
-        _reach(d, "active", int(most_s), f"The run has worked for {most_s:g} s, all that its limit allows.")
-    return out
+    """Whether the run's time is used up, which opens the gate of that limit."""
+    stops = [_stops(d, *each) for each in _times_used_up(d)]
+    return any(stops)
 
 
-_NEVER_S: Final = 10**12
-"""Thirty thousand years."""
-
-
-def ms(seconds: float) -> int:
-    """Whole milliseconds, rounded up: what is due at that time is over by then. More than a store can keep is as good as
-    never."""
-    return math.ceil(min(seconds, _NEVER_S) * 1000)
-
-
-def active_ms(state: State, now_ms: int) -> int:
-    """How long the run has had an attempt running, waiting not counted."""
-    running = now_ms - state.active_since_ms if state.active_since_ms is not None else 0
-    return state.active_ms + max(0, running)
+def is_out_of_time(d: Decision) -> bool:
+    """Whether no call may begin, because the run's time is used up."""
+    return not records(d) and any(_times_used_up(d))
 
 
 def stops_calls(d: Decision) -> bool:
@@ -91,21 +81,48 @@ def stops_calls(d: Decision) -> bool:
     return gate_of(d.state, "tokens") is not None or is_out_of_time(d)
 
 
-def block(d: Decision, model: str, hold_nanousd: int, tokens: int) -> None:
+def room(d: Decision, kind: Kind, hold_nanousd: int, tokens: int) -> Headroom:
+    """Whether a call of this worst case fits the run's limits. Where they are only recorded it does, and the first that it
+    exceeds is told."""
+    found = d.state.headroom(hold_nanousd, tokens, kind)
+    return "now" if found != "now" and records(d) else found
+
+
+def note_excess(d: Decision, kind: Kind, name: str, hold_nanousd: int, tokens: int) -> None:
+    """Tell of a call that is about to be made what limit would have stopped it, where limits are only recorded."""
+    if records(d) and d.state.headroom(hold_nanousd, tokens, kind) == "never":
+        block(d, kind, name, hold_nanousd, tokens)
+
+
+def block(d: Decision, kind: Kind, name: str, hold_nanousd: int, tokens: int) -> None:
     """The worst case does not fit and never will by itself: ask, or end, as the workflow says."""
-    state = d.state
-    if not state.budget.could_fit_later(hold_nanousd):
-        _block_on_money(d, model, hold_nanousd)
-    elif state.max_tokens is not None:
-        spent = state.tokens_used + state.tokens_in_doubt
-        message = f"The next call may use {tokens} tokens; {spent} of {state.max_tokens} are used. Nothing was called."
-        _reach(d, "tokens", spent, message)
+    for limit, value, message, facts in _exceeded(d.state, kind, name, hold_nanousd, tokens):
+        if _stops(d, limit, value, message if records(d) else f"{message} Nothing was called.", facts):
+            return
 
 
-def _block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
-    budget = d.state.budget
+_Reached = tuple[str, int, str, Mapping[str, object]]
+"""A limit, what of it is reached, a message, and facts about it."""
+
+
+def _exceeded(state: State, kind: Kind, name: str, hold_nanousd: int, tokens: int) -> Iterator[_Reached]:
+    """The limits that a call does not fit, whatever calls in flight leave."""
+    left = state.calls_left(kind)
+    if left is not None and left <= 0:
+        made = state.model_calls if kind == "model" else state.tool_calls
+        message = f"The run has made {made} calls of {kind}s, all that its limit allows; the next is of {name}."
+        yield f"{kind}_calls", made, message, {}
+    if hold_nanousd and not state.budget.could_fit_later(hold_nanousd):
+        yield _too_dear(state.budget, name, hold_nanousd)
+    spent = state.tokens_used + state.tokens_in_doubt
+    if state.max_tokens is not None and tokens > state.max_tokens - spent:
+        message = f"The next call may use {tokens} tokens; {spent} of {state.max_tokens} are used."
+        yield "tokens", spent, message, {}
+
+
+def _too_dear(budget: Budget, name: str, hold_nanousd: int) -> _Reached:
     facts = {
-        "model": model,
+        "model": name,
         "worst_case_usd": usd(hold_nanousd),
         "limit_usd": usd(budget.limit_nanousd or 0),
         "settled_usd": usd(budget.settled_nanousd),
@@ -114,10 +131,10 @@ def _block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
         "needed_limit_usd": usd(budget.committed_nanousd + hold_nanousd),
     }
     message = (
-        f"The next call to {model} may cost ${facts['worst_case_usd']}; ${usd(budget.committed_nanousd)} of"
-        f" ${facts['limit_usd']} is spent, held or in doubt. Nothing was called."
+        f"The next call to {name} may cost ${facts['worst_case_usd']}; ${usd(budget.committed_nanousd)} of"
+        f" ${facts['limit_usd']} is spent, held or in doubt."
     )
-    _reach(d, "cost", hold_nanousd, message, facts)
+    return "cost", hold_nanousd, message, facts
 
 
 def _taken_of(scope: str, offer: commands.Offer) -> int:
@@ -165,20 +182,36 @@ def reopen(d: Decision, headroom: frozenset[str]) -> None:
             d.emit(ev.OperationReopened(step.id, path))
 
 
-def _reach(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> None:
-    """A limit is reached: open its gate, once, or begin to fail where the workflow says so."""
+def _stops(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> bool:
+    """A limit is reached: open its gate, once, or begin to fail where the workflow says so. False where it is only recorded."""
+    state = d.state
+    caps.tell_reached(d, limit)
+    if records(d):
+        if limit not in state.would_stop:
+            d.emit(ev.LimitWouldStop(limit, message))
+        return False
     if _fails(d):
         endings.begin_failing(d, d.error("", LIMIT, message))
-        return
-    if gate_of(d.state, limit) is None:
+    elif gate_of(state, limit) is None:
         shown = {"limit": limit, "reached": value, "message": message, **(facts or {})}
+        shown["so_far"] = interim.report(d.graph, state)
         questions.open_engine_gate(d, REASONS[limit], shown, allowed=("answer", "reject"), subject=limit)
+    return True
+
+
+def _on_limit(d: Decision) -> OnLimit:
+    return d.state.on_limit or d.graph.definition.on_limit
+
+
+def records(d: Decision) -> bool:
+    """Whether what would have stopped the run is only recorded."""
+    return _on_limit(d) == "record"
 
 
 def _fails(d: Decision) -> bool:
     """Whether a limit makes the run fail. One that a person has taken up again after it had failed asks: somebody is
     there, and it would only fail as before."""
-    return d.graph.definition.on_limit == "fail" and not d.state.phase and not d.state.reopened
+    return _on_limit(d) == "fail" and not d.state.phase and not d.state.reopened
 
 
 def gate_of(state: State, limit: str) -> GateId | None:
@@ -189,7 +222,7 @@ def gate_of(state: State, limit: str) -> GateId | None:
 def withdraw_moot(d: Decision) -> None:
     """Take back the question about a limit that nothing runs into any more: there is room again, or nobody wants it."""
     state = d.state
-    for limit in ("cost", "tokens", "steps"):
+    for limit in ("cost", "tokens", "steps", "model_calls", "tool_calls"):
         gate = gate_of(state, limit)
         if gate is not None and not _is_needed(state, limit):
             d.emit(ev.GateWithdrawn(gate, "nothing waits for this limit any more"))
@@ -198,8 +231,9 @@ def withdraw_moot(d: Decision) -> None:
 def _is_needed(state: State, limit: str) -> bool:
     if limit == "steps":
         return any(state.steps[name].attempt == 0 for name in (*state.startable, *state.unplaced))
+    kind = "tool" if limit == "tool_calls" else "model"
     return any(
-        op.blocked and op.status == "deferred" and op.scope is None
+        op.blocked and op.status == "deferred" and op.scope is None and (op.kind == kind or limit == "cost")
         for name in state.unfinished
         for _, op in state.steps[name].unsettled()
     )
@@ -221,7 +255,10 @@ def check_raise(d: Decision, limit: str, value: int) -> None:
         "cost": d.state.budget.limit_nanousd,
         "steps": d.state.max_steps,
         "tokens": d.state.max_tokens,
+        "model_calls": d.state.max_model_calls,
+        "tool_calls": d.state.max_tool_calls,
         "active": d.state.max_active_s,
+        "wall": d.state.max_wall_s,
         "lifespan": d.state.max_lifespan_s,
     }
     if limit not in now:
@@ -236,16 +273,26 @@ def check_raise(d: Decision, limit: str, value: int) -> None:
 
 def due_at_ms(state: State) -> Iterator[int]:
     """When `attend_due` has something to do."""
-    if state.max_active_s is not None and state.active and not state.phase and gate_of(state, "active") is None:
-        yield state.at_ms + max(0, ms(state.max_active_s) - active_ms(state, state.at_ms))
+    if not state.phase:
+        yield from caps.due_at_ms(state)
+        if state.max_active_s is not None and state.active and _is_open_to(state, "active"):
+            yield state.at_ms + max(0, ms(state.max_active_s) - active_ms(state, state.at_ms))
+        if state.max_wall_s is not None and _is_open_to(state, "wall"):
+            yield state.started_at_ms + ms(state.max_wall_s)
     if state.max_lifespan_s is not None and not state.lifespan_passed:
         yield state.started_at_ms + ms(state.max_lifespan_s)
 
 
+def _is_open_to(state: State, limit: str) -> bool:
+    """Whether the run has yet to hear that a limit is reached."""
+    return gate_of(state, limit) is None and limit not in state.would_stop
+
+
 def attend_due(d: Decision) -> None:
-    """What time brings to limits: the end of the active time, and the lifespan, which only summons attention."""
+    """What time brings to limits: the end of the active time and of the wall time, and the lifespan, which only summons
+    attention."""
     state = d.state
-    if state.active and not state.phase:
+    if not state.phase:
         attend_time(d)
     if state.max_lifespan_s is None or state.lifespan_passed:
         return

@@ -96,6 +96,10 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where in the user's own code it happened, as Python tells it."""
 
 
+OnLimit = Literal["ask", "fail", "record"]
+"""What becomes of a run at a limit: it stops and asks, it fails, or it goes on and only tells that it would have stopped."""
+
+
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How often and when a failed attempt is followed by another.
 

@@ -27,6 +27,7 @@ CODE_CHANGED: Final = "code_changed"
 """A step's code no longer asks for what its journal holds. `retry`; `approve`: go on with the code as it is; `answer` with
 `"restart"`: from its beginning; `reject`."""
 LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens", "active": "max_active",
+                 "wall": "max_wall", "model_calls": "max_model_calls", "tool_calls": "max_tool_calls",
                  "lifespan": "lifespan"}  # fmt: skip
 """The reason code of the gate that each limit opens.
 
@@ -34,12 +35,15 @@ LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens",
 - `max_steps`: the limit on steps is reached
 - `max_tokens`: the limit on tokens is too low for the next model call
 - `max_active`: the limit on active time is reached
+- `max_wall`: the run has become as old as its limit allows; nothing new begins
+- `max_model_calls`: the limit on calls of models is reached; nothing was called
+- `max_tool_calls`: the same of tools
 - `lifespan`: the run is older than its workflow expects; nothing was stopped
 """
 
 _ABOUT_GOING_ON: Final = frozenset({WORKFLOW_MISSING, *LIMITS.values()})
-STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"]})
-"""The gates before whose answer no step starts. (One about money stops only who needs it.)"""
+STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"], LIMITS["wall"]})
+"""The gates before whose answer no step starts. (One about money or calls stops only who needs them.)"""
 
 _OUTCOMES: Final = {"answer": "it happened: --data is its response", "reject": "it did not", "retry": "call it again"}
 

@@ -28,7 +28,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.money import Budget
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import REJECTED, ErrorRecord
+from holdfast.core.policies import REJECTED, ErrorRecord, OnLimit
 
 REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
@@ -36,7 +36,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 8
+FOLD_VERSION: Final = 9
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -128,6 +128,11 @@ class Operation(msgspec.Struct, omit_defaults=True):
     """How often it was to be tried again because it had failed; rate limits are counted apart."""
     rate_limited: int = 0
     child: RunId | None = None
+
+    @property
+    def wants_room(self) -> bool:
+        """Whether it waits under its run's limits, if it is deferred: else for another call's effect."""
+        return self.kind == "model" or self.blocked or self.needed_nanousd > 0
 
     @property
     def has_come_to_something(self) -> bool:
@@ -285,6 +290,8 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     tokens: int = 0
     scoped: bool = False
     tokens_scoped: bool = False
+    sent_to: str = ""
+    bound_percent: int = 100
     key: EffectKey | None = None
     named: bool = False
     policy: str = "once"
@@ -478,7 +485,23 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     max_tokens: int | None = None
     max_active_s: float | None = None
     max_lifespan_s: float | None = None
+    max_model_calls: int | None = None
+    max_tool_calls: int | None = None
+    max_wall_s: float | None = None
+    on_limit: OnLimit | None = None
+    """What becomes of it at a limit, where its start has said something else than its workflow."""
+    neared: dict[str, int] = {}
+    """Of which limit how much has been used, of 50, 80 and 100 %."""
+    would_stop: dict[str, str] = {}
+    """The limits that would have stopped it, were they not only recorded, and why."""
+    bound_percents: dict[str, int] = {}
+    """The models that have billed a call of it above its bound, and by how much bounds are raised since."""
+    cost_nanousd_by_node: dict[NodeName, int] = {}
+    """What the calls of each node have cost, as far as that is known."""
     steps_started: int = 0
+    model_calls: int = 0
+    """Those that were made, however they ended, and those under way."""
+    tool_calls: int = 0
     tokens_used: int = 0
     tokens_held: int = 0
     tokens_in_doubt: int = 0
@@ -625,12 +648,26 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         op = step.journal.get(Path(path)) if step is not None else None
         return (step, Path(path), op) if step is not None and op is not None else None
 
-    def headroom(self, hold_nanousd: int, tokens: int) -> Headroom:
-        """Whether a model call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
+    def calls_left(self, kind: str) -> int | None:
+        """How many calls of models, or of tools, it may still make; None without a limit."""
+        most, made = (
+            (self.max_model_calls, self.model_calls) if kind == "model" else (self.max_tool_calls, self.tool_calls)
+        )
+        return None if most is None else most - made
+
+    def headroom(self, hold_nanousd: int, tokens: int, kind: str = "model") -> Headroom:
+        """Whether a call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
+        left = self.calls_left(kind)
+        if left is not None and left <= 0:
+            return "never"
         spare = None if self.max_tokens is None else self.max_tokens - self.tokens_used - self.tokens_in_doubt
-        if self.budget.fits(hold_nanousd) and (spare is None or tokens <= spare - self.tokens_held):
+        spare = spare if tokens else None
+        free = (
+            not hold_nanousd
+        )  # what costs nothing fits, though a reply above its bound had the run spend more than it may
+        if (free or self.budget.fits(hold_nanousd)) and (spare is None or tokens <= spare - self.tokens_held):
             return "now"
-        if self.budget.could_fit_later(hold_nanousd) and (spare is None or tokens <= spare):
+        if (free or self.budget.could_fit_later(hold_nanousd)) and (spare is None or tokens <= spare):
             return "later"
         return "never"
 

@@ -71,6 +71,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
       `team_budget`, `tree_budget`, `conversation_budget`: a higher limit (of a tree, its root's), or above the run another day
       or month
     - `tokens`: those that end in `_holds_in_flight` and `_budget`, of a scope above the run that counts tokens
+    - `calls`: `over_limit`; a higher limit on calls
     - `child`: `not_ended`, a child's end; the wait names its run
     - `effect`: `same_effect_in_flight`, `same_effect_in_another_run`: the outcome of another call of the same name;
       `unverified`: the tool's own lookup; `outcome_outstanding`: the outcome of a call whose step is no longer there
@@ -175,7 +176,7 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
             yield Wait("retry", op.error.error_class, place, op.since_ms, step.id, op.due_at_ms, op.name)
         elif op.status == "open" and op.kind in ("signal", SHARED_WAIT):
             yield _for_news(step.id, place, op)
-        elif op.status == "deferred" and op.kind == "model":
+        elif op.status == "deferred" and op.wants_room:
             yield _for_money(state, step.id, place, op)
         elif op.status == "deferred" and op.other is not None:
             yield Wait("effect", "same_effect_in_another_run", place, op.since_ms, step.id, None, op.other)
@@ -198,8 +199,10 @@ def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
         kind = "tokens" if scopes.counts_tokens(op.scope) else "money"
         reason = f"{scopes.level(op.scope)}_{'budget' if op.blocked else 'holds_in_flight'}"
         return Wait(kind, reason, place, op.since_ms, step, op.due_at_ms, op.scope)
-    room = state.headroom(op.needed_nanousd, op.needed_tokens)
+    room = state.headroom(op.needed_nanousd, op.needed_tokens, op.kind)
     reason = "over_limit" if room == "never" else "holds_in_flight"
+    if (left := state.calls_left(op.kind)) is not None and left <= 0:
+        return Wait("calls", reason, place, op.since_ms, step, None, op.name)
     return Wait("money", reason, place, op.since_ms, step, None, op.name)
 
 

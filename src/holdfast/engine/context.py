@@ -27,13 +27,14 @@ from holdfast.authoring.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core import conversations
+from holdfast.core.caps import LimitsLeft
 from holdfast.core.demand import NOTHING
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, RunId, Unique
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
-from holdfast.engine import branches, child, exchange, function, mapping
+from holdfast.engine import branches, budget, child, exchange, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
@@ -85,6 +86,11 @@ class StepContext(AttemptContext):
             else:
                 at_ms = op.outcome.value()
         return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+
+    async def left(self) -> LimitsLeft:
+        """What is left of the run's limits; a replay sees the same. Recorded with the next commit."""
+        with cursor().place() as path:
+            return await budget.left(self._journal, path)
 
     def uuid(self) -> uuid.UUID:
         """A UUID that belongs to this place in this step: a replay gets the same."""

@@ -21,7 +21,7 @@ from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.plain import encode
 from holdfast.core.content import ContentPart
 from holdfast.core.policies import LIMIT
-from holdfast.engine import compaction, steering
+from holdfast.engine import budget, compaction, steering
 from holdfast.engine import prompt as prompts
 from holdfast.engine import tool_requests as requests
 from holdfast.engine.compaction import Talked
@@ -81,6 +81,8 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
     while used < max_turns + mended:
         used += 1
         request, messages = await _prepared(context, asked, turns, heard, messages, given.compact)
+        if given.tell_budget:
+            request = budget.telling(request, await context.ahead(budget.beside))
         cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
         reply = await context.call_model(request, cheaper, stream=given.stream)
         turns.append(ModelTurn(reply.turn))

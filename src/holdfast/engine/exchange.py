@@ -45,6 +45,8 @@ class Exchange(NamedTuple):
     min_tokens: int | None = None
     stream: bool = False
     compact: Compaction | None = None
+    tell_budget: bool = False
+    """Whether the model is told at each call what is left of the run's limits."""
 
 
 def of_call(model: str, user: Any, output: type[BaseModel] | None, options: ModelOptions) -> Exchange:
@@ -70,6 +72,7 @@ def of_loop(attempt: Attempt, model: str, user: Any, output: type[BaseModel] | N
     return _exchange(model, user, output, options, introduced(skills))._replace(
         max_tokens=max_tokens, offered=offered, max_turns=max_turns if offered else 1,
         cheaper_models=tuple(options.get("cheaper_models", ())), min_tokens=options.get("min_tokens"),
+        tell_budget=options.get("tell_budget", False),
     )  # fmt: skip
 
 

@@ -177,11 +177,13 @@ class StepJournal:
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         return await self.attempt.outside(call)
 
-    async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]) -> tuple[CallId, int]:
+    async def hold(
+        self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]
+    ) -> tuple[CallId, int, cmd.Offer]:
         command = cmd.HoldModelCall(self.step, self.number, path, model, args_hash, tuple(offers), values=self.take())
         for event in await self._intend(command):
             if isinstance(event, ev.ModelCallHeld):
-                return event.call, event.offer
+                return event.call, event.offer, cmd.Offer(event.sent_to, event.hold_nanousd, event.tokens)
         raise Suspension  # the money is not there, or another call of this operation is in flight
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:

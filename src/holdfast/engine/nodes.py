@@ -93,6 +93,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
         cheaper_models=settings["cheaper_models"],
         min_tokens=settings["min_tokens"],
         stream=settings.get("stream", False),
+        tell_budget=settings.get("tell_budget", False),
         compact=compaction.of(settings.get("compact_above_tokens"), settings.get("compact_with")),
     )
     answer = await conversation.talk(context, asked, turns)

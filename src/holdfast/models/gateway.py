@@ -52,7 +52,7 @@ _NOT_NOW: Final = object()
 
 
 class _Sending(NamedTuple):
-    """One way to make a call: the request, what it may cost, what it was lent, and all pools that count anything."""
+    """One way to make a call: the request, what is held for it, what it was lent, and all pools that count anything."""
 
     request: ModelRequest
     price: Price
@@ -126,7 +126,7 @@ class Gateway:
             counted = await journal.counted_pools()  # once: nothing is awaited between a hold and its call
             lent = await self._reserve(journal, path, ways[first], offers[first], counted)
             try:
-                call, chosen = await journal.hold(path, ways[0].model, args_hash, offers[first:])
+                call, chosen, held = await journal.hold(path, ways[0].model, args_hash, offers[first:])
             except BaseException:
                 if lent is not None:
                     self._quotas.unsent(lent)
@@ -136,7 +136,7 @@ class Gateway:
                 await self._let_go(journal, call, lent, f"The quota of {ways[first].model} is waited for first.")
                 continue
             hearing = Hearing(journal.tells(call)) if stream else None
-            sending = _Sending(ways[first], prices[first], offers[first], lent, refusals, counted, hearing)
+            sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing)
             value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is not _NOT_NOW:
                 return value
@@ -277,7 +277,8 @@ class Gateway:
         if cost_nanousd > offer.hold_nanousd or used > offer.tokens:
             log.error(
                 "holdfast: %s says that the call %s used %d tokens for $%s, more than its bound of %d tokens and $%s."
-                " It is recorded as it is; until this is understood, no limit holds for this model.",
+                " It is recorded as it is, and the run's further calls of this model are held at a bound that is higher by"
+                " as much; until this is understood, the first call of a run may pass a limit.",
                 offer.model, call, used, usd(cost_nanousd), offer.tokens, usd(offer.hold_nanousd),
             )  # fmt: skip
         return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)

@@ -138,10 +138,11 @@ class BulkDeadLetters(Struct, frozen=True, kw_only=True):
 
 
 class Extend(Struct, frozen=True):
-    """Raise a limit of a run: on its steps, its tokens, its active time or its lifespan, these two in seconds."""
+    """Raise a limit of a run: on its steps, its tokens, its calls, its active time, its wall time or its lifespan, these in
+    seconds."""
 
     run: str
-    limit: Literal["steps", "tokens", "active", "lifespan"]
+    limit: Literal["steps", "tokens", "model_calls", "tool_calls", "active", "wall", "lifespan"]
     value: int
 
 

@@ -16,7 +16,7 @@ from holdfast.core.folding.moves import (
     wake,
     wake_deferred,
 )
-from holdfast.core.ids import CallId, SessionId, StepId, node_of
+from holdfast.core.ids import CallId, SessionId, StepId, node_of, root_of
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import EFFECT, Compensable, NamedEffect, OpenCall, OperationStatus, State
 
@@ -43,9 +43,11 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     leave_scope(s, e.step, e.path, op)
     s.budget.held_nanousd += e.hold_nanousd
     s.tokens_held += e.tokens
+    s.model_calls += 1
     s.calls[e.call] = OpenCall(
         "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
-        tokens=e.tokens, scoped=e.scoped, tokens_scoped=e.tokens_scoped,
+        tokens=e.tokens, scoped=e.scoped, tokens_scoped=e.tokens_scoped, sent_to=e.sent_to or e.model,
+        bound_percent=e.bound_percent,
     )  # fmt: skip
 
 
@@ -54,10 +56,10 @@ def _session_of(s: State, step: StepId) -> SessionId | None:
 
 
 def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
-    op = operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms, "deferred")
+    op = operation(s, e.step, e.path, e.kind, e.model, e.args_hash, at_ms, "deferred")
     op.needed_nanousd, op.needed_tokens = e.needed_nanousd, e.needed_tokens
-    op.blocked = e.blocked
     leave_scope(s, e.step, e.path, op)
+    op.blocked = e.blocked
     s.deferred[f"{e.step}:{e.path}"] = None
 
 
@@ -83,6 +85,9 @@ def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
     _free(s, call)
     s.budget.settled_nanousd += e.cost_nanousd
     s.tokens_used += e.input_tokens + e.output_tokens
+    _spend(s, call, e.cost_nanousd)
+    if e.over_bound:
+        _raise_bound(s, call, e.cost_nanousd, e.input_tokens + e.output_tokens)
     step = s.step(call.step)
     op = step.journal.get(call.path) if step is not None else None
     if op is not None and op.call == e.call:
@@ -90,9 +95,23 @@ def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
     wake_deferred(s)
 
 
+def _spend(s: State, call: OpenCall, cost_nanousd: int) -> None:
+    if cost_nanousd:
+        node = root_of(node_of(call.step))
+        s.cost_nanousd_by_node[node] = s.cost_nanousd_by_node.get(node, 0) + cost_nanousd
+
+
+def _raise_bound(s: State, call: OpenCall, cost_nanousd: int, tokens: int) -> None:
+    """Hold what goes to that model from now on as if each call were billed as far above its bound as this one."""
+    over = [(tokens, call.tokens), (cost_nanousd, call.hold_nanousd)]
+    percent = max((-(-call.bound_percent * used // bound) for used, bound in over if bound), default=100)
+    s.bound_percents[call.sent_to] = max(percent, s.bound_percents.get(call.sent_to, 100))
+
+
 def _model_call_failed(s: State, e: ev.ModelCallFailed, at_ms: int) -> None:
     call = s.calls.pop(e.call)
     _free(s, call)
+    s.model_calls -= e.reopens  # it never left, or was put off by who limits it
     _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
     wake_deferred(s)
 
@@ -119,6 +138,7 @@ def _model_call_reconciled(s: State, e: ev.ModelCallReconciled, at_ms: int) -> N
     call = s.calls.pop(e.call)
     _free(s, call)
     s.budget.settled_nanousd += e.cost_nanousd
+    _spend(s, call, e.cost_nanousd)
     s.tokens_used += call.tokens  # nobody knows how many it was; never fewer than it was
     wake_deferred(s)
 
@@ -130,6 +150,7 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
     for other in [id_ for id_, call in s.calls.items() if call.key == e.key]:
         del s.calls[other]  # this is its repeat: whatever it still brings is an orphan
         s.abandoned[other] = None
+    s.tool_calls += e.compensates is None
     s.calls[e.call] = OpenCall(
         "effect", e.step, e.attempt, e.path, e.tool, at_ms, _session_of(s, e.step), at_ms, key=e.key, named=e.named,
         policy=e.policy, args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
@@ -154,7 +175,7 @@ def _effect_reused(s: State, e: ev.EffectReused, at_ms: int) -> None:
 
 def _effect_deferred(s: State, e: ev.EffectDeferred, at_ms: int) -> None:
     op = operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms, "deferred")
-    op.key = e.key
+    op.key, op.needed_nanousd, op.blocked = e.key, 0, False
     if e.call is None:
         leave_scope(s, e.step, e.path, op)
         s.deferred[f"{e.step}:{e.path}"] = None
@@ -186,6 +207,7 @@ def _effect_failed(s: State, e: ev.EffectFailed, at_ms: int) -> None:
 
 def _effect_released(s: State, e: ev.EffectReleased, at_ms: int) -> None:
     call = s.calls.pop(e.call)
+    s.tool_calls -= call.compensates is None
     _unname(s, e.call, call)
     _set_open(s, call, e.call, "reopened")
     wake_deferred(s)

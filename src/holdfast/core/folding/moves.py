@@ -202,7 +202,7 @@ def wake_deferred(s: State, *, all_calls: bool = False) -> None:
             del s.deferred[place]
             continue
         step, path, op = found
-        if _may_have_come(s, op) or (all_calls and op.kind == "model"):
+        if _may_have_come(s, op) or (all_calls and op.wants_room):
             del s.deferred[place]
             op.blocked = False
             mark(step, path, op, "reopened")
@@ -211,8 +211,8 @@ def wake_deferred(s: State, *, all_calls: bool = False) -> None:
 
 def _may_have_come(s: State, op: Operation) -> bool:
     """Whether what a deferred operation waits for may be there, or is known never to come by itself."""
-    if op.kind == "model":
-        room = s.headroom(op.needed_nanousd, op.needed_tokens)
+    if op.wants_room:
+        room = s.headroom(op.needed_nanousd, op.needed_tokens, op.kind)
         return room == "now" or (room == "never" and not op.blocked)
     known = s.named.get(op.key) if op.key is not None else None
     return known is None or known.response is not None

@@ -27,6 +27,8 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
         e.max_active_s,
         e.max_lifespan_s,
     )
+    s.max_model_calls, s.max_tool_calls, s.max_wall_s = e.max_model_calls, e.max_tool_calls, e.max_wall_s
+    s.on_limit = e.on_limit
 
 
 def _run_admitted(s: State, e: ev.RunAdmitted, at_ms: int) -> None:
@@ -121,14 +123,35 @@ def _limit_raised(s: State, e: ev.LimitRaised, at_ms: int) -> None:
             s.max_steps = e.value
         case "tokens":
             s.max_tokens = e.value
+        case "model_calls":
+            s.max_model_calls = e.value
+        case "tool_calls":
+            s.max_tool_calls = e.value
         case "active":
             s.max_active_s = e.value
-            for name in s.unfinished:
-                wake(s, s.steps[name])  # those that left, or are leaving, because they were refused something
+            _wake_all(s)
+        case "wall":
+            s.max_wall_s = e.value
+            _wake_all(s)
         case _:
             s.max_lifespan_s = e.value
             s.lifespan_passed = False
+    s.neared.pop(e.limit, None)
+    s.would_stop.pop(e.limit, None)
     wake_deferred(s, all_calls=True)
+
+
+def _wake_all(s: State) -> None:
+    for name in s.unfinished:
+        wake(s, s.steps[name])  # those that left, or are leaving, because they were refused something
+
+
+def _limit_neared(s: State, e: ev.LimitNeared, at_ms: int) -> None:
+    s.neared[e.limit] = e.percent
+
+
+def _limit_would_stop(s: State, e: ev.LimitWouldStop, at_ms: int) -> None:
+    s.would_stop[e.limit] = e.message
 
 
 def _lifespan_passed(s: State, e: ev.LifespanPassed, at_ms: int) -> None:
@@ -150,5 +173,7 @@ FOLDS: Final[Folds] = {
     ev.RunForked: _run_forked,
     ev.RunMigrated: _run_migrated,
     ev.LimitRaised: _limit_raised,
+    ev.LimitNeared: _limit_neared,
+    ev.LimitWouldStop: _limit_would_stop,
     ev.LifespanPassed: _lifespan_passed,
 }

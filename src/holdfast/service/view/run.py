@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core import status
+from holdfast.core import caps, status
 from holdfast.core.events import StepCompleted
 from holdfast.core.ids import node_of
 from holdfast.core.money import usd
@@ -46,6 +46,12 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
     effects = await control.effects(state.run, limit=MOST_EFFECTS)
     return {
         **await of_run(control, state),
+        "limits": [
+            {"limit": cap.limit, "used": cap.used, "most": cap.most, "percent": cap.percent}
+            for cap in caps.caps(state, state.ended_at_ms or control.now_ms())
+        ],
+        "would_stop": state.would_stop,
+        "bound_percents": state.bound_percents,
         "tenant": state.tenant,
         "team": state.team,
         "key": state.key,

@@ -1,0 +1,56 @@
+"""What is left of a run's limits, as a step is told it: recorded at its place, so that a replay is told the same.
+
+Never here: what is left (core.caps), a limit that stops anything (core.limits).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core import caps
+from holdfast.core import commands as cmd
+from holdfast.core.caps import LimitsLeft
+from holdfast.core.fence import left_at
+from holdfast.core.ids import Path
+from holdfast.engine.journal import StepJournal
+from holdfast.ports import ModelRequest, UserTurn
+
+LEFT: Final = "left"
+"""The kind of what a step was told of what is left."""
+_WRAP_UP: Final = (
+    " Most of it is used: come to an end now. Give the best answer that what you have allows, and say what is missing."
+)
+
+
+async def left(journal: StepJournal, path: Path) -> LimitsLeft:
+    """What the run may still use, as of the first attempt that asked here. Recorded with the next commit."""
+    op = journal.found(path, LEFT, LEFT)
+    if op is not None and op.outcome is not None:
+        return msgspec.convert(op.outcome.value(), LimitsLeft)
+    found = caps.left(await journal.attempt.state(), journal.attempt.services.runtime.store.clock.now_ms())
+    journal.note(cmd.Value(path, LEFT, msgspec.to_builtins(found)))
+    return found
+
+
+async def beside(journal: StepJournal, call: Path) -> LimitsLeft:
+    """What is left, as the model call at `call` is told it."""
+    return await left(journal, left_at(call))
+
+
+def telling(request: ModelRequest, found: LimitsLeft) -> ModelRequest:
+    """The request with a last line that tells the model what is left. It stands in this request only: what was said before
+    stays word for word what it was, and can be cached by the provider."""
+    return msgspec.structs.replace(request, turns=(*request.turns, UserTurn(notice(found))))
+
+
+def notice(found: LimitsLeft) -> str:
+    """What a model is told: what is left of each limit of the run and, from 80 % on, that it is to come to an end."""
+    parts = [f"${found.cost_usd}"] if found.cost_usd is not None else []
+    counted = {"tokens": found.tokens, "model calls": found.model_calls, "tool calls": found.tool_calls}
+    parts += [f"{number} {what}" for what, number in counted.items() if number is not None]
+    times = [each for each in (found.active_s, found.wall_s) if each is not None]
+    parts += [f"{min(times):.0f} seconds"] if times else []
+    rest = ", ".join(parts) or f"{found.steps} steps"
+    return f"[Budget, from the system: {rest} left.{_WRAP_UP if found.wraps_up else ''}]"

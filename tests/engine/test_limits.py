@@ -1,0 +1,215 @@
+"""Caps on calls and on time, from the run's limit to what the model server and the tool saw; and what a model is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Engine, RunFailed, Workflow, flow, llm_node, task, tool
+from holdfast.core.events import LimitNeared, LimitWouldStop, ModelCallHeld, ModelCallSettled, ValueRecorded
+from holdfast.core.status import status
+from holdfast.errors import InvalidInput
+from holdfast.models.providers import Providers
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage
+from tests.engine.history import events_of
+from tests.engine.kit import Time, die, engine_at, gate_of, lose_lease
+
+HAIKU = "claude-haiku-4-5"
+
+
+def wide(branches: int, **limits: Any) -> Workflow:
+    """Branches at once, each of which asks a model."""
+    wf = Workflow("wide", **limits)
+    wf.node("end")(task(lambda state: "done"))
+    for number in range(branches):
+        wf.node(f"n{number}")(llm_node(model=HAIKU, max_tokens=50)(lambda state, number=number: f"question {number}"))
+        wf.edge(f"n{number}", "end")
+    return wf
+
+
+async def stopped(run: Any, reason: str) -> dict[str, Any]:
+    """What the gate shows that stopped the run, once nothing is under way any more."""
+    state = await run.until(lambda state: not state.active and len(state.gates) == 1)
+    (gate,) = state.gates.values()
+    assert gate.opened.reason == reason
+    shown: dict[str, Any] = gate.opened.shown.value()
+    return shown
+
+
+async def test_branches_at_once_make_no_more_calls_than_the_cap_and_go_on_when_it_is_raised(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(wide(8, max_model_calls=3))
+        shown = await stopped(run, "max_model_calls")
+        assert len(server.calls) == 3
+        assert sum(each["status"] == "completed" for each in shown["so_far"]["done"]) <= 3
+        await engine.extend(run.id, "model_calls", 8)
+        assert await run.result() == "done"
+        assert len(server.calls) == 8
+        assert [each.percent for each in await events_of(run, LimitNeared)][-1] == 100
+
+
+async def test_a_cap_outlives_the_process_that_counted(tmp_path: Path, server: ModelServer, model: Providers) -> None:
+    """The call of the dead was billed; its repeat is another call."""
+    now = Time()
+    server.script.add(Rule(times=1, fault=Fault("hang")))
+    wf = wide(1, max_model_calls=2)
+    async with engine_at(tmp_path, now, model=model, workflows=[wf], call_grace_s=0) as first:
+        run = await first.start(wf)
+        await run.until(lambda state: state.model_calls == 1)
+        await asyncio.to_thread(_until_called, server)
+        await lose_lease(first)
+        async with engine_at(tmp_path, now, model=model, workflows=[wf]) as second:
+            assert await second.run(run.id).result() == "done"
+            assert (await second.run(run.id).state()).model_calls == len(server.calls) == 2
+        await die(first)
+
+
+def _until_called(server: ModelServer) -> None:
+    while not server.calls:
+        pass
+
+
+async def test_a_start_says_its_own_caps_and_bad_ones_start_nothing(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(wide(2), max_model_calls=1, max_tool_calls=1, max_wall_s=3600)
+        await stopped(run, "max_model_calls")
+        for given in (
+            {"max_model_calls": 0},
+            {"max_tool_calls": 2.5},
+            {"max_wall_s": float("inf")},
+            {"on_limit": "stop"},
+        ):
+            with pytest.raises(InvalidInput, match="No run was started"):
+                await engine.start(wide(2), **given)
+
+
+async def test_tools_are_called_as_often_as_the_cap_allows(store: str) -> None:
+    sent: list[int] = []
+
+    @tool(effect="once")
+    def send(number: int) -> int:
+        sent.append(number)
+        return number
+
+    @flow(max_tool_calls=2, on_limit="fail")
+    async def sends(ctx) -> str:
+        for number in range(5):
+            await ctx.tool(send, number=number)
+        return "all"
+
+    async with Engine.open(store) as engine:
+        run = await engine.start(sends)
+        with pytest.raises(RunFailed, match="has made 2 calls of tools"):
+            await run.result()
+        assert sent == [0, 1]
+
+
+async def test_wall_time_counts_while_a_run_waits_for_a_person(tmp_path: Path) -> None:
+    now = Time()
+
+    @flow(max_wall_s=3600)
+    async def asks(ctx) -> str:
+        await ctx.ask("Shall it go on?")
+        return "yes"
+
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(asks)
+        asked = await gate_of(run)
+        now.forward(4000)
+        state = await run.until(lambda state: len(state.gates) == 2)
+        assert status(state) == "requires_attention"
+        await engine.decide(asked, "answer", "yes")
+        assert (await run.state()).active == {}, "who answers does not set it going again"
+        await engine.extend(run.id, "wall", 8000)
+        assert await run.result() == "yes"
+
+
+async def test_a_dry_run_goes_on_and_tells_where_it_would_have_stopped(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(wide(4, max_model_calls=2, cost_limit_usd="0.0001"), on_limit="record")
+        assert await run.result() == "done"
+        assert len(server.calls) == 4
+        assert sorted(event.limit for event in await events_of(run, LimitWouldStop)) == ["cost", "model_calls"]
+
+
+async def test_a_reply_billed_above_its_bound_is_the_last_that_passes_the_limit(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    """Calls in a row of which each is billed 10,000 tokens that were never sent. What is held after the first covers them."""
+    server.script.add(Rule(usage=Usage(input_tokens=10_000, output_tokens=10), text="."))
+    wf = Workflow("row")
+    for number in range(5):
+        wf.node(f"n{number}")(llm_node(model=HAIKU, max_tokens=1000)(lambda state, number=number: f"question {number}"))
+        if number:
+            wf.edge(f"n{number - 1}", f"n{number}")
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(wf, cost_limit_usd="0.07")
+        await stopped(run, "budget")
+        state = await run.state()
+        assert state.budget.limit_nanousd is not None
+        assert state.budget.settled_nanousd <= state.budget.limit_nanousd
+        assert state.bound_percents[HAIKU] > 100
+        held = await events_of(run, ModelCallHeld)
+        assert [event.bound_percent for event in held] == [100, *[state.bound_percents[HAIKU]] * 2]
+        assert [event.over_bound for event in await events_of(run, ModelCallSettled)] == [
+            True,
+            *[False] * (len(held) - 1),
+        ]
+
+
+# --- What is left ---------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_left_is_recorded_and_a_replay_is_told_the_same(store: str) -> None:
+    seen: list[int | None] = []
+
+    @tool(effect="idempotent")
+    def look() -> None: ...
+
+    @flow(max_tool_calls=3)
+    async def looks(ctx) -> int | None:
+        await ctx.tool(look)
+        first = await ctx.left()
+        seen.append(first.tool_calls)
+        await ctx.tool(look)
+        await ctx.wait_signal("go")
+        return (await ctx.left()).tool_calls
+
+    async with Engine.open(store) as engine:
+        run = await engine.start(looks)
+        await run.until(lambda state: status(state) == "waiting")
+        await engine.signal(run.id, "go")
+        assert await run.result() == 1
+        assert seen == [2, 2]
+
+
+async def test_a_model_that_is_told_its_budget_hears_what_is_left_and_when_to_come_to_an_end(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    @tool(effect="read")
+    def look() -> str:
+        return "nothing yet"
+
+    server.script.add(Rule(times=4, tool_calls=(ToolCall("look", {}),)))
+    wf = Workflow("told", max_model_calls=5)
+    wf.node("agent")(llm_node(model=HAIKU, tools=[look], tell_budget=True)(lambda state: "Find it."))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(wf)
+        await run.result()
+        said = [call.user for call in server.calls]
+        notices = [text.rpartition("[Budget")[2] for text in said]
+        assert [f"{left} model calls left." in text for left, text in zip((5, 4, 3, 2, 1), notices, strict=True)] == [
+            True
+        ] * 5
+        assert ["come to an end now" in text for text in notices] == [False, False, False, False, True]
+        told = [event for event in await events_of(run, ValueRecorded) if event.kind == "left"]
+        assert len(told) == 5, "each is recorded beside its call"
