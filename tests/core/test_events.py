@@ -34,7 +34,7 @@ EXAMPLES: dict[type, object] = {
 EXAMPLES |= {
     type(TRANSIENT): TRANSIENT, ev.Hold: ev.Hold(7, 7, in_doubt=True), RetryPolicy: RetryPolicy(max_attempts=7),
     ev.Parent: ev.Parent(RunId("parent"), StepId("node#1"), Path("0"), RunId("root"), 2),
-    Demand: Demand(labels=("gpu",), pools={"pool": 5}), type(NULL): inline({"x": 1}),
+    Demand: Demand(labels=("gpu",), pools={"pool": 5}), type(NULL): inline({"x": 1}), bytes: b"\xff",
 }  # fmt: skip
 
 

@@ -42,7 +42,7 @@ from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED, LIMITS
 from holdfast.core.scopes import run_scopes
-from holdfast.core.shared_values import SharedConflict, SharedValue
+from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
 from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, Operation, State, Step
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
 from tests.core.game import (
@@ -354,6 +354,9 @@ class Chaos:
         refusal = "moved" if conflict is not None and self.board.random() < 0.5 else None
         key = f"case {self.board.getrandbits(64):x}"
         write = cmd.WriteSharedValue(*step, path, "board", key, "h", 0, refusal is None, value, conflict, refusal)
+        if self.board.random() < 0.5:
+            index = SharedIndex("black tea", "tiny", packed((3, 4)))
+            write = msgspec.structs.replace(write, index=index, keep=self.board.choice([0, 1]), dropped=("case",))
         timeout_ms = self.board.choice([None, 1, 5_000])
         wait = cmd.AwaitSharedValue(*step, Path(f"{path}0"), "board", "case", "h", 1, timeout_ms)
         bring = cmd.BringSharedValue(step[0], Path(f"{path}0"), value)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from holdfast.core.payload import INLINE_BYTES
-from holdfast.core.shared_values import MOST_NAME, SharedValue, expect_name, expect_size, merged, resolve
+from holdfast.core.shared_values import (
+    MOST_NAME,
+    SharedValue,
+    expect_name,
+    expect_size,
+    expect_space,
+    merged,
+    packed,
+    resolve,
+    unpacked,
+    words_of,
+)
 from holdfast.errors import InvalidInput
 
 HERE = SharedValue({"a": 1, "deep": {"x": 1}}, 3, 1000, "ann")
@@ -48,3 +61,27 @@ def test_a_value_that_is_too_large_is_refused() -> None:
     expect_size(b"x" * INLINE_BYTES)
     with pytest.raises(InvalidInput, match="64 KiB at most"):
         expect_size(b"x" * (INLINE_BYTES + 1))
+
+
+def test_what_was_deleted_is_as_if_nothing_were_there() -> None:
+    gone = SharedValue(None, 4, 2000, "ann", gone=True)
+    assert resolve(gone, "tea", 0, "reject").value == "tea"
+    assert resolve(gone, "tea", 4, "reject").is_conflict
+    assert resolve(gone, {"a": 1}, 3, "merge").value == {"a": 1}
+
+
+def test_a_vector_is_kept_as_a_direction_and_one_without_is_refused() -> None:
+    assert unpacked(packed((3, 4))) == pytest.approx((0.6, 0.8))
+    for nothing in ((), (0.0, 0.0), (math.inf, 1), (math.nan,)):
+        with pytest.raises(InvalidInput, match="no direction"):
+            packed(nothing)
+
+
+def test_words_are_found_in_any_spelling_and_script() -> None:
+    assert words_of("Rent_due: 3 Ärzte, don't!") == ["rent", "due", "3", "ärzte", "don", "t"]
+
+
+def test_the_engines_own_spaces_are_nobody_elses() -> None:
+    assert expect_space("memory") == "memory"
+    with pytest.raises(InvalidInput, match="engine's own"):
+        expect_space("!memory/ann")

@@ -7,7 +7,8 @@ import pytest
 from holdfast.core.ids import Path
 from holdfast.core.payload import inline
 from holdfast.core.projection import project
-from holdfast.core.shared_values import SharedConflict, SharedValue
+from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
+from holdfast.core.state import SHARED_USE
 from holdfast.errors import NonDeterministicStep
 from tests.core.game import Game, cmd, ev, graph, kinds
 
@@ -24,6 +25,22 @@ def test_a_write_is_the_outcome_of_its_operation_and_a_row() -> None:
     [row] = project(game.state, written, executing=True).shared_values
     assert (row.space, row.key, row.base, row.body) == ("board", "case", 0, bytes(ONE.json))
     assert game.do(cmd.WriteSharedValue(*game.at("a"), *PLACE, 0, is_written=True, outcome=ONE)) == []
+
+
+def test_what_a_write_drops_and_what_it_is_found_by_go_with_its_row_and_each_use_is_counted() -> None:
+    game = Game(graph("a > b"))
+    index = SharedIndex("black tea", "tiny", packed((3, 4)))
+    place = (*game.at("a"), *PLACE, 0)
+    written = game.do(
+        cmd.WriteSharedValue(*place, is_written=True, outcome=ONE, index=index, keep=1, dropped=("old",))
+    )  # fmt: skip
+    [row] = project(game.state, written, executing=True).shared_values
+    assert (row.index, row.keep, row.dropped) == (index, 1, ("old",))
+    found = [cmd.Value(Path("1"), SHARED_USE, None, inline([{"key": "case", "more": 1}]), name="board"),
+             cmd.Value(Path("2"), SHARED_USE, None, inline([]), name="board")]  # fmt: skip
+    events = game.do(cmd.RecordValues(*game.at("a"), tuple(found)))
+    uses = project(game.state, events, executing=True).shared_uses
+    assert [(use.space, use.keys, use.at_ms) for use in uses] == [("board", ("case",), game.now_ms)]
 
 
 def test_another_write_at_its_place_is_another_operation() -> None:

@@ -284,10 +284,36 @@ async def test_what_was_read_under_a_lock_is_not_overwritten_where_the_lock_was_
         assert [each.value for each in await shared.versions("default", "board", "case")] == ["theirs"]
 
 
+async def test_what_is_deleted_is_away_and_nobody_takes_a_later_value_for_it(store: str) -> None:
+    @flow
+    async def deletes(ctx, given):
+        board = ctx.shared("board", agent="ann")
+        await board.write("case", "old")
+        seen = await board.read("case")
+        gone = await board.delete("case", expected_version=seen.version)
+        assert await board.read("case") is None
+        assert await board.update("case", lambda old: [old]) is not None
+        refused = []
+        for action in (board.delete("case", expected_version=1), board.write("case", "mine", expected_version=0)):
+            with pytest.raises(OperationFailed) as problem:
+                await action
+            refused.append(problem.value.error.error_class)
+        await board.delete("case")
+        first = await board.write("case", "new", expected_version=0)
+        return gone.gone, gone.version, refused, first.version
+
+    async with opened(store, workflows=[deletes]) as engine:
+        run = await engine.start(deletes)
+        assert await asyncio.wait_for(run.result(), 10) == [True, 2, ["conflict", "conflict"], 5]
+        shared = engine.runtime.store.shared_values
+        assert [each.value for each in await shared.versions("default", "board", "case")] == [None, "new"]
+
+
 @pytest.mark.parametrize(
     ("do", "words"),
     [
         (lambda ctx: ctx.shared("").read("n"), "space of a shared value"),
+        (lambda ctx: ctx.shared("!memory/a/").read("n"), "the engine's own"),
         (lambda ctx: ctx.shared("s").read("x" * 300), "key of a shared value"),
         (lambda ctx: ctx.shared("s").write("n", 1, expected_version=0, strategy="sum"), "strategy='sum'"),
         (lambda ctx: ctx.shared("s").write("n", "x" * 70_000), "64 KiB at most"),

@@ -34,8 +34,8 @@ from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import run_scopes
-from holdfast.core.shared_values import SharedConflict, SharedValue
-from holdfast.core.state import FUNCTION, MAP, VERSION, State
+from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
+from holdfast.core.state import FUNCTION, MAP, SHARED_USE, VERSION, State
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
 from holdfast.settings import load
@@ -186,6 +186,20 @@ def shares_values() -> Golden:
         game.suspend(name)
     game.do(cmd.BringSharedValue(StepId("b#1"), Place("0"), inline(SharedValue(7, 3, game.now_ms, "bob"))))
     game.tick(2)
+    return of(game)
+
+
+def keeps_what_is_found() -> Golden:
+    """Values that are found by their words and their meaning: one is written in the place of another, used, and deleted."""
+    game = Game(graph("a"))
+    index = SharedIndex("black tea", "tiny", packed((3, 4)))
+    outcome = inline(SharedValue("tea", 1, game.now_ms, "a", game.state.run))
+    place = (*game.at("a"), Place("0"), "!memory/a/", "1", "arguments")
+    game.do(cmd.WriteSharedValue(*place, 0, is_written=True, outcome=outcome, index=index, keep=1, dropped=("0",)))
+    found = cmd.Value(Place("1"), SHARED_USE, None, inline([{"key": "1", "text": "tea"}]), name="!memory/a/")
+    gone = inline(SharedValue(None, 2, game.now_ms, "a", game.state.run, gone=True))
+    forgets = (*game.at("a"), Place("2"), "!memory/a/", "1", "arguments 2", 1)
+    game.do(cmd.WriteSharedValue(*forgets, is_written=True, outcome=gone, values=(found,), keep=0))
     return of(game)
 
 
@@ -849,6 +863,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "pools": waits_for_pools,
     "steered": steered,
     "shared-values": shares_values,
+    "shared-index": keeps_what_is_found,
     "migration": a_migration,
     "cancelled": a_cancelled_run,
     **random_runs(),

@@ -40,7 +40,7 @@ from holdfast.core.projection import (
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
-from holdfast.core.shared_values import MOST_VERSIONS, SharedValue
+from holdfast.core.shared_values import SharedIndex, SharedValue, unpacked, words_of
 from holdfast.core.supervision import KEPT_MS, Supervisor, Task, due_at_ms
 from holdfast.core.supervision import Change as Supervised
 from holdfast.errors import (
@@ -77,6 +77,7 @@ from holdfast.ports import (
     RunFilter,
     SharedArrival,
     SharedEntry,
+    SharedFound,
     SnapshotRecord,
     Store,
     StreamName,
@@ -224,6 +225,8 @@ class Disk:
         self.said_ms: dict[tuple[str, str], int] = {}
         """When each has changed last."""
         self.shared_values: dict[tuple[str, str, str], list[SharedValue]] = {}
+        self.shared_entries: dict[tuple[str, str, str], tuple[SharedIndex, int, int]] = {}
+        """By what each value is found that was written so, how often it was used, and when."""
         self.shared_waits: dict[RunId, tuple[SharedWaitRow, ...]] = {}
         self.shared_locks: dict[tuple[str, str, str], tuple[int, int]] = {}
         """The fence that was given last, and until when it counts."""
@@ -317,8 +320,23 @@ class Disk:
 
     def share(self, changes: Sequence[SharedChange]) -> None:
         for change in changes:
-            known = self.shared_values.setdefault((change.tenant, change.space, change.key), [])
-            known[:] = [*known, msgspec.json.decode(change.body, type=SharedValue)][-MOST_VERSIONS:]
+            name = (change.tenant, change.space, change.key)
+            known = self.shared_values.pop(name, [])
+            uses = self.shared_entries.pop(name, (None, 0, 0))[1:]
+            if change.keep:
+                self.shared_values[name] = [*known, msgspec.json.decode(change.body, type=SharedValue)][-change.keep :]
+            if change.index is not None:
+                self.shared_entries[name] = (change.index, *uses)
+            for key in change.dropped:
+                self.shared_values.pop((change.tenant, change.space, key), None)
+                self.shared_entries.pop((change.tenant, change.space, key), None)
+
+    def _use(self, changes: Changes) -> None:
+        for use in changes.shared_uses:
+            for name in [(use.tenant, use.space, key) for key in use.keys]:
+                if name in self.shared_entries:
+                    index, uses, used_at_ms = self.shared_entries[name]
+                    self.shared_entries[name] = (index, uses + 1, max(used_at_ms, use.at_ms))
 
     def _write_keys(self, changes: Changes) -> None:
         for change in changes.effect_keys:
@@ -439,6 +457,7 @@ class Disk:
 
     def _write_beside(self, changes: Changes) -> None:
         self.share(changes.shared_values)
+        self._use(changes)
         if changes.shared_waits is not None:
             self.shared_waits[changes.run.run] = changes.shared_waits
         if (key := changes.start_key) is not None:
@@ -1012,6 +1031,18 @@ class Supervisors(Port):
         return self._disk.supervisors_due(now_ms)[:limit]
 
 
+def _likeness(index: SharedIndex, query: SharedIndex | None) -> float | None:
+    """How like a query an entry is, None where it is no answer."""
+    if query is None:
+        return 0.0
+    if query.vector:
+        if (index.model, len(index.vector)) != (query.model, len(query.vector)):
+            return None
+        return sum(a * b for a, b in zip(unpacked(index.vector), unpacked(query.vector), strict=True))
+    found, asked = ({word.rstrip("s") for word in words_of(each.words)} for each in (index, query))
+    return float(len(found & asked)) or None
+
+
 class SharedValues(Port):
     """Keeps ports.SharedValues."""
 
@@ -1059,6 +1090,15 @@ class SharedValues(Port):
         await self._mount.write("unlock_shared_value")
         if self._disk.shared_locks.get((tenant, space, key), (0, 0))[0] == fence:
             self._disk.shared_locks[tenant, space, key] = (fence, 0)
+
+    async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
+        await self._mount.read()
+        found = [
+            SharedFound(key, self._disk.shared_values[tenant, space, key][-1], likeness, uses, used_at_ms)
+            for (there, where, key), (index, uses, used_at_ms) in reversed(self._disk.shared_entries.items())
+            if (there, where) == (tenant, space) and (likeness := _likeness(index, query)) is not None
+        ]
+        return sorted(found, key=lambda each: -each.likeness)[:limit]
 
     async def put(self, change: SharedChange) -> bool:
         await self._mount.write("put_shared_value")

@@ -28,6 +28,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting, family_of, in_tokens
+from holdfast.core.shared_values import SharedIndex, packed
 from holdfast.core.state import FOLD_VERSION
 from holdfast.core.status import Wait
 from holdfast.errors import (
@@ -35,6 +36,7 @@ from holdfast.errors import (
     EffectKeyTaken,
     HoldfastError,
     KeyReused,
+    MissingExtra,
     NotFound,
     OverLimit,
     SeqConflict,
@@ -731,6 +733,67 @@ class StoreConformance:
         assert isinstance(await told(mine, late), SharedLockLost)
         story.forget(late)
         await put(mine, story.shares("case", 0, "ann", fence=second))
+
+    async def test_a_value_is_found_by_its_words_until_it_goes_and_counts_its_uses(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        story = Story()
+        await put(mine, story.start())
+        texts = {"rent": "The rents are due on Friday", "deposit": "A deposit of two rents", "cat": "She has a cat"}
+        for key, text in texts.items():
+            await put(mine, story.shares(key, 0, text, keep=1, index=SharedIndex(text)))
+        await put(mine, story.shares("other", 0, "rent", index=SharedIndex("landlord")))
+
+        async def found(query: SharedIndex | None, space: str = "board", limit: int = 9) -> list[str]:
+            return [each.key for each in await theirs.shared_values.search("acme", space, query, limit)]
+
+        assert await found(SharedIndex("When is the RENT due?"), limit=1) == ["rent"]
+        assert sorted(await found(SharedIndex("rent"))) == ["deposit", "rent"]
+        assert await found(SharedIndex("?!")) == await found(SharedIndex("rent"), "elsewhere") == []
+        assert await found(None, limit=2) == ["other", "cat"]
+
+        await put(mine, story.uses("cat", "rent"))
+        again = story.uses("cat", "nobody")
+        await put(mine, again)
+        assert await theirs.log.append([again]) == [None], "sent again, it counts once"
+        used = {
+            each.key: (each.uses, each.used_at_ms) for each in await mine.shared_values.search("acme", "board", None, 9)
+        }
+        assert used == {"cat": (2, story.at_ms), "rent": (1, used["rent"][1]), "deposit": (0, 0), "other": (0, 0)}
+        await put(mine, story.shares("cat", 1, "He has a dog", keep=1, index=SharedIndex("He has a dog")))
+        assert await found(SharedIndex("cat dog")) == ["cat"]
+        assert [each.uses for each in await mine.shared_values.search("acme", "board", SharedIndex("dog"), 9)] == [2]
+
+        await put(mine, story.shares("deposit", 1, "gone", keep=0, dropped=("rent", "nobody")))
+        assert await found(SharedIndex("rent landlord")) == ["other"]
+        assert await found(None) == ["cat", "other"]
+        assert await mine.shared_values.versions("acme", "board", "deposit") == []
+        assert await mine.shared_values.find("acme", "board", "rent") is None
+        assert len(await mine.shared_values.versions("acme", "board", "cat")) == 1
+        await put(mine, story.shares("other", 1, "without words"))
+        assert await found(None) == ["cat"]
+
+    async def test_a_value_is_found_by_its_meaning_as_its_latest_version_has_it(
+        self, connect: Connect, request: pytest.FixtureRequest
+    ) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start())
+        for key, vector in {"rent": (3, 4), "deposit": (4, 3), "cat": (-4, 3)}.items():
+            await put(store, story.shares(key, 0, key, index=SharedIndex("", "tiny", packed(vector))))
+        await put(store, story.shares("other", 0, "rent", index=SharedIndex("", "large", packed((3, 4)))))
+        query = SharedIndex(model="tiny", vector=packed((6, 8)))
+        if "oldest" in request.node.name:
+            with pytest.raises(MissingExtra, match="pgvector"):
+                await store.shared_values.search("acme", "board", query, 9)
+            return
+        nearest = await store.shared_values.search("acme", "board", query, 9)
+        assert [(each.key, round(each.likeness, 5)) for each in nearest] == [("rent", 1), ("deposit", 0.96), ("cat", 0)]
+        longer = SharedIndex(model="tiny", vector=packed((1, 2, 3)))
+        assert await store.shared_values.search("acme", "board", longer, 9) == []
+        assert await store.shared_values.search("acme", "elsewhere", query, 9) == []
+        await put(store, story.shares("rent", 1, "moved", index=SharedIndex("", "tiny", packed((-3, -4)))))
+        await put(store, story.shares("cat", 1, "gone", keep=0))
+        nearest = await store.shared_values.search("acme", "board", query, 9)
+        assert [(each.key, round(each.likeness, 5)) for each in nearest] == [("deposit", 0.96), ("rent", -1)]
 
     # --- Pools above steps --------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import itertools
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -35,7 +36,7 @@ from holdfast.core.payload import digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import project
 from holdfast.core.shared_values import SharedValue
-from holdfast.core.state import FOLD_VERSION, State
+from holdfast.core.state import FOLD_VERSION, SHARED_USE, State
 from holdfast.ports import Append, History, SnapshotRecord, Store
 
 DRAFT, APPROVE, SEND = step_id("draft", 1), step_id("approve", 1), step_id("send", 1)
@@ -142,14 +143,20 @@ class Story:
 
     # --- A value that other runs write too --------------------------------------------------------------------------------
 
-    def shares(self, key: str, base: int, value: str, *, fence: int | None = None) -> Append:
+    def shares(self, key: str, base: int, value: str, *, fence: int | None = None, **more: Any) -> Append:
         outcome = inline(SharedValue(value, base + 1, self.at_ms, value, self.run))
         path = Path(str(self.state.seq))
         return self.does(
             cmd.WriteSharedValue(
-                DRAFT, 1, path, "board", key, "hash", base, is_written=True, outcome=outcome, fence=fence
+                DRAFT, 1, path, "board", key, "hash", base, is_written=True, outcome=outcome, fence=fence, **more
             )
         )  # fmt: skip
+
+    def uses(self, *keys: str) -> Append:
+        """It has found these, of the space in which it shares."""
+        found = inline([{"key": key} for key in keys])
+        value = cmd.Value(Path(str(self.state.seq)), SHARED_USE, None, found, name="board")
+        return self.does(cmd.RecordValues(DRAFT, 1, (value,)))
 
     # --- What may happen, in this order -------------------------------------------------------------------------------
 

@@ -85,6 +85,13 @@ class SharedSpace(Protocol):
         """
         ...
 
+    async def delete(
+        self, key: str, *, expected_version: int | None = None, strategy: Strategy = "reject"
+    ) -> SharedValue | None:
+        """Delete a value and its versions, by the rules of a write. A version without a value (`gone`) stands in their place:
+        nobody takes a later one for one that he has seen, and who waits for a later version gets it."""
+        ...
+
     async def update(self, key: str, change: Callable[[Any], Any]) -> SharedValue:
         """Write what `change` makes of the latest value (None where there is none). Where somebody else writes meanwhile, it is
         called again with what that is: so it should do nothing but compute."""

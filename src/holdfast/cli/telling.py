@@ -70,6 +70,14 @@ def _asked(e: ev.GateOpened, at_ms: int) -> str:
     return f"{named(e.step) if e.step is not None else 'the run'} asks {who}: {e.reason}"
 
 
+def _shared(e: ev.SharedValueWritten, at_ms: int) -> str:
+    value = e.outcome.value()
+    if not e.keep or (isinstance(value, dict) and value.get("gone")):
+        return f"{e.step} deleted {e.space!r} {e.key!r}"
+    dropped = f", in the place of {len(e.dropped)} others" if e.dropped else ""
+    return f"{e.step} wrote version {e.base + 1} of {e.space!r} {e.key!r}{dropped}"
+
+
 def _awaited(e: ev.SignalAwaited, at_ms: int) -> str:
     until = f" until {clock(e.due_at_ms)}" if e.due_at_ms is not None else ""
     return f"{named(e.step)} waits for the signal {e.name!r}{until}"
@@ -155,7 +163,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",
     ev.TimerStarted: lambda e, at_ms: f"{named(e.step)} sleeps until {clock(e.due_at_ms)}",
     ev.SignalAwaited: _awaited,
-    ev.SharedValueWritten: lambda e, at_ms: f"{e.step} wrote version {e.base + 1} of {e.space!r} {e.key!r}",
+    ev.SharedValueWritten: _shared,
     ev.SharedValueAwaited: lambda e, at_ms: f"{e.step} waits for a version of {e.space!r} {e.key!r} after {e.after}",
     ev.SharedValueArrived: lambda e, at_ms: f"{e.step} has the version that it waited for",
     ev.SharedValueTimedOut: lambda e, at_ms: f"{e.step} gave up waiting: {e.error.message}",

@@ -54,14 +54,14 @@ class SharedValues(ControlBase):
 
         Raises Conflict where another version is there, InvalidInput.
         """
-        names = word("tenant", tenant), rule.expect_name("space", space), rule.expect_name("key", key)
+        names = word("tenant", tenant), rule.expect_space(space), rule.expect_name("key", key)
         plain = msgspec.json.decode(self.payloads.clean(value))
         rule.expect_size(msgspec.json.encode(plain))
         author = self._claim(by).name or _NOBODY
         for _ in range(_TRIES):
             current = await self.store.shared_values.find(*names)
             base = current.version if current is not None else 0
-            if expected_version not in (None, base):
+            if rule.resolve(current, plain, expected_version, "reject").is_conflict:
                 raise Conflict(
                     f"{key!r} of {space!r} is at version {base}, and not at {expected_version}. Nothing was written: look at"
                     " it, and decide again."

@@ -15,7 +15,7 @@ from holdfast.core.events import Event, Parent
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
-from holdfast.core.shared_values import SharedConflict
+from holdfast.core.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -417,7 +417,8 @@ class AwaitSignal(AttemptCommand, frozen=True):
 
 class WriteSharedValue(AttemptCommand, frozen=True):
     """A write of a shared value, decided on version `base` of it: what it comes to, in `outcome` (a SharedValue, null where
-    there is none), and if another version was expected, the `conflict`, with why it is refused where it is."""
+    there is none), and if another version was expected, the `conflict`, with why it is refused where it is. For `index`, `keep`
+    and `dropped` see events.SharedValueWritten."""
 
     path: Path
     space: str
@@ -430,6 +431,9 @@ class WriteSharedValue(AttemptCommand, frozen=True):
     refusal: str | None = None
     fence: int | None = None
     values: tuple[Value, ...] = ()
+    index: SharedIndex | None = None
+    keep: int = MOST_VERSIONS
+    dropped: tuple[str, ...] = ()
 
 
 class AwaitSharedValue(AttemptCommand, frozen=True):

@@ -13,7 +13,7 @@ from holdfast.core.demand import Demand
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
-from holdfast.core.shared_values import SharedConflict
+from holdfast.core.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
 
 
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -840,8 +840,9 @@ class SignalAwaited(Event, frozen=True):
 
 
 class SharedValueWritten(Event, frozen=True):
-    """A step wrote a shared value, in the place of version `base` (0: there was none): `outcome` is the new version. `fence` is
-    the number of the lock under which it did."""
+    """A step wrote a shared value, in the place of version `base` (0: there was none): `outcome` is the new version, of all of
+    which the last `keep` stay (0: none does). `fence` is the number of the lock under which it did. `index` is by what it is
+    found; `dropped` are keys of the space that went with this write."""
 
     step: StepId
     path: Path
@@ -851,6 +852,9 @@ class SharedValueWritten(Event, frozen=True):
     base: int
     outcome: Payload
     fence: int | None = None
+    index: SharedIndex | None = None
+    keep: int = MOST_VERSIONS
+    dropped: tuple[str, ...] = ()
 
 
 class SharedValueConflicted(Event, frozen=True):

@@ -15,7 +15,8 @@ from holdfast.core import events as ev
 from holdfast.core.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import PLACEMENT, Posting, Waiter, counts_tokens, family_of, postings
-from holdfast.core.state import State
+from holdfast.core.shared_values import MOST_VERSIONS, SharedIndex
+from holdfast.core.state import SHARED_USE, State
 from holdfast.core.status import due_at_ms, may_be_placed, status, waiting_for
 
 
@@ -186,7 +187,9 @@ class ChildOrder(msgspec.Struct, frozen=True):
 
 class SharedChange(msgspec.Struct, frozen=True):
     """A shared value has a new version, in the place of `base`; `body` is a SharedValue as JSON. With a `fence` it is
-    written only while the lock of that number is held."""
+    written only while the lock of that number is held. Of its versions the last `keep` stay (0: none does). It is found by
+    its `index` from now on, without one by its name only; `dropped` are keys of the same space that go, with all that is
+    kept about them."""
 
     tenant: str
     space: str
@@ -194,6 +197,18 @@ class SharedChange(msgspec.Struct, frozen=True):
     base: int
     body: bytes
     fence: int | None = None
+    index: SharedIndex | None = None
+    keep: int = MOST_VERSIONS
+    dropped: tuple[str, ...] = ()
+
+
+class SharedUse(msgspec.Struct, frozen=True):
+    """Values that were found by their index, and used."""
+
+    tenant: str
+    space: str
+    keys: tuple[str, ...]
+    at_ms: int
 
 
 class SharedWaitRow(msgspec.Struct, frozen=True):
@@ -231,9 +246,10 @@ class Changes(msgspec.Struct, frozen=True):
     dead_letters: tuple[DeadLetter, ...] | None = None
     shared_values: tuple[SharedChange, ...] = ()
     shared_waits: tuple[SharedWaitRow, ...] | None = None
+    shared_uses: tuple[SharedUse, ...] = ()
 
 
-Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey | SharedChange
+Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey | SharedChange | SharedUse
 
 
 def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Changes:
@@ -245,6 +261,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     effects: list[EffectRow] = []
     effect_changes: list[EffectChange] = []
     shared_values: list[SharedChange] = []
+    shared_uses: list[SharedUse] = []
     for event in events:
         derive = _ROWS.get(type(event))  # most events change no row but the run's own
         if derive is None:
@@ -265,6 +282,8 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
                 start_key = key
             case SharedChange() as shared:
                 shared_values.append(shared)
+            case SharedUse() as use:
+                shared_uses.append(use)
     return Changes(
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
@@ -272,7 +291,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
         tuple(_keys(after, events)) if after.claims else (),
         tuple(_children(after, events)) if after.children_asked or after.parent is not None else (),
         _dead_letters(after) if is_about_letters else None, tuple(shared_values),
-        _shared_waits(after) if after.shares else None,
+        _shared_waits(after) if after.shares else None, tuple(shared_uses),
     )  # fmt: skip
 
 
@@ -443,8 +462,20 @@ def _effect_orphaned(after: State, e: ev.OutcomeOrphaned) -> EffectChange:
     return EffectChange(e.call, "orphaned", after.at_ms, e.response, error)
 
 
+class _Found(msgspec.Struct):
+    key: str
+
+
 def _shared_value(after: State, e: ev.SharedValueWritten) -> SharedChange:
-    return SharedChange(after.tenant, e.space, e.key, e.base, bytes(e.outcome.json), e.fence)
+    body = bytes(e.outcome.json)
+    return SharedChange(after.tenant, e.space, e.key, e.base, body, e.fence, e.index, e.keep, e.dropped)
+
+
+def _shared_use(after: State, e: ev.ValueRecorded) -> SharedUse | None:
+    if e.kind != SHARED_USE or e.payload is None:
+        return None
+    found = msgspec.json.decode(e.payload.json, type=list[_Found])
+    return SharedUse(after.tenant, e.name, tuple(each.key for each in found), after.at_ms) if found else None
 
 
 def _shared_waits(s: State) -> tuple[SharedWaitRow, ...]:
@@ -475,6 +506,7 @@ _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.EffectReopened: _effect_repeated,
     ev.OutcomeOrphaned: _effect_orphaned,
     ev.SharedValueWritten: _shared_value,
+    ev.ValueRecorded: _shared_use,
     **dict.fromkeys((ev.StepFailed, ev.RunCancelling, ev.RunCompleted, *_OF_DEAD_LETTERS), _no_row),
 }
 

@@ -10,6 +10,10 @@ Never here: a store, what a write does to its run (sharing), a clock.
 
 from __future__ import annotations
 
+import math
+import re
+import struct
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -28,17 +32,54 @@ LOCK_LEASE_S: Final = 30.0
 """How long a lock is waited for and held, unless it is said; both as in the pattern."""
 MOST_NAME: Final = 200
 """Characters of a space's name, and of a key."""
+MOST_QUERY_WORDS: Final = 32
+"""Different words of a query by which is searched: the first ones."""
+_WORD: Final = re.compile(r"[^\W_]+")
+_OURS: Final = "!"
+"""With which the names of the engine's own spaces begin."""
 _DEEPEST: Final = 100
 
 
 class SharedValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A version of a value: `by` whom it was written, and in which run, if it was in one."""
+    """A version of a value: `by` whom it was written, and in which run, if it was in one. `gone`: the value was deleted, and
+    this stands in its place, so that nobody takes a later version for one that he has seen."""
 
     value: Any
     version: int
     at_ms: int
     by: str
     run: str | None = None
+    gone: bool = False
+
+
+class SharedIndex(msgspec.Struct, frozen=True, omit_defaults=True):
+    """By what a value is found in its space: its `words`, and its meaning, a `vector` as `packed` makes it, which the embedder
+    `model` made. As a query, one of the two: vectors are compared with those of the same model and length only."""
+
+    words: str = ""
+    model: str = ""
+    vector: bytes = b""
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    """A vector as it is kept: of length one, in numbers of 32 bits. Raises InvalidInput for one without a direction."""
+    length = math.sqrt(sum(number * number for number in vector))
+    if not 0 < length < math.inf:
+        raise InvalidInput(
+            f"A vector of {len(vector)} numbers whose length is {length} has no direction, so nothing is like it. Nothing was"
+            " written: ask the embedder again, or leave out what it cannot read."
+        )
+    return struct.pack(f"<{len(vector)}f", *(number / length for number in vector))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in small letters, in their order: by what a value is found in every store."""
+    return _WORD.findall(text.casefold())
+
+
+def unpacked(vector: bytes) -> tuple[float, ...]:
+    """The numbers of a vector that was kept."""
+    return struct.unpack(f"<{len(vector) // 4}f", vector)
 
 
 class SharedConflict(msgspec.Struct, frozen=True):
@@ -64,6 +105,8 @@ class Resolution(msgspec.Struct, frozen=True):
 def resolve(current: SharedValue | None, value: Any, expected: int | None, strategy: Strategy) -> Resolution:
     """What becomes of writing `value` where `current` stands. `expected` is the version that the writer knows: 0 for none, None
     where any will do."""
+    if current is not None and current.gone:
+        current = None
     version = current.version if current is not None else 0
     if expected is None or expected == version:
         return Resolution(value, is_written=True, is_conflict=False)
@@ -81,6 +124,15 @@ def merged(current: Any, attempted: Any, depth: int = 0) -> Any:
         return attempted if current is None else current
     new = {name: value for name, value in attempted.items() if name not in current}
     return {name: merged(value, attempted.get(name), depth + 1) for name, value in current.items()} | new
+
+
+def expect_space(name: object) -> str:
+    """Raises InvalidInput for what is no name of a space, and for those that the engine gives."""
+    if str(name).startswith(_OURS):
+        raise InvalidInput(
+            f"Spaces whose names begin with {_OURS!r} are the engine's own. Nothing was read or written."
+        )
+    return expect_name("space", name)
 
 
 def expect_name(kind: str, name: object) -> str:

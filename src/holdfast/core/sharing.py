@@ -28,7 +28,11 @@ def write_shared_value(d: Decision, c: commands.WriteSharedValue) -> None:
         error = d.error(node_of(c.step), CONFLICT, c.refusal) if c.refusal is not None else None
         d.emit(ev.SharedValueConflicted(c.step, c.path, c.space, c.key, c.args_hash, c.conflict, error))
     if c.is_written:
-        d.emit(ev.SharedValueWritten(c.step, c.path, c.space, c.key, c.args_hash, c.base, c.outcome, c.fence))
+        d.emit(
+            ev.SharedValueWritten(
+                c.step, c.path, c.space, c.key, c.args_hash, c.base, c.outcome, c.fence, c.index, c.keep, c.dropped
+            )
+        )  # fmt: skip
     elif c.refusal is None:
         d.emit(ev.ValueRecorded(c.step, c.path, SHARED, None, c.outcome, name, c.args_hash))
 

@@ -17,7 +17,7 @@ from holdfast.core import commands as cmd
 from holdfast.core import shared_values as rule
 from holdfast.core.ids import Path, node_of
 from holdfast.core.payload import Payload, digest, inline
-from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedConflict, SharedValue, Strategy
+from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, MOST_VERSIONS, SharedConflict, SharedValue, Strategy
 from holdfast.core.state import SHARED, SHARED_WAIT
 from holdfast.engine.cursor import Suspension, cursor
 from holdfast.engine.journal import StepJournal
@@ -40,6 +40,8 @@ class _Write(NamedTuple):
     decide: Callable[[SharedValue | None], rule.Resolution]
     expected: int | None
     strategy: Strategy
+    gone: bool = False
+    """It leaves no value, and no version before it."""
 
 
 _LEFT: Final = rule.Resolution(None, is_written=False, is_conflict=True)
@@ -52,7 +54,7 @@ class SharedSpace:
     def __init__(self, journal: StepJournal, locks: SharedLocks, space: str, agent: str | None) -> None:
         self._journal = journal
         self._locks = locks
-        self._space = rule.expect_name("space", space)
+        self._space = rule.expect_space(space)
         self._by = rule.expect_name("agent", agent) if agent is not None else node_of(journal.step)
         self._values = journal.attempt.services.runtime.store.shared_values
 
@@ -71,18 +73,25 @@ class SharedSpace:
         version = _decode(body)
         if held is not None:
             held.seen = version.version if version is not None else 0
-        return None if version is None else _shown(version)
+        return None if version is None or version.gone else _shown(version)
 
     async def write(
         self, key: str, value: Any, *, expected_version: int | None = None, strategy: Strategy = "reject"
     ) -> SharedValue | None:
         """Write a version; see authoring.context.SharedSpace."""
+        return await self._put(key, value, expected_version, strategy)
+
+    async def _put(
+        self, key: str, value: Any, expected_version: int | None, strategy: Strategy, *, gone: bool = False
+    ) -> SharedValue | None:
         if strategy not in rule.STRATEGIES:
             raise InvalidInput(
                 f"strategy={strategy!r}: a write has one of {', '.join(rule.STRATEGIES)}. Nothing was written."
             )
         plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean(value))
         asked = {"value": plain, "expected_version": expected_version, "strategy": strategy}
+        if gone:
+            asked["gone"] = True
         held = self._locks.around(self._space, key)
         if expected_version is None and held is not None and held.seen is not None:
             expected_version, strategy = held.seen, "reject"  # the lock may have been another's since that was read
@@ -90,7 +99,13 @@ class SharedSpace:
         def decide(current: SharedValue | None) -> rule.Resolution:
             return rule.resolve(current, plain, expected_version, strategy)
 
-        return await self._write(_Write(key, asked, decide, expected_version, strategy), held)
+        return await self._write(_Write(key, asked, decide, expected_version, strategy, gone), held)
+
+    async def delete(
+        self, key: str, *, expected_version: int | None = None, strategy: Strategy = "reject"
+    ) -> SharedValue | None:
+        """Write that there is no value; see authoring.context.SharedSpace."""
+        return await self._put(key, None, expected_version, strategy, gone=True)
 
     async def update(self, key: str, change: Callable[[Any], Any]) -> SharedValue:
         """Write what `change` makes of the latest version; see authoring.context.SharedSpace."""
@@ -175,7 +190,7 @@ class SharedSpace:
         if made.is_written:
             rule.expect_size(encode(made.value))
             now_ms = journal.attempt.services.runtime.store.clock.now_ms()
-            outcome = inline(SharedValue(made.value, base + 1, now_ms, self._by, journal.run))
+            outcome = inline(SharedValue(made.value, base + 1, now_ms, self._by, journal.run, write.gone))
         if made.is_conflict:
             by, there = ("", None) if current is None else (current.by, current.value)
             expected = base if write.expected is None else write.expected
@@ -185,7 +200,7 @@ class SharedSpace:
                 refusal = lost.message if lost is not None else self._refusal(write, base, by)
         return cmd.WriteSharedValue(
             journal.step, journal.number, path, self._space, write.key, args_hash, base, made.is_written, outcome, conflict,
-            refusal, fence, journal.take(),
+            refusal, fence, journal.take(), keep=1 if write.gone else MOST_VERSIONS,
         )  # fmt: skip
 
     def _refusal(self, write: _Write, base: int, by: str) -> str:

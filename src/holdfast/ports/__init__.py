@@ -66,7 +66,7 @@ from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Repor
 from holdfast.ports.schedule import KeptSchedule, Schedules
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Sessions
-from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedValues
+from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
 from holdfast.ports.supervisor import Supervisors
@@ -146,6 +146,7 @@ __all__ = [
     "Sessions",
     "SharedArrival",
     "SharedEntry",
+    "SharedFound",
     "SharedValues",
     "SnapshotRecord",
     "StepBegan",

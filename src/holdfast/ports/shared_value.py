@@ -1,7 +1,9 @@
 """Where shared values are kept, with their latest versions.
 
-Appends write them too (log): a value and the event that says so are one commit. Never here: an implementation, a default,
-what becomes of a write (core.shared_values).
+Appends write them too (log): a value and the event that says so are one commit. One that is written with a SharedIndex is
+found by it: its vector goes in as `core.shared_values.packed` makes it, and `search` takes one that was made so.
+
+Never here: an implementation, a default, what becomes of a write (core.shared_values).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from holdfast.core.ids import Path, RunId, StepId
 from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import SharedValue
+from holdfast.core.shared_values import SharedIndex, SharedValue
 
 
 class SharedEntry(NamedTuple):
@@ -21,6 +23,17 @@ class SharedEntry(NamedTuple):
     space: str
     key: str
     latest: SharedValue
+
+
+class SharedFound(NamedTuple):
+    """A value that a search has found: how like the query it is (by vector their cosine, from -1 to 1; by words only the order
+    means anything), how often it was used, and when last, 0 for never."""
+
+    key: str
+    latest: SharedValue
+    likeness: float
+    uses: int
+    used_at_ms: int
 
 
 class SharedArrival(NamedTuple):
@@ -47,6 +60,15 @@ class SharedValues(Protocol):
         self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
     ) -> Sequence[SharedEntry]:
         """By tenant, space and key; `after` are those of the last one before."""
+        ...
+
+    async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
+        """Values of one space that were written with an index, the likest first. By words: those that have any of
+        them, stemmed as English. By vector: all of the same model and length. Without a query: all, the latest first.
+        Raises MissingExtra where the store has nothing to compare vectors with.
+
+        What is found in a step is noted as a Value of kind `state.SHARED_USE` named after the space, whose payload is a list of
+        objects with their `key`: then the commit that carries it counts their use."""
         ...
 
     async def put(self, change: SharedChange) -> bool:

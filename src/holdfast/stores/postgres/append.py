@@ -48,7 +48,7 @@ class Entry(msgspec.Struct):
         ledger = changes.gates or changes.gate_changes or changes.effects or changes.effect_changes
         limits = changes.postings and any(each.limit is not None for each in changes.postings)
         beside = changes.effect_keys or changes.children or changes.dead_letters is not None
-        shared = changes.shared_values or changes.shared_waits is not None
+        shared = changes.shared_values or changes.shared_waits is not None or changes.shared_uses
         return not (ledger or beside or shared or limits)
 
     @property

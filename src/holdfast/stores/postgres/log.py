@@ -213,7 +213,10 @@ class Log(Archives):
         await db.execute(self._sql["lock_runs"], [new.run for new in entries])
         keys = await Keys.locked(db, self._sql, entries)
         shared = await Written.locked(
-            db, self._sql, [change for new in entries for change in new.changes.shared_values]
+            db,
+            self._sql,
+            [change for new in entries for change in new.changes.shared_values],
+            [use for new in entries for use in new.changes.shared_uses],
         )
         balances = await ScopeBalances.locked(db, self._sql, entries)
         admitted = [
@@ -226,6 +229,7 @@ class Log(Archives):
         await keys.write(written)
         await shared.write_waits(written)
         await shared.write([change for new in written for change in new.changes.shared_values])
+        await shared.use([use for new in written for use in new.changes.shared_uses])
         await balances.write(written)
         await child.write(db, self._sql, written)
         left = [new for new in entries if new.run not in runs]

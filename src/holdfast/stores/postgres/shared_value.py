@@ -5,14 +5,15 @@ Never here: what becomes of a write whose version is not the latest.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.ids import RunId
-from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import MOST_VERSIONS, SharedValue
-from holdfast.errors import SharedLockLost, SharedValueMoved
-from holdfast.ports import SharedArrival, SharedEntry
+from holdfast.core.projection import SharedChange, SharedUse
+from holdfast.core.shared_values import MOST_QUERY_WORDS, SharedIndex, SharedValue, unpacked, words_of
+from holdfast.errors import MissingExtra, SharedLockLost, SharedValueMoved, StoreError
+from holdfast.ports import SharedArrival, SharedEntry, SharedFound
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import astuple, decode_shared_value, lock_lost, moved
@@ -35,12 +36,19 @@ class Written:
         """What the appends would be told whose value has moved, or whose lock is over, if they are at their places."""
 
     @classmethod
-    async def locked(cls, db: Connection, sql: dict[str, str], changes: Sequence[SharedChange]) -> Written:
-        names = sorted({_name(change) for change in changes})
+    async def locked(
+        cls, db: Connection, sql: dict[str, str], changes: Sequence[SharedChange], uses: Sequence[SharedUse] = ()
+    ) -> Written:
+        written = sorted({_name(change) for change in changes})
+        beside = {(each.tenant, each.space, key) for each in changes for key in each.dropped}
+        used = {(each.tenant, each.space, key) for each in uses for key in each.keys}
+        names = sorted({*written, *beside, *used})
         if not names:
             return cls(db, sql, {}, {})
         await db.execute(sql["lock_shared_values"], ["\n".join(name) for name in names])
-        found = await db.fetch(sql["latest_shared_values"], *zip(*names, strict=True))
+        if not written:
+            return cls(db, sql, {}, {})
+        found = await db.fetch(sql["latest_shared_values"], *zip(*written, strict=True))
         versions = {(tenant, space, key): version for tenant, space, key, version in found}
         return cls(db, sql, versions, await _held(db, sql, changes))
 
@@ -78,10 +86,26 @@ class Written:
 
     async def write(self, changes: Sequence[SharedChange]) -> None:
         for change in changes:
-            await self._db.execute(self._sql["put_shared_value"], *_name(change), change.base + 1, change.body)
-            await self._db.execute(
-                self._sql["prune_shared_value"], *_name(change), change.base + 1 - MOST_VERSIONS
-            )  # fmt: skip
+            if change.keep:
+                await self._db.execute(self._sql["put_shared_value"], *_name(change), change.base + 1, change.body)
+            await self._db.execute(self._sql["prune_shared_value"], *_name(change), change.base + 1 - change.keep)
+            await self._follow(change)
+
+    async def _follow(self, change: SharedChange) -> None:
+        """A value is found by what its latest version says, or not any more; and those go that it is in the place of."""
+        space, index = (change.tenant, change.space), change.index
+        gone = [*change.dropped, *([change.key] if index is None else [])]
+        if gone:
+            await self._db.execute(self._sql["drop_shared_entries"], *space, gone)
+        if change.dropped:
+            await self._db.execute(self._sql["drop_shared_values"], *space, change.dropped)
+        if index is not None:
+            entry = (index.words, index.model, unpacked(index.vector))
+            await self._db.execute(self._sql["put_shared_entry"], *space, change.key, *entry)
+
+    async def use(self, uses: Sequence[SharedUse]) -> None:
+        for each in uses:
+            await self._db.execute(self._sql["use_shared_entries"], each.tenant, each.space, each.keys, each.at_ms)
 
 
 async def _held(db: Connection, sql: dict[str, str], changes: Sequence[SharedChange]) -> dict[Name, int]:
@@ -115,6 +139,34 @@ class SharedValues(StorePort):
         asked = (tenant, space, *(after or ("", "", "")), limit)
         found = await self._db.fetch(self._sql["shared_values"], *asked)
         return [SharedEntry(tenant, space, key, decode_shared_value(body)) for tenant, space, key, body in found]
+
+    async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
+        found = await self._found(tenant, space, query, limit)
+        return [SharedFound(key, decode_shared_value(body), *more) for key, body, *more in found]
+
+    async def _found(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[Any]:
+        if query is None:
+            return await self._db.fetch(self._sql["list_shared_entries"], tenant, space, limit)
+        if query.vector:
+            statement = self._sql["search_shared_vectors"].replace("vectors.", f"{await self._vectors()}.")
+            return await self._db.fetch(statement, tenant, space, unpacked(query.vector), query.model, limit)
+        words = " | ".join(dict.fromkeys(words_of(query.words)[:MOST_QUERY_WORDS]))
+        return await self._db.fetch(self._sql["search_shared_words"], tenant, space, words, limit) if words else []
+
+    async def _vectors(self) -> str:
+        """The schema of pgvector, which is made where it is not there. Raises MissingExtra."""
+        schema: str | None = await self._db.value(self._sql["vector_schema"])
+        if schema is None:
+            with contextlib.suppress(StoreError):
+                await self._db.execute(self._sql["make_vectors"])
+            schema = await self._db.value(self._sql["vector_schema"])
+        if schema is None:
+            raise MissingExtra(
+                "A search by meaning needs PostgreSQL's extension pgvector, which this database does not have, so it was not"
+                " done. Have the server's packages brought it (`create extension vector`), or search by words.",
+                extra="memory", module="vector",
+            )  # fmt: skip
+        return schema
 
     async def put(self, change: SharedChange) -> bool:
         async with self._db.writing() as db:

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.projection import StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
-from holdfast.stores.sqlite import child, shared_value
+from holdfast.stores.sqlite import child, shared_index, shared_value
 from holdfast.stores.sqlite.context import SQL, rows, value
 from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.entry import Entry
@@ -51,6 +51,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
             keys.write(new)
             shared_value.write(db, new.changes.shared_values)
             shared_value.write_waits(db, new)
+            shared_index.use(db, new.changes.shared_uses)
             if new.changes.start_key is not None:
                 rows(db, "insert_start_key", astuple(new.changes.start_key))
             accepted.append(new)

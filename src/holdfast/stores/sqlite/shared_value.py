@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import apsw
 
 from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import MOST_VERSIONS, SharedValue
+from holdfast.core.shared_values import SharedIndex, SharedValue
 from holdfast.errors import SharedLockLost, SharedValueMoved
-from holdfast.ports import SharedArrival, SharedEntry
+from holdfast.ports import SharedArrival, SharedEntry, SharedFound
 from holdfast.stores.row import astuple, decode_shared_value, lock_lost, moved
+from holdfast.stores.sqlite import shared_index
 from holdfast.stores.sqlite.context import SQL, StorePort, rows
 from holdfast.stores.sqlite.entry import Entry
 
@@ -34,8 +35,13 @@ def stale(db: apsw.Connection, new: Entry) -> SharedValueMoved | SharedLockLost 
 def write(db: apsw.Connection, changes: Sequence[SharedChange]) -> None:
     for change in changes:
         name = (change.tenant, change.space, change.key)
-        rows(db, "put_shared_value", (*name, change.base + 1, change.body))
-        rows(db, "prune_shared_value", (*name, change.base + 1 - MOST_VERSIONS))
+        if change.keep:
+            rows(db, "put_shared_value", (*name, change.base + 1, change.body))
+        rows(db, "prune_shared_value", (*name, change.base + 1 - change.keep))
+        shared_index.follow(db, change)
+        for key in change.dropped:
+            rows(db, "drop_shared_value", (change.tenant, change.space, key))
+            shared_index.drop(db, change.tenant, change.space, key)
 
 
 def write_waits(db: apsw.Connection, new: Entry) -> None:
@@ -71,6 +77,16 @@ class SharedValues(StorePort):
         asked = (tenant, space, *(after or ("", "", "")), limit)
         found = await self._reader.ask(lambda db: rows(db, "shared_values", asked))
         return [SharedEntry(tenant, space, key, decode_shared_value(body)) for tenant, space, key, body in found]
+
+    async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
+        if query is not None and query.vector:
+            vectors = shared_index.extension()
+            found = await self._reader.ask(lambda db: shared_index.nearest(db, vectors, tenant, space, query, limit))
+        elif query is not None:
+            found = await self._reader.ask(lambda db: shared_index.by_words(db, tenant, space, query.words, limit))
+        else:
+            found = await self._reader.ask(lambda db: rows(db, "list_shared_entries", (tenant, space, limit)))
+        return [SharedFound(key, decode_shared_value(body), *more) for key, body, *more in found]
 
     async def put(self, change: SharedChange) -> bool:
         def put(db: apsw.Connection) -> bool:

@@ -1564,3 +1564,67 @@ update holdfast.shared_locks set expires_at_ms = 0 where tenant = $1 and space =
 -- Who has the word, or had it last, and for how long still.
 select holder, fence, expires_at_ms, holdfast.now_ms() from holdfast.shared_locks
 where tenant = $1 and space = $2 and key = $3
+
+-- name: drop_shared_entries
+-- Values are not found any more.
+delete from holdfast.shared_entries where tenant = $1 and space = $2 and key = any($3::text[])
+
+-- name: drop_shared_values
+-- All versions of values go.
+delete from holdfast.shared_values where tenant = $1 and space = $2 and key = any($3::text[])
+
+-- name: put_shared_entry
+-- A value is found from now on, by its words, its meaning, or both.
+insert into holdfast.shared_entries (tenant, space, key, words, model, vector)
+values ($1, $2, $3, to_tsvector('english', $4), $5, $6)
+on conflict (tenant, space, key) do update
+    set words = excluded.words, model = excluded.model, vector = excluded.vector, id = excluded.id
+
+-- name: use_shared_entries
+-- Values were found and used.
+update holdfast.shared_entries set uses = uses + 1, used_at_ms = greatest(used_at_ms, $4)
+where tenant = $1 and space = $2 and key = any($3::text[])
+
+-- name: search_shared_words
+-- The entries of a space that answer a query best.
+select e.key, v.body, ts_rank(e.words, query)::float8 as likeness, e.uses, e.used_at_ms
+from to_tsquery('english', $3) query, holdfast.shared_entries e
+    join holdfast.shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
+where e.tenant = $1 and e.space = $2 and e.words @@ query
+    and v.version = (
+        select max(version) from holdfast.shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key)
+    )
+order by likeness desc, e.id desc limit $4
+
+-- name: vector_schema
+-- Where the extension is that compares vectors, if this database has it.
+select quote_ident(n.nspname) from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'
+
+-- name: make_vectors
+-- Have it, where the server can.
+create extension if not exists vector
+
+-- name: search_shared_vectors
+-- The entries of a space whose vectors are nearest, of the same model and length.
+with nearest as materialized (
+    select * from holdfast.shared_entries
+    where tenant = $1 and space = $2 and model = $4 and cardinality(vector) = cardinality($3::real[])
+)
+select e.key, v.body, 1 - (e.vector::vectors.vector operator (vectors.<=>) $3::real[]::vectors.vector) as likeness,
+    e.uses, e.used_at_ms
+from nearest e join holdfast.shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
+where v.version = (
+        select max(version) from holdfast.shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key)
+    )
+order by likeness desc, e.id desc limit $5
+
+-- name: list_shared_entries
+-- The entries of a space, the latest first.
+select e.key, v.body, 0.0::float8, e.uses, e.used_at_ms
+from holdfast.shared_entries e
+    join holdfast.shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
+where e.tenant = $1 and e.space = $2
+    and v.version = (
+        select max(version) from holdfast.shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key)
+    )
+order by e.id desc limit $3

@@ -1073,3 +1073,79 @@ update shared_locks set expires_at_ms = 0 where tenant = ? and space = ? and key
 -- name: shared_lock
 -- Who has the word, or had it last, and until when.
 select holder, fence, expires_at_ms from shared_locks where tenant = ? and space = ? and key = ?
+
+-- name: drop_shared_entry
+-- A value is not found any more; how often and when it was.
+delete from shared_entries where tenant = ? and space = ? and key = ? returning id, uses, used_at_ms
+
+-- name: drop_shared_words
+-- Nor by its words.
+delete from shared_words where rowid = ?
+
+-- name: drop_shared_vector
+-- Nor by its meaning.
+delete from shared_vectors where id = ?
+
+-- name: last_shared_entry
+-- The latest entry of a space, or of all.
+select max(id) from shared_entries where id between ? and ?
+
+-- name: put_shared_entry
+-- A value is found from now on.
+insert into shared_entries (id, tenant, space, key, model, uses, used_at_ms) values (?, ?, ?, ?, ?, ?, ?)
+
+-- name: put_shared_words
+-- By its words.
+insert into shared_words (rowid, words) values (?, ?)
+
+-- name: put_shared_vector
+-- By its meaning.
+insert into shared_vectors (id, vector) values (?, ?)
+
+-- name: use_shared_entry
+-- A value was found and used.
+update shared_entries set uses = uses + 1, used_at_ms = max(used_at_ms, ?4) where tenant = ?1 and space = ?2 and key = ?3
+
+-- name: shared_home
+-- An entry of a space, if it has any: the first half of its id is that of all.
+select id from shared_entries where tenant = ? and space = ? limit 1
+
+-- name: count_shared_words
+-- How many entries have a word, up to a bound.
+select count(*) from (select 1 from shared_words where shared_words match ? limit ?)
+
+-- name: search_shared_words
+-- The entries that answer a query best, among the last of those that answer it at all.
+with found as (
+    select rowid as id, -bm25(shared_words) as likeness from shared_words where shared_words match ? order by rowid desc limit ?
+)
+select e.key, v.body, likeness, e.uses, e.used_at_ms
+from (select id, likeness from found order by likeness desc, id desc limit ?) join shared_entries e using (id)
+    join shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
+where v.version = (select max(version) from shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key))
+order by likeness desc, id desc
+
+-- name: search_shared_vectors
+-- The entries of a space whose vectors are nearest. Of two of length one, the distance says what their cosine is.
+with nearest as (
+    select x.id, 1 - pow(vec_distance_l2(x.vector, ?3), 2) / 2 as likeness
+    from shared_vectors x join shared_entries e using (id)
+    where x.id between ?1 and ?2 and length(x.vector) = length(?3) and e.model = ?4
+    order by likeness desc, id desc limit ?5
+)
+select e.key, v.body, likeness, e.uses, e.used_at_ms
+from nearest join shared_entries e using (id) join shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
+where v.version = (select max(version) from shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key))
+order by likeness desc, id desc
+
+-- name: list_shared_entries
+-- The entries of a space, the latest first.
+select e.key, v.body, 0.0, e.uses, e.used_at_ms
+from shared_entries e join shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
+where e.tenant = ?1 and e.space = ?2
+    and v.version = (select max(version) from shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key))
+order by e.id desc limit ?3
+
+-- name: drop_shared_value
+-- All versions of a value go.
+delete from shared_values where tenant = ? and space = ? and key = ?
