@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.mapping import map_node
     from holdfast.authoring.node import branch, check, child, human_gate, llm_node, remote_task, task, tool_node
     from holdfast.authoring.offer import Handoff
+    from holdfast.authoring.parts import ApprovalState, EvidenceRef, NodeResult, WorkflowBudget, WorkflowError
     from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
     from holdfast.authoring.view import Fields, NodeView, StateView
@@ -46,10 +47,11 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "Accepted", "Answer", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document", "Engine",
-    "ErrorRecord", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep",
-    "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "Run", "RunFailed", "StateView", "Supervisor", "TaskResult",
-    "Tool", "ToolFailed", "TransitionDenied", "WorkerAgent", "Workflow",
+    "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document",
+    "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join",
+    "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "Run",
+    "RunFailed", "StateView", "Supervisor", "TaskResult", "Tool", "ToolFailed", "TransitionDenied", "WorkerAgent",
+    "Workflow", "WorkflowBudget", "WorkflowError",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
     "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -64,6 +66,7 @@ _HOMES: Final = {
     "authoring.mapping": ("map_node",),
     "authoring.node": ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
     "authoring.offer": ("Handoff",),
+    "authoring.parts": ("ApprovalState", "EvidenceRef", "NodeResult", "WorkflowBudget", "WorkflowError"),
     "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),
     "authoring.view": ("Fields", "NodeView", "StateView"),

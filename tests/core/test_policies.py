@@ -92,7 +92,7 @@ def test_just_the_classes_are_tried_again_that_a_policy_names() -> None:
         for klass in (*TRANSIENT, policies.TOOL, policies.ERROR)
         if retries(policy, error(klass, retryable=True), 1)
     }
-    assert again == {policies.TOOL, policies.NETWORK, policies.MODEL_TRANSIENT, policies.LOST}
+    assert again == {policies.TOOL, policies.NETWORK, policies.MODEL_TRANSIENT, policies.TEMPORARY, policies.LOST}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from holdfast.core.divergence import RESTART
 from holdfast.core.evolve import evolve
 from holdfast.core.fence import approval_at, may_begin
 from holdfast.core.forking import Wish, forked
-from holdfast.core.graph import Graph, Join
+from holdfast.core.graph import FIELD_STRATEGIES, Graph, Join
 from holdfast.core.ids import (
     CallId,
     EffectKey,
@@ -132,9 +132,21 @@ def some_graph(count: int, seed: int) -> Graph:
     return Graph(
         definition(
             *parts, *ways.values(), limits=limits, on_limit=pick.choice(["ask", "ask", "ask", "fail", "record"]),
-            on_exhausted=pick.choice(["fail", "dead_letter"]),
+            on_exhausted=pick.choice(["fail", "dead_letter"]), state=_fields(seed),
         )
     )  # fmt: skip
+
+
+def _fields(seed: int) -> dict[str, Any]:
+    """Fields of a typed state, in some graphs, each called as its strategy. Chosen apart, so that all else stays as it was."""
+    pick = random.Random(f"fields of {seed}")
+    some = pick.sample(FIELD_STRATEGIES, 3) if pick.random() < 0.3 else ()
+    return {field: field for field in sorted(some)}
+
+
+def patch(graph: Graph, name: str) -> Any:
+    """What a step comes to: a patch of the typed state, where there is one."""
+    return {field: [name] for field in graph.definition.state} or 1
 
 
 def next_version(graph: Graph) -> Graph:
@@ -433,7 +445,7 @@ class Chaos:
         offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
         return pick.choice(
             [
-                cmd.CompleteStep(*at, inline(1), decisions, values=(value,)),
+                cmd.CompleteStep(*at, inline(patch(self.game.graph, at[0])), decisions, values=(value,)),
                 cmd.FailAttempt(*at, pick.choice([TRANSIENT] * 4 + [limited] * 2 + [error()]), path),
                 cmd.SuspendStep(*at),
                 cmd.SuspendStep(*at, yields=True),
@@ -940,7 +952,7 @@ class Crew:
             ways = ["pass", "pass", "fail", "retry"]
         elif kind == "branch":
             ways = [way.when or way.target for way in self.ways_of(name)] or [""]
-        game.complete(name, 1, pick.choice(ways))
+        game.complete(name, patch(game.graph, name), pick.choice(ways))
 
     def ways_of(self, name: NodeName) -> list[Any]:
         graph = self.game.graph

@@ -161,6 +161,19 @@ def steered() -> Golden:
     return of(game)
 
 
+def typed_state() -> Golden:
+    """Patches of a typed state that meet: one is merged, one rejected and tried again; a task names where it goes on."""
+    fields: Any = {"facts": "merge", "risk": "reject"}
+    game = Game(graph(node("a"), node("b"), node("c", retry=TWICE), "a > x", "a > y", "b > x", "c > x", state=fields))
+    game.complete("a", {"facts": {"x": 1}, "risk": 1}, "y")
+    game.complete("b", {"facts": {"x": 2, "y": 2}})
+    game.complete("c", {"risk": 3})
+    game.tick(2)
+    game.complete("c", {"risk": 3})
+    game.complete("y")
+    return of(game)
+
+
 def shares_values() -> Golden:
     """Values that runs share: one is written under a lock, of two conflicts one is merged and one refused, one wait is over, and
     another comes to its end."""
@@ -864,6 +877,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "steered": steered,
     "shared-values": shares_values,
     "shared-index": keeps_what_is_found,
+    "typed-state": typed_state,
     "migration": a_migration,
     "cancelled": a_cancelled_run,
     **random_runs(),

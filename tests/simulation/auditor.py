@@ -708,7 +708,38 @@ class Auditor:
                 map_.stopping |= e.provisional and map_.opened.fail_fast
         visit.active, visit.ended, visit.decisions, visit.parked = False, "completed", e.decisions, False
         visit.provisional = e.provisional
+        if books.graph.definition.state and not is_item(node_of(e.step)):
+            self._check_patch(books, run, visit, e)
         self._check_said(books, run, e)
+
+    def _state_conflicted(self, books: Books, run: RunId, e: ev.StateConflicted) -> None:
+        if e.resolved is not None:
+            books.met[e.step, e.field] = e
+
+    def _check_patch(self, books: Books, run: RunId, visit: Visit, e: ev.StepCompleted) -> None:
+        """What a step patches that it had not seen another's patch of is told, and comes to what its strategy says."""
+        output = e.output.value() if e.output.blob is None else None
+        visit.ended_seq, visit.fields = books.seq, {}
+        patch = output if isinstance(output, dict) else {}
+        for field, strategy in books.graph.definition.state.items():
+            if field not in patch:
+                continue
+            others = [each for each in books.steps.values() if each.ended == "completed" and field in each.fields]
+            last = max((each for each in others if each is not visit), key=lambda each: each.ended_seq, default=None)
+            told, value = books.met.pop((e.step, field), None), patch[field]
+            saw = visit.starts.get(e.attempt, 0)
+            meets = last is not None and last.ended_seq > saw and last.fields[field] != value
+            if (told is not None) != (meets and strategy not in ("append", "sum")):
+                self.fault("patches that meet are told", run, f"{e.step} {field}: {told}, {last}")
+            if told is not None and last is not None:
+                before = last.fields[field]
+                expected = {"first_write": before, "merge": {**value, **before} if isinstance(value, dict) else value}
+                value = expected.get(strategy, value)
+                if (told.current.value(), told.resolved and told.resolved.value()) != (before, value):
+                    self.fault("a field comes to what its strategy says", run, f"{e.step} {field}: {told}")
+                if strategy == "reject" and books.graph.nodes[node_of(e.step)].kind == "task":
+                    self.fault("a rejected patch is not taken", run, f"{e.step} {field}")
+            visit.fields[field] = value
 
     def _check_said(self, books: Books, run: RunId, e: ev.StepCompleted) -> None:
         """What code wrote to a stream that will not run again is there, each once and without gaps."""
@@ -1255,6 +1286,7 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.AttemptFailed: Auditor._step_left,
     ev.AttemptLost: Auditor._attempt_lost,
     ev.StepCompleted: Auditor._step_completed,
+    ev.StateConflicted: Auditor._state_conflicted,
     ev.StepFailed: Auditor._step_failed,
     ev.StepReplayed: Auditor._step_replayed,
     ev.StepSkipped: Auditor._step_skipped,

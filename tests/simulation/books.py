@@ -32,6 +32,9 @@ class Visit(msgspec.Struct):
     stopped: bool = False
     starts: dict[int, int] = {}
     """Where each attempt started."""
+    ended_seq: int = 0
+    fields: dict[str, Any] = {}
+    """What it came to of the typed state's fields."""
 
 
 class Mapped(msgspec.Struct):
@@ -101,6 +104,8 @@ class Books:
         self.steps: dict[str, Visit] = {}
         self.before_the_end: list[Visit] = []
         self.superseded: dict[str, int] = {}
+        self.met: dict[tuple[str, str], Any] = {}
+        """The conflicts of typed state that were told, by step and field, of which the end of the step is not yet known."""
         """Visits that do not count any more, and since when."""
         self.previous: dict[str, list[tuple[int, str | None]]] = {}
         """From where on which visit of a node was the one before, as loops went back over it."""

@@ -68,10 +68,27 @@ _MAPPING: Final = 0.3
 _SAYING: Final = 0.2
 """How many workflows have tasks that say something."""
 _SHARING: Final = 0.35
+_PATCHING: Final = 0.25
+_PATCHES: Final[dict[str, Any]] = {
+    "append": lambda step: [step], "sum": lambda step: 1, "merge": lambda step: {step: 1, "by": step},
+    "first_write": lambda step: step, "last_write": lambda step: step, "reject": lambda step: step,
+}  # fmt: skip
+"""What a step patches of the typed state; each field is called as its strategy."""
 """How many workflows have tasks that write what others write too."""
 _POOLS: Final[tuple[dict[str, int | None], ...]] = (
     {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
 )  # fmt: skip
+
+
+class Fields(BaseModel):
+    """A typed state, with a field for each strategy."""
+
+    append: Any = None
+    first_write: Any = None
+    last_write: Any = None
+    merge: Any = None
+    reject: Any = None
+    sum: Any = None
 
 
 class Op(msgspec.Struct, frozen=True):
@@ -193,6 +210,7 @@ class _Draft:
             max_wall_s=caps.choice((None, None, None, None, 3.0, 60.0)),
             on_limit=stream.choice(("ask", "ask", "ask", "fail")),
             on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
+            **_typed_state(Random(f"state of {name}")),
         )  # fmt: skip
         # So that what was drawn before there were remote tasks is drawn as it was.
         self._remote = Random(f"remote tasks of {name}")
@@ -318,7 +336,8 @@ class _Draft:
 
     def _task(self, common: dict[str, Any]) -> Any:
         ops = self._ops(self._stream.choice((0, 0, 1, 1, 2, 3)))
-        big = self._stream.random() < 0.03
+        big = self._stream.random() < 0.03 and not self.workflow.state_strategies
+        patches = [field for field, strategy in self.workflow.state_strategies.items() if field == strategy]
         if self._functions.random() < 0.4:
             ops = self._with_functions(ops)
         if self._mapping and self._maps.random() < 0.5:
@@ -336,7 +355,8 @@ class _Draft:
             await _begin(state, ctx)
             got = await _perform(ctx, ops, "")
             await _end()
-            return {"step": ctx.step_id, "got": got, "big": _BIG if big else ""}
+            patch = {field: _PATCHES[field](ctx.step_id) for field in patches}
+            return {"step": ctx.step_id, "got": got, "big": _BIG if big else "", **patch}
 
         return kinds.task(handler, tools=TOOLS, **common)
 
@@ -580,6 +600,14 @@ class _Draft:
 
 
 # --- What handlers do -------------------------------------------------------------------------------------------------
+
+
+def _typed_state(stream: Random) -> dict[str, Any]:
+    """A typed state that steps patch at the same time, in some programs; seldom one that rejects."""
+    if stream.random() >= _PATCHING:
+        return {}
+    fields = [field for field in _PATCHES if field != "reject" or stream.random() < 0.3]
+    return {"state": Fields, "state_strategies": {field: field for field in fields}}
 
 
 def _may(state: Any) -> bool:

@@ -7,15 +7,18 @@ store, the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
+from holdfast.core.graph import FieldStrategy
 from holdfast.core.ids import NodeName, StepId
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import FINISHED, Derived, State, Step
+from holdfast.core.typed_state import combined
 from holdfast.errors import SchemaMismatch, UsageError
 
 Read = Callable[[Payload], Any]
@@ -92,6 +95,14 @@ class NodeView:
         return self._step.ended_seq
 
     @property
+    def patch(self) -> Any:
+        """Its output as it counts for the typed state: where it met another, as that was resolved."""
+        output = self.output
+        if not self._step.fields or not isinstance(output, dict):
+            return output
+        return Fields({**output, **{field: fields(self._read(made)) for field, made in self._step.fields.items()}})
+
+    @property
     def visit(self) -> int:
         return int(self._step.id.rpartition("#")[2])
 
@@ -118,6 +129,7 @@ class Finished(NamedTuple):
     error: ErrorRecord | None
     reason: str | None
     ended_seq: int
+    fields: Mapping[str, Payload]
 
 
 class _FinishedSteps(Derived):
@@ -166,7 +178,8 @@ class _FinishedSteps(Derived):
 
 def _finished(place: int, step: Step) -> Finished:
     return Finished(
-        place, step.id, step.status, step.output, step.decisions, step.error, step.reason, step.ended_seq
+        place, step.id, step.status, step.output, step.decisions, step.error, step.reason, step.ended_seq,
+        step.fields,
     )  # fmt: skip
 
 
@@ -218,8 +231,12 @@ class PreviousViews(Mapping[str, NodeView | None]):
 class StateView:
     """A run as its handlers, guards and builders see it."""
 
-    def __init__(self, state: State, read: Read, model: type[BaseModel] | None = None) -> None:
+    def __init__(
+        self, state: State, read: Read, model: type[BaseModel] | None = None,
+        strategies: Mapping[str, FieldStrategy] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self._model = model
+        self._strategies = strategies
         self.run_id: str = state.run
         self.tenant: str = state.tenant
         self.workflow: str = state.workflow
@@ -250,7 +267,8 @@ class StateView:
         """The workflow's typed state: an instance of its `state` model.
 
         It starts from the model's defaults and the fields that the input shares with it; each node that has completed
-        updates the fields that its output names, in the order of completion. A field without a default that nobody has
+        updates the fields that its output names, in the order of completion, each by its strategy
+        (`Workflow(state_strategies=…)`). A field without a default that nobody has
         set yet is missing. Raises UsageError in a workflow without a `state` model.
         """
         if self._model is None:
@@ -258,7 +276,8 @@ class StateView:
         found = _shared(self._model, self.input)
         for view in sorted(self.events.values(), key=lambda view: view.ended_seq):
             if view.status == "completed":
-                found |= _shared(self._model, view.output)
+                for name, value in _shared(self._model, view.patch).items():
+                    found[name] = combined(self._strategies.get(name, "last_write"), found.get(name), value)
         return typed_state(self._model, found)
 
     def visits(self, node: str) -> int:

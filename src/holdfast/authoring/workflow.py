@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, overload
 
 import msgspec
@@ -20,7 +21,17 @@ from holdfast.authoring.node import CODE, OFFERED, Guard, NodeDefinition, task
 from holdfast.authoring.offer import Handoff
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING, Demand
-from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
+from holdfast.core.graph import (
+    CHECK_DECISIONS,
+    FIELD_STRATEGIES,
+    GATE_DECISIONS,
+    Definition,
+    Edge,
+    FieldStrategy,
+    Graph,
+    Limits,
+    Node,
+)
 from holdfast.core.ids import NodeName, is_item, map_of, node_of
 from holdfast.core.money import nanousd
 from holdfast.core.policies import OnLimit
@@ -37,8 +48,10 @@ class Workflow:
     `max_active_s` (while it works) and `max_wall_s` (from its start, waiting included) bound a run too. At a limit it stops and
     asks; with `on_limit="fail"` it fails, with `"record"` it goes on, and its history says where it would have stopped. A run
     that is older than `max_lifespan_s` only summons attention. `on_exhausted` says what becomes of a step that has failed
-    for good: the run fails, or it parks as a dead letter until somebody decides. `input` is the Pydantic model that a start
-    must fit. `runs_on` are labels, all of which a process must have to work on its runs (`holdfast worker --label gpu`).
+    for good: the run fails, or it parks as a dead letter until somebody decides. `state` is the Pydantic model of what the run
+    knows (`state.data`), `state_strategies` what becomes of patches of a field that meet: `{"evidence": "append"}`
+    (core.graph.FieldStrategy). `input` is the Pydantic model that a start must fit. `runs_on` are labels,
+    all of which a process must have to work on its runs (`holdfast worker --label gpu`).
     """
 
     def __init__(
@@ -49,6 +62,7 @@ class Workflow:
         cost_limit_usd: float | str | Decimal | None = None,
         input: type[BaseModel] | None = None,  # noqa: A002 - the word of the public surface
         state: type[BaseModel] | None = None,
+        state_strategies: Mapping[str, FieldStrategy] = MappingProxyType({}),
         max_steps: int = 1000,
         max_tokens: int | None = None,
         max_active_s: float | None = None,
@@ -66,6 +80,7 @@ class Workflow:
         self.version = version
         self.input_model = input
         self.state_model = state
+        self.state_strategies = _strategies(name, state, state_strategies)
         try:
             cost_nanousd = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
@@ -220,6 +235,7 @@ class Workflow:
             on_exhausted=self.on_exhausted,
             snapshot_every=self.snapshot_every,
             runs_on=self.runs_on,
+            state=self.state_strategies,
         )
         try:
             graph = Graph(definition)
@@ -321,6 +337,24 @@ class Workflow:
                 f"The input does not fit {self.input_model.__name__} of workflow {self.name!r}: {describe(problem)}."
                 " No run was started."
             ) from None
+
+
+def _strategies(
+    name: str, model: type[BaseModel] | None, given: Mapping[str, FieldStrategy]
+) -> dict[str, FieldStrategy]:
+    """The strategy of each field of the state, by name; none where none is given. Raises UsageError."""
+    fields = () if model is None else sorted(model.model_fields)
+    for field, strategy in given.items():
+        if field not in fields:
+            raise UsageError(
+                f"Workflow {name!r}: state_strategies has one for {field!r}, and the state has no such field; it has"
+                f" {', '.join(fields) or 'none'}."
+            )
+        if strategy not in FIELD_STRATEGIES:
+            raise UsageError(
+                f"Workflow {name!r}: the strategy of {field!r} is one of {', '.join(FIELD_STRATEGIES)}, not {strategy!r}."
+            )
+    return {field: given.get(field, "last_write") for field in fields} if given else {}
 
 
 def _demand(given: Demand, made: NodeDefinition) -> Demand:

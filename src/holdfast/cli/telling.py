@@ -136,6 +136,9 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.LimitWouldStop: lambda e, at_ms: f"it would have stopped here: {e.message}",
     ev.StepStarted: _started,
     ev.StepCompleted: _completed,
+    ev.StateConflicted: lambda e, at_ms: (
+        f"{named(e.step)} and {named(e.other)} wrote {e.field} of the state, neither seeing the other's ({e.strategy})"
+    ),
     ev.AttemptFailed: _retried,
     ev.AttemptLost: lambda e, at_ms: f"{named(e.step)} lost its process and is taken up again",
     ev.StepFailed: lambda e, at_ms: f"{named(e.step)} failed: {failure(e.error)}",

@@ -244,13 +244,14 @@ class AttemptCommand(Command, frozen=True):
 
 class CompleteStep(AttemptCommand, frozen=True):
     """`provisional`: should its run fail and be taken up again, the step is too. `conversation` are the turns with which the
-    step's next visit is to go on."""
+    step's next visit is to go on, `trace` what its code says of how it came to its output."""
 
     output: Payload
     decisions: tuple[str, ...] | None = None
     values: tuple[Value, ...] = ()
     provisional: bool = False
     conversation: Payload | None = None
+    trace: Payload | None = None
 
 
 class FailAttempt(AttemptCommand, frozen=True):

@@ -248,6 +248,7 @@ class StepCompleted(Event, frozen=True):
     `provisional`: the output tells of a failure, so the step keeps its journal: where its run fails and is taken up again,
     the step is too, and whatever followed from it.
     `conversation` are the turns of its talk with a model, where its next visit is to go on with them.
+    `trace` is what its code says of how it came to this.
     """
 
     step: StepId
@@ -256,6 +257,20 @@ class StepCompleted(Event, frozen=True):
     decisions: tuple[str, ...] | None = None
     provisional: bool = False
     conversation: Payload | None = None
+    trace: Payload | None = None
+
+
+class StateConflicted(Event, frozen=True):
+    """The output of a step patches a field of the typed state that `other` had patched meanwhile, with something else: both
+    sides, and what the field's `strategy` makes of them. None under `reject`: the attempt fails."""
+
+    step: StepId
+    field: str
+    strategy: str
+    other: StepId
+    current: Payload
+    attempted: Payload
+    resolved: Payload | None = None
 
 
 class AttemptFailed(Event, frozen=True):
@@ -371,6 +386,7 @@ class StepInherited(Event, frozen=True):
     reason: str | None = None
     conversation: Payload | None = None
     previous: bool = False
+    fields: dict[str, Payload] = {}
 
 
 class OperationInherited(Event, frozen=True):
@@ -1105,7 +1121,8 @@ class LifespanPassed(Event, frozen=True):
 AnyEvent = (
     RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
     | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated | LimitRaised | LimitNeared | LimitWouldStop
-    | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
+    | StepReady | StepStarted | StepSuspended | StepCompleted | StateConflicted | AttemptFailed | AttemptLost | StepFailed
+    | StepReplayed
     | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
     | DeadLetterEdited | DeadLetterResolved
     | StepSkipped | StepCancelled | ItemsMapped | MapEnded | MapReopened

@@ -474,5 +474,14 @@ def _inherited(step: Step, output: Payload, *, previous: bool = False) -> ev.Ste
     status = step.status
     assert status in ("completed", "failed", "skipped", "cancelled")
     return ev.StepInherited(
-        step.id, status, output, step.decisions, step.error, step.absorbed, step.reason, step.conversation, previous
+        step.id,
+        status,
+        output,
+        step.decisions,
+        step.error,
+        step.absorbed,
+        step.reason,
+        step.conversation,
+        previous,
+        step.fields if output is step.output else {},
     )

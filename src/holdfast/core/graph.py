@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -58,6 +58,11 @@ CHECK_DECISIONS: Final = ("pass", "fail", "retry")
 - `fail`: takes only edges that name it, else the step fails
 - `retry`: go back along a loop that names it
 """
+
+FieldStrategy: TypeAlias = Literal["last_write", "first_write", "merge", "append", "sum", "reject"]
+"""What becomes of a patch of a field that meets another: the later counts; the earlier does; objects are merged, and what is
+there counts; lists of all patches are joined; numbers are added; the step fails."""
+FIELD_STRATEGIES: Final[tuple[FieldStrategy, ...]] = ("last_write", "first_write", "merge", "append", "sum", "reject")
 
 MOST_ITEMS: Final = 100_000
 """In one map. The state keeps a number for each, and a megabyte is written down in a moment."""
@@ -142,6 +147,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     snapshot_every: int = 25
     runs_on: tuple[str, ...] = ()
     """Labels, in order: a process that lacks one leaves the runs to others."""
+    state: dict[str, FieldStrategy] = {}
+    """The fields of the typed state with the strategy of each, by name, where any has one of its own."""
 
 
 class Graph:

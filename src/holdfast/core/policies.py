@@ -21,6 +21,8 @@ RATE_LIMIT: Final = "rate_limit"
 """The provider, or an HTTP tool's service, takes no calls for now; its Retry-After is kept. Tried ten times."""
 MODEL_TRANSIENT: Final = "model_transient"
 """The provider has trouble that passes."""
+TEMPORARY: Final = "temporary"
+"""A node says that trying again may help: `NodeResult(status="retryable_error")`."""
 SCHEMA: Final = "schema"
 """Data does not fit its schema, after one attempt to mend it where a model wrote it."""
 VALIDATION: Final = "validation"
@@ -60,7 +62,7 @@ MODEL: Final = "model"
 ERROR: Final = "error"
 """An exception of the user's own code."""
 
-TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, LOST})
+TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, TEMPORARY, LOST})
 """What passes by itself: tried again without anybody asking for it ("Agent Workflow Orchestration" §18)."""
 
 NEVER_RETRIED: Final = frozenset(
@@ -71,7 +73,7 @@ NEVER_RETRIED: Final = frozenset(
 
 _NAMES: Final = {
     **{each: frozenset({each}) for each in (*TRANSIENT, *NEVER_RETRIED, TOOL, CONFLICT, CHILD_FAILED, MODEL, ERROR)},
-    "temporary_unavailable": frozenset({MODEL_TRANSIENT, NETWORK}),
+    "temporary_unavailable": frozenset({MODEL_TRANSIENT, NETWORK, TEMPORARY}),
 }
 """What `retryable_errors` may name, and the classes that each name means."""
 
@@ -105,8 +107,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     With `only_transient` (the default policy) just what passes by itself is tried again; a policy that a node names
     itself also retries plain errors. With `retryable_errors` just these classes are: `["timeout", "tool"]`;
-    `temporary_unavailable` is another name for `model_transient` and `network` together. What no try can mend cannot be among
-    them. A rate limit has a bound of its own, because waiting is all that it asks for.
+    `temporary_unavailable` is another name for `model_transient`, `network` and `temporary` together. What no try can mend
+    cannot be among them. A rate limit has a bound of its own, because waiting is all that it asks for.
     """
 
     max_attempts: int = 3

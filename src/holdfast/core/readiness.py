@@ -197,15 +197,15 @@ def may_loop(state: State, loop: Edge) -> bool:
 def chosen(graph: Graph, edge: Edge, decisions: tuple[str, ...] | None) -> bool:
     """Whether a completion with `decisions` takes `edge`, guards aside.
 
-    A branch names each edge that it takes, by the edge's `when` or its target. At a gate or a check the edges without
-    a name follow any going on; a check's loop without a name is for `retry`.
+    A branch names each edge that it takes, by the edge's `when` or its target, and so may a task. At a gate or a check the
+    edges without a name follow any going on; a check's loop without a name is for `retry`.
     """
     if decisions is None:
         return edge.when is None
     if edge.when is not None:
         return edge.when in decisions
     kind = graph.nodes[edge.source].kind
-    if kind == "branch":
+    if kind in ("branch", "task"):
         return edge.target in decisions
     if edge.max_visits is not None:
         return "retry" in decisions

@@ -204,7 +204,11 @@ class Step(msgspec.Struct, omit_defaults=True):
     """What it had completed in a journal that was dropped."""
     inherited: dict[Path, Operation] = {}
     """What it had completed in the run's origin, by place: it gets that outcome where it asks for the same there."""
+    saw_seq: int = 0
+    """Up to where in the history its latest attempt saw the run."""
     ended_seq: int = 0
+    fields: dict[str, Payload] = {}
+    """What fields of the typed state came to that its output and another's had both written."""
     conversation: Payload | None = None
     """Its talk with a model, for its next visit."""
     journal: dict[Path, Operation] = {}

@@ -6,19 +6,21 @@ Never here: what a call costs or does (calls), who is asked (gates), how a run e
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from holdfast.core import admission, commands, endings, limits, mapping, questions
+from holdfast.core import admission, commands, endings, limits, mapping, questions, typed_state
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
 from holdfast.core.demand import Demand
 from holdfast.core.graph import COMPENSATE, Edge, Node
 from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of
-from holdfast.core.payload import NULL, Payload
+from holdfast.core.payload import NULL, Payload, inline
 from holdfast.core.policies import (
     CHECK_FAILED,
+    CONFLICT,
     DEFAULT_RETRY,
     LOOP_EXHAUSTED,
     RATE_LIMIT,
@@ -44,6 +46,7 @@ from holdfast.core.readiness import (
     unhandled_failure,
 )
 from holdfast.core.state import Step, verdict_key
+from holdfast.core.typed_state import Meeting
 from holdfast.errors import Conflict, InvalidInput
 
 _MOST_REASON: Final = 500
@@ -106,7 +109,28 @@ def _check_requester(d: Decision, c: commands.StartRun) -> None:
 def complete_step(d: Decision, c: commands.CompleteStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
-    finish_step(d, step, c.output, c.decisions, provisional=c.provisional, conversation=c.conversation)
+    met = [*typed_state.meetings(d.graph.definition.state, d.state, step, c.output)]
+    if any(each.rejected for each in met):
+        for each in met:
+            d.emit(_conflict(step, each, resolved=None))
+        fail_attempt(d, commands.FailAttempt(c.step, c.attempt, _rejection(d, step, met), None))
+        return
+    finish_step(d, step, c.output, c.decisions, provisional=c.provisional, conversation=c.conversation, trace=c.trace)
+
+
+def _conflict(step: Step, met: Meeting, resolved: Payload | None) -> ev.StateConflicted:
+    sides = inline(met.current), inline(met.attempted)
+    return ev.StateConflicted(step.id, met.field, met.strategy, met.other, *sides, resolved)
+
+
+def _rejection(d: Decision, step: Step, met: Sequence[Meeting]) -> ErrorRecord:
+    first = next(each for each in met if each.rejected)
+    return d.error(
+        node_of(step.id), CONFLICT,
+        f"The field {first.field!r} of the state was written by {first.other} meanwhile, which this step had not seen. Both"
+        " are in the history, and nothing of this step's output was taken.",
+        retryable=True,
+    )  # fmt: skip
 
 
 def finish_step(
@@ -117,8 +141,9 @@ def finish_step(
     *,
     provisional: bool = False,
     conversation: Payload | None = None,
+    trace: Payload | None = None,
 ) -> None:
-    """Complete `step`, unless its decision leads nowhere."""
+    """Complete `step`, unless its decision leads nowhere. What a person says counts also where a field rejects."""
     wrong = _misrouted(d, step, decisions, output)
     if wrong is not None:
         # A gate that has its decision cannot be tried again: the person has spoken.
@@ -127,7 +152,9 @@ def finish_step(
     questions.withdraw_of_step(d, step.id, "the step has completed")
     if step.maps:
         endings.call_items_off(d, step, "its step has completed")
-    d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions, provisional, conversation))
+    for met in typed_state.meetings(d.graph.definition.state, d.state, step, output):
+        d.emit(_conflict(step, met, inline(met.resolved)))
+    d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions, provisional, conversation, trace))
     d.touch(node_of(step.id))
 
 
@@ -135,7 +162,7 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, outpu
     """Why no edge can follow `decisions`, if that is so: a decision that names nothing, or a loop that is used up."""
     name = node_of(step.id)
     node = d.graph.nodes.get(name)
-    if decisions is None or node is None or not node.decides:
+    if decisions is None or node is None or not (node.decides or node.kind == "task"):
         return None
     edges = [edge for edge in d.graph.outgoing[name] if edge.on == "success"]
     loops = d.graph.loops_from.get(name, ())
@@ -152,7 +179,7 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, outpu
                 f"{name!r} decided {decision!r}, but {back[0].target!r} has been visited {back[0].max_visits} times,"
                 f" which is all that its loop allows{_why(node, output)}.",
             )
-        if node.kind == "branch":
+        if node.kind in ("branch", "task"):
             known = sorted({edge.when or edge.target for edge in (*edges, *loops)})
             return d.error(
                 name, ROUTING, f"{name!r} chose {decision!r}, which is none of its ways: {', '.join(known)}."

@@ -249,7 +249,7 @@ class Attempt:
         state = await self.state()
         # Taken in one piece: while the blobs are fetched, others commit.
         blobs: dict[str, bytes] = {}
-        view = StateView(state, lambda payload: read(payload, blobs), self.state_model)
+        view = StateView(state, lambda payload: read(payload, blobs), self.state_model, self.graph.definition.state)
         self.sees_large = bool(view.stored_apart)
         if view.stored_apart:
             blobs |= await self.patiently(lambda: self.services.payloads.fetch(view.stored_apart, self.tenant))

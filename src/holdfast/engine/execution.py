@@ -18,7 +18,9 @@ from holdfast.core import commands as cmd
 from holdfast.core.estimates import Use, reported
 from holdfast.core.ids import root_of
 from holdfast.core.lending import DeclaredPool
+from holdfast.core.payload import INLINE_BYTES, Payload
 from holdfast.core.policies import VALIDATION
+from holdfast.core.typed_state import misfits
 from holdfast.engine import conversation, cursor, divergence, nodes
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.context import StepContext
@@ -32,6 +34,7 @@ from holdfast.errors import (
     NotFound,
     PlaceLost,
     RunEnded,
+    SchemaMismatch,
     SeqConflict,
     StaleAttempt,
     StoreError,
@@ -109,6 +112,24 @@ def _learn(attempt: Attempt, lent: Collection[DeclaredPool]) -> None:
         attempt.services.pool_client.learn(Use(workflow, root_of(attempt.name), pool, amount) for pool, amount in used)
 
 
+def _expect_patch(attempt: Attempt, output: Payload) -> None:
+    """What the workflow's typed state does not take fails its step. Raises SchemaMismatch."""
+    model, strategies = attempt.state_model, attempt.graph.definition.state
+    assert model is not None
+    if output.blob is not None:
+        if strategies:
+            raise SchemaMismatch(
+                f"The output of {attempt.name!r} has more than {INLINE_BYTES // 1024} KiB; patches of the state that may meet"
+                " others have less: put what is large into a file, or the output of a node in another workflow, and its name"
+                " into the state."
+            )
+        return
+    if isinstance(value := output.value(), dict):
+        typed_state(model, value)
+        if misfit := next(iter(misfits(strategies, value)), None):
+            raise SchemaMismatch(f"The output of {attempt.name!r}: {misfit}.")
+
+
 async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> cmd.Command | None:
     """How the attempt ended, as a command; None if its last operation said it all."""
     node = attempt.graph.node(attempt.name)
@@ -122,12 +143,15 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
         if result is nodes.LEFT:
             return None
         output = await attempt.kept(result.output)
-        if attempt.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
-            typed_state(attempt.state_model, value)  # what the workflow's state does not take fails its step
+        if attempt.state_model is not None:
+            _expect_patch(attempt, output)
         turns = result.conversation
         talk = None if turns is None else await attempt.kept(msgspec.to_builtins(turns))
         ways = result.decisions and tuple(attempt.services.payloads.redact(way) for way in result.decisions)
-        return cmd.CompleteStep(attempt.step, attempt.number, output, ways, journal.take(), context.provisional, talk)
+        said = None if not result.trace else await attempt.kept(result.trace)
+        return cmd.CompleteStep(
+            attempt.step, attempt.number, output, ways, journal.take(), context.provisional, talk, said
+        )
     except Abandonment as left:
         return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, journal.take())
     except Divergence as left:

@@ -105,4 +105,4 @@ def _asks(state: State) -> bool:
 
 
 def _view(workflow: Workflow, state: State, blobs: dict[str, bytes]) -> StateView:
-    return StateView(state, lambda payload: read(payload, blobs), workflow.state_model)
+    return StateView(state, lambda payload: read(payload, blobs), workflow.state_model, workflow.state_strategies)

@@ -18,13 +18,14 @@ from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.authoring.node import CODE, OFFERED
 from holdfast.authoring.offer import ANSWER
+from holdfast.authoring.parts import NodeResult
 from holdfast.authoring.skill import introduced
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.policies import CHECK_FAILED, ROUTING
+from holdfast.core.policies import CHECK_FAILED, ERROR, REJECTED, ROUTING, TEMPORARY
 from holdfast.engine import conversation, item, remote_task
 from holdfast.engine import prompt as prompts
 from holdfast.engine.exchange import Exchange
-from holdfast.errors import InvalidInput, StepError
+from holdfast.errors import InvalidInput, SchemaMismatch, StepError
 from holdfast.ports import AnswerSpec, Turn
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Result(NamedTuple):
     decisions: tuple[str, ...] | None = None
     conversation: list[Turn] | None = None
     """What was said with a model, where the node's next visit is to go on with it."""
+    trace: dict[str, Any] | None = None
+    """What its code says of how it came to this."""
 
 
 LEFT: Final = Result(None)
@@ -74,7 +77,38 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
 
 
 async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    return Result(await _handled(attempt, context))
+    returned = await _handled(attempt, context)
+    if not isinstance(returned, NodeResult):
+        return Result(returned)
+    model = attempt.state_model
+    if model is not None and (unknown := [name for name in returned.state_patch if name not in model.model_fields]):
+        raise SchemaMismatch(
+            f"The patch of {attempt.name!r} names {unknown[0]!r}, and {model.__name__} has no such field; it has"
+            f" {', '.join(model.model_fields)}."
+        )
+    return await _said(returned, context)
+
+
+async def _said(result: NodeResult, context: StepContext) -> Result:
+    """What a task comes to that says so itself."""
+    match result.status:
+        case "ok":
+            ways = None if result.next_node is None else (result.next_node,)
+            return Result(result.state_patch, ways, trace=result.trace)
+        case "completed":
+            return Result(result.state_patch, (), trace=result.trace)
+        case "waiting":
+            question = {"question": result.error or "The node waits for an answer.", **result.trace}
+            answer = await context.ask(question, decisions=("answer", "reject"))
+            if answer.decision == "reject":
+                who, why = answer.by or "A person", answer.reason or "rejected"
+                raise StepError(f"{who} did not answer: {why}.", error_class=REJECTED)
+            said = answer.data if isinstance(answer.data, dict) else {}
+            return Result({**result.state_patch, **said}, trace=result.trace)
+        case "retryable_error":
+            raise StepError(result.error or "The node says that trying again may help.", error_class=TEMPORARY)
+        case "fatal_error":
+            raise StepError(result.error or "The node says that it cannot do its work.", error_class=ERROR)
 
 
 async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:

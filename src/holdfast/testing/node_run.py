@@ -183,7 +183,10 @@ def _alone(
     for name in (node, *outputs):
         if name not in graph.nodes:
             raise UsageError(f"{workflow!r} has no node {name!r}; it has {', '.join(graph.nodes)}.")
-    made = Workflow(workflow.name, version=workflow.version, input=workflow.input_model, state=workflow.state_model)
+    made = Workflow(
+        workflow.name, version=workflow.version, input=workflow.input_model, state=workflow.state_model,
+        state_strategies=workflow.state_strategies,
+    )  # fmt: skip
     made.guards.update(workflow.guards)
     made.node(node)(_with_tools(workflow.nodes[node], tools))
     for name, output in outputs.items():

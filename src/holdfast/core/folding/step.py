@@ -46,6 +46,12 @@ def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
         s.steps_started += not is_item(node_of(e.step))  # how many of these there are the map says
         step.began_ms = at_ms
     step.attempt, step.session, step.worker, step.retry_at_ms = e.attempt, e.session, e.session, None
+    step.saw_seq = s.seq
+
+
+def _state_conflicted(s: State, e: ev.StateConflicted, at_ms: int) -> None:
+    if e.resolved is not None:
+        s.steps[node_of(e.step)].fields[e.field] = e.resolved
 
 
 def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
@@ -136,7 +142,7 @@ def _begin_anew(s: State, step: Step) -> None:
     step.stops = 0
     for path in [*step.journal] if step.provisional else ():
         reopen(step, path)  # its code made an outcome of what had failed in it
-    step.output, step.called_off, step.provisional = NULL, False, False
+    step.output, step.called_off, step.provisional, step.fields = NULL, False, False, {}
     forget_deferred(s, step.id)
     for path, op in step.unsettled():
         if op.status == "deferred":  # there was no room then: it asks again, and until then it waits for none
@@ -258,6 +264,7 @@ def _step_inherited(s: State, e: ev.StepInherited, at_ms: int) -> None:
     step.output, step.decisions, step.error = e.output, e.decisions, e.error
     step.absorbed, step.reason, step.conversation = e.absorbed, e.reason, e.conversation
     step.ended_seq = s.seq if e.status == "completed" else 0
+    step.fields = e.fields
 
 
 def _operation_inherited(s: State, e: ev.OperationInherited, at_ms: int) -> None:
@@ -296,6 +303,7 @@ FOLDS: Final[Folds] = {
     ev.AttemptLost: _attempt_lost,
     ev.StepFailed: _step_failed,
     ev.StepReplayed: _step_replayed,
+    ev.StateConflicted: _state_conflicted,
     ev.StepStopped: _step_stopped,
     ev.JournalDropped: _journal_dropped,
     ev.OperationReused: _operation_reused,
