@@ -162,10 +162,10 @@ class Game:
         parts = (budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd)
         tokens = (state.tokens_used, state.tokens_held, state.tokens_in_doubt)
         assert min(*parts, *tokens) >= 0
-        models = [call for call in state.calls.values() if call.kind == "model"]
-        assert budget.held_nanousd == sum(call.hold_nanousd for call in models if not call.doubted)
-        assert budget.in_doubt_nanousd == sum(call.hold_nanousd for call in models if call.doubted)
-        assert state.tokens_held == sum(call.tokens for call in models if not call.doubted)
+        calls = state.calls.values()
+        assert budget.held_nanousd == sum(call.hold_nanousd for call in calls if not call.doubted)
+        assert budget.in_doubt_nanousd == sum(call.hold_nanousd for call in calls if call.doubted)
+        assert state.tokens_held == sum(call.tokens for call in calls if not call.doubted)
         recorded = (state.on_limit or self.graph.definition.on_limit) == "record"
         if not (
             recorded or any(isinstance(event, ev.ModelCallSettled) and event.over_bound for event in self.events())
@@ -399,14 +399,15 @@ class Game:
         self, name: str, policy: str = "once", path: str = "0", *, key: str | None = None, args: str = "args",
         tool: str = "send", compensation: str | None = None, settles_within_s: float | None = None,
         compensates: CallId | None = None, tenant_wide: bool = False,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None, nanousd: int = 0,
+        shortages: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         named = None if key is None else EffectKey(key)
         command = cmd.IntendEffect(
             *self.at(name), Path(path), tool, policy, args, inline({"to": "bob"}), named, settles_within_s,
-            compensation, compensates, tenant_wide=tenant_wide,
+            compensation, compensates, tenant_wide=tenant_wide, hold_nanousd=nanousd,
         )  # fmt: skip
-        return self.do(command, taken=taken)
+        return self.do(command, taken=taken, shortages=shortages)
 
     def intended(self, name: str, policy: str = "once", path: str = "0", **more: Any) -> CallId:
         """A tool's call that may now be made."""

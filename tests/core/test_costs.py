@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.core.costs import Cost, Tally
 from holdfast.core.events import Recorded
 from holdfast.core.ids import Seq
-from tests.core.game import Game, cmd, error, graph
+from tests.core.game import OTHER, Game, cmd, error, graph
 
 DAY_MS = 86_400_000
 
@@ -57,3 +57,18 @@ def test_what_was_counted_before_is_not_counted_again() -> None:
     game.settle(late, 15)
     assert [cost.cost_nanousd for cost in counted(game, seq)] == [15]
     assert [cost.cost_nanousd for cost in counted(game)] == [60]
+
+
+def test_tools_that_have_a_price_are_counted_by_their_name_each_sending_once() -> None:
+    game = Game(graph("a"))
+    game.did(game.intended("a", "read", nanousd=50))
+    game.did(game.intended("a", "read", "1"))
+    game.did_not(game.intended("a", path="2", nanousd=50))
+    game.doubt(game.intended("a", "read", "3", nanousd=20))
+    game.intended("a", "idempotent", "4", nanousd=60)
+    game.lose()
+    game.session = OTHER
+    again = game.intended("a", "idempotent", "4", nanousd=60)
+    assert counted(game) == [Cost("2023-11-14", "acme", "flow", "a", "tool send", 3, 0, 0, 130)]
+    game.did(again)
+    assert counted(game) == [Cost("2023-11-14", "acme", "flow", "a", "tool send", 4, 0, 0, 190)]

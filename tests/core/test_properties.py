@@ -310,6 +310,7 @@ class Chaos:
         self.by_the_way = random.Random(pick.getstate()[1][0])
         self.talk = random.Random(pick.getstate()[1][1])
         self.board = random.Random(pick.getstate()[1][2])
+        self.prices = random.Random(pick.getstate()[1][3])
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
         self.gates = [event.gate for event in self.game.events(ev.GateOpened)]
@@ -360,7 +361,7 @@ class Chaos:
 
     def share(self) -> None:
         """A step writes a value that nobody has written, or waits for one; somebody tells who waits."""
-        step, path = self.steps[-1], Path(f"9{self.board.randint(0, 3)}")
+        step, path = self.steps[-1], Path(f"9{self.board.randint(0, 1)}")
         value = inline(SharedValue(1, 1, 3, "somebody"))
         conflict = SharedConflict(0, 1, "ann", "reject", NULL, NULL) if self.board.random() < 0.4 else None
         refusal = "moved" if conflict is not None and self.board.random() < 0.5 else None
@@ -372,7 +373,7 @@ class Chaos:
         timeout_ms = self.board.choice([None, 1, 5_000])
         wait = cmd.AwaitSharedValue(*step, Path(f"{path}0"), "board", "case", "h", 1, timeout_ms)
         bring = cmd.BringSharedValue(step[0], Path(f"{path}0"), value)
-        self.game.do(self.board.choice([write, wait, wait, bring]))
+        self.game.do(self.board.choice([write, wait, wait, bring, bring]))
 
     def move(self) -> cmd.Command:
         pick = self.pick
@@ -443,6 +444,7 @@ class Chaos:
         if named and pick.random() < 0.3:
             return cmd.RequestChild(*at, Path("5"), self.new_child(), "other", 1, "hash", args, NULL, None, named[0])
         offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
+        price = self.prices.choice([0, 0, 25, 90])
         return pick.choice(
             [
                 cmd.CompleteStep(*at, inline(patch(self.game.graph, at[0])), decisions, values=(value,)),
@@ -461,9 +463,11 @@ class Chaos:
                 cmd.StopStep(*at, pick.choice(stands or [path]), {"operation": "one"}, {"operation": pick.choice(["another", "a third"])}),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
                 cmd.HoldModelCall(*at, path, "m", args, offers[:1]),
-                cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"])),
+                cmd.IntendEffect(
+                    *at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"]), hold_nanousd=price
+                ),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None, pick.choice([None, "undo"])),
-                cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None),
+                cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None, hold_nanousd=price),
                 cmd.IntendEffect(
                     *at, path, "send", policy, said, NULL, EffectKey("wide"), None, pick.choice([None, "undo"]),
                     tenant_wide=True,
@@ -856,7 +860,10 @@ class Crew:
             elif kind == "tool":
                 policy, key, compensates = how
                 undo = None if compensates else fixed.choice([None, "undo"])
-                game.intend(name, policy, path, key=key, compensation=undo, compensates=compensates, settles_within_s=2)
+                price = 0 if compensates is not None else random.Random(f"price of {step.id}{path}").choice([0, 0, 25])
+                game.intend(
+                    name, policy, path, key=key, compensation=undo, compensates=compensates, settles_within_s=2, nanousd=price
+                )  # fmt: skip
             elif kind == "undone":
                 game.undo_child(how[2], path)
             elif kind == "function":

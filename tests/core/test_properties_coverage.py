@@ -75,7 +75,7 @@ EVERYTHING = [
     *(f"join {mode}" for mode in get_args(JoinMode)),
     "join with a time-out", "guarded node", "continue_on_error",
     "loop", "error edge", "optional edge", "named edge", "guarded edge",
-    "on_limit ask", "on_limit fail", "on_exhausted fail", "on_exhausted dead_letter",
+    "on_limit ask", "on_limit fail", "on_limit record", "on_exhausted fail", "on_exhausted dead_letter",
     *(f"event {event.__name__}" for event in get_args(AnyEvent)),
     *(f"command {command.__name__}" for command in _RULES),
     *(f"refusal {name}" for name in REFUSALS),

@@ -213,3 +213,50 @@ async def test_a_model_that_is_told_its_budget_hears_what_is_left_and_when_to_co
         assert ["come to an end now" in text for text in notices] == [False, False, False, False, True]
         told = [event for event in await events_of(run, ValueRecorded) if event.kind == "left"]
         assert len(told) == 5, "each is recorded beside its call"
+
+
+# --- Tools that have a price ------------------------------------------------------------------------------------------------
+
+
+async def test_tools_with_a_price_stay_within_the_runs_limit_and_their_cost_is_the_runs(store: str) -> None:
+    looked: list[int] = []
+
+    @tool(effect="read", price_usd="0.02")
+    async def look(number: int) -> int:
+        looked.append(number)
+        await asyncio.sleep(0.01)
+        return number
+
+    @flow(cost_limit_usd="0.05")
+    async def looks(ctx) -> list[int]:
+        return await ctx.gather(*(ctx.tool(look, number=number) for number in range(4)))
+
+    async with Engine.open(store) as engine:
+        run = await engine.start(looks)
+        shown = await stopped(run, "budget")
+        assert len(looked) == 2
+        assert shown["so_far"]["under_way"][0]["cost_usd"] == "0.04"
+        await engine.raise_budget(run.id, "0.08")
+        assert await run.result() == [0, 1, 2, 3]
+        assert (await run.state()).budget.settled_nanousd == 80_000_000
+
+
+async def test_a_tools_price_counts_in_the_day_of_its_tenant(store: str) -> None:
+    @tool(effect="once", price_usd="0.02")
+    def send(number: int) -> int:
+        return number
+
+    @flow
+    async def sends(ctx) -> int:
+        for number in range(3):
+            await ctx.tool(send, number=number)
+        return 3
+
+    async with Engine.open(store) as engine:
+        await engine.set_budget("default", "day", "0.05")
+        run = await engine.start(sends)
+        await run.until(lambda state: not state.active and status(state) == "budget_blocked")
+        assert (await engine.budgets("default"))["day"].settled == 40_000_000
+        await engine.set_budget("default", "day", "0.10")
+        assert await run.result() == 3
+        assert (await engine.budgets("default"))["day"].used == 60_000_000

@@ -499,6 +499,43 @@ def a_dry_run() -> Golden:
     return of(game)
 
 
+def with_prices() -> Golden:
+    """Tools that have a price: answered, refused, never left, lost and repeated, lost and answered by a person; one waits for what
+    another holds, one in a scope, and one never fits."""
+    game = Game(graph("a > end", "b > end"), limit=500)
+    game.did(game.intended("a", "read", nanousd=50))
+    game.did_not(game.intended("a", path="1", nanousd=50))
+    game.do(cmd.ReleaseEffect(game.intended("a", path="2", nanousd=50)))
+    lost = game.intended("b", "idempotent", nanousd=60)
+    game.doubt(lost)
+    game.fail("b", TRANSIENT, "0")
+    game.tick(60)
+    game.did(game.intended("b", "idempotent", nanousd=60))
+    game.doubt(game.intended("b", "read", "1", nanousd=20))
+    unknown = game.intended("b", path="2", nanousd=40)
+    game.doubt(unknown)
+    game.decide("answer", data={"said": "it happened"})
+    held = game.intended("a", path="3", nanousd=200)
+    game.intend("b", path="3", nanousd=100)
+    game.suspend("b")
+    game.did_not(held)
+    game.tick()
+    short = game.shortages(left=50, held=20)
+    game.intend("b", path="3", nanousd=100, shortages=short)
+    game.suspend("b")
+    game.do(cmd.Tick(headroom=frozenset(short)))
+    game.did(game.intended("b", path="3", nanousd=100))
+    game.intend("a", path="4", nanousd=300)
+    game.suspend("a")
+    game.decide("answer", data={"limit_usd": "0.000001"})
+    game.tick()
+    game.did(game.intended("a", path="4", nanousd=300))
+    game.complete("a", "a")
+    game.complete("b", "b")
+    game.complete("end", "done")
+    return of(game)
+
+
 def a_scope() -> Golden:
     """A tenant's day has no room: one call waits until others have settled, another for the next day; one is doubted."""
     game = Game(graph("a > end", "b > end"), team="search")
@@ -861,6 +898,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "budget-block": a_budget_block,
     "caps": a_cap,
     "dry-run": a_dry_run,
+    "prices": with_prices,
     "scope": a_scope,
     "admission": an_admission,
     "reopened": a_reopened_run,

@@ -883,6 +883,25 @@ class Auditor:
         if call.closed or call.kind != "model":
             self.fault("a hold settles at most once", run, f"{type(event).__name__} of {id_}")
         call.closed = True
+        self._free(books, call)
+        return call
+
+    def _spend(self, books: Books, call: Call, nanousd: int) -> None:
+        self._move(books, call, settled=nanousd)
+        books.settled += nanousd
+
+    def _doubt(self, books: Books, call: Call) -> None:
+        if call.doubted:
+            return
+        call.doubted = True
+        books.held -= call.hold
+        books.doubt += call.hold
+        books.tokens_held -= call.tokens
+        books.tokens_doubt += call.tokens
+        self._move(books, call, held=-call.hold, doubt=call.hold)
+        self._move_tokens(books, call, held=-call.tokens, doubt=call.tokens)
+
+    def _free(self, books: Books, call: Call) -> None:
         if call.doubted:
             books.doubt -= call.hold
             books.tokens_doubt -= call.tokens
@@ -893,16 +912,14 @@ class Auditor:
             books.tokens_held -= call.tokens
             self._move(books, call, held=-call.hold)
             self._move_tokens(books, call, held=-call.tokens)
-        return call
 
     def _model_call_settled(self, books: Books, run: RunId, e: ev.ModelCallSettled) -> None:
         call = self._release(books, run, e.call, e)
         if not books.unsettled_bills[e.cost_nanousd]:
             self.fault("what is settled is what was billed, once", run, f"{e.call} for {e.cost_nanousd}")
         books.unsettled_bills[e.cost_nanousd] -= 1
-        self._move(books, call, settled=e.cost_nanousd)
+        self._spend(books, call, e.cost_nanousd)
         self._move_tokens(books, call, settled=e.input_tokens + e.output_tokens)
-        books.settled += e.cost_nanousd
         books.tokens += e.input_tokens + e.output_tokens
 
     def _model_call_failed(self, books: Books, run: RunId, e: ev.ModelCallFailed) -> None:
@@ -912,21 +929,14 @@ class Auditor:
         call = books.calls[e.call]
         if call.closed or call.doubted:
             self.fault("a call is doubted once", run, e.call)
-        call.doubted = True
-        books.held -= call.hold
-        books.doubt += call.hold
-        books.tokens_held -= call.tokens
-        books.tokens_doubt += call.tokens
-        self._move(books, call, held=-call.hold, doubt=call.hold)
-        self._move_tokens(books, call, held=-call.tokens, doubt=call.tokens)
+        self._doubt(books, call)
 
     def _model_call_reconciled(self, books: Books, run: RunId, e: ev.ModelCallReconciled) -> None:
         call = self._release(books, run, e.call, e)
         if not call.doubted:
             self.fault("only what is in doubt is reconciled", run, e.call)
-        self._move(books, call, settled=e.cost_nanousd)
+        self._spend(books, call, e.cost_nanousd)
         self._move_tokens(books, call, settled=call.tokens)
-        books.settled += e.cost_nanousd
         books.tokens += call.tokens
 
     def _check_may_begin(self, books: Books, run: RunId, step: StepId, what: str) -> None:
@@ -957,13 +967,17 @@ class Auditor:
                 self.fault("an unnamed key belongs to one place", run, f"{e.call} and {id_}")
             if not (other.closed or other.doubted or other.superseded):
                 self.fault("an effect has one call in flight", run, f"{e.call} while {id_}")
-            if other.doubted and not other.closed:
+            if other.doubted and not (other.closed or other.superseded):
                 other.superseded = True
+                self._free(books, other)
+                self._spend(books, other, other.hold)  # it may have been billed, and nobody will say
         books.calls[e.call] = Call(
             "effect", e.key, e.tool, e.step, e.path, policy=e.policy, named=e.named,
             request=e.request.value() if e.request.blob is None else None, compensation=e.compensation,
-            compensates=e.compensates,
+            compensates=e.compensates, hold=e.hold_nanousd, held_ms=books.at_ms,
         )  # fmt: skip
+        self._move(books, books.calls[e.call], held=e.hold_nanousd)
+        books.held += e.hold_nanousd
         if e.compensates is not None and e.compensates not in books.compensable:
             self.fault("only what has happened is undone", run, e.compensates)
 
@@ -981,10 +995,12 @@ class Auditor:
         if call.closed or call.superseded or call.kind != "effect":
             self.fault("an effect has one outcome", run, f"{type(event).__name__} of {id_}")
         call.closed = True
+        self._free(books, call)
         return call
 
     def _effect_completed(self, books: Books, run: RunId, e: ev.EffectCompleted) -> None:
         call = self._outcome(books, run, e.call, e)
+        self._spend(books, call, call.hold)
         books.completed[call.key] = e.call
         if call.compensation is not None:
             books.compensable.append(e.call)
@@ -994,7 +1010,10 @@ class Auditor:
             self.fault("what is recorded as done has happened", run, e.call)
 
     def _effect_failed(self, books: Books, run: RunId, e: ev.EffectFailed) -> None:
-        self._outcome(books, run, e.call, e)
+        call = self._outcome(books, run, e.call, e)
+        if e.cost_nanousd not in (0, call.hold) or (e.cost_nanousd and call.policy != "read"):
+            self.fault("what failed has cost nothing, or it was a look that nobody knows the end of", run, e.call)
+        self._spend(books, call, e.cost_nanousd)
 
     def _effect_released(self, books: Books, run: RunId, e: ev.EffectReleased) -> None:
         self._outcome(books, run, e.call, e)
@@ -1003,7 +1022,7 @@ class Auditor:
         call = books.calls[e.call]
         if call.closed or call.superseded:
             self.fault("what has an outcome is not doubted", run, e.call)
-        call.doubted = True
+        self._doubt(books, call)
 
     def _effect_reopened(self, books: Books, run: RunId, e: ev.EffectReopened) -> None:
         call = books.calls[e.call]
@@ -1011,7 +1030,7 @@ class Auditor:
             self.fault("what has an outcome is not reopened", run, e.call)
         if call.policy == "once" and e.by is None:
             self.fault("nobody but a person has a `once` effect called again", run, e.call)
-        call.doubted = True
+        self._doubt(books, call)
 
     def _orphaned(self, books: Books, run: RunId, e: ev.OutcomeOrphaned) -> None:
         if not books.calls[e.call].superseded:

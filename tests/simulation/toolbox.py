@@ -1,5 +1,5 @@
-"""The tools that random programs use: every effect policy, named and unnamed, plain and async, with and without a way
-back. Each does its work in the simulated world.
+"""The tools that random programs use: every effect policy, named and unnamed, plain and async, priced and not, with and without a
+way back. Each does its work in the simulated world.
 
 Never here: what goes wrong (world), which program uses which (program).
 """
@@ -14,13 +14,13 @@ from tests.simulation.world import SETTLES_S, here
 Answer = dict[str, Any]
 
 
-@tool(effect="read", timeout_s=30)
+@tool(effect="read", timeout_s=30, price_usd="0.002")
 async def look(item: str, step: str, key: str) -> Any:
     """Look something up."""
     return await here().act("look", "read", key, {"item": item, "step": step})
 
 
-@tool(effect="idempotent", timeout_s=60)
+@tool(effect="idempotent", timeout_s=60, price_usd="0.003")
 async def put(item: str, step: str, key: str) -> Any:
     """Put something somewhere; twice is once."""
     return await here().act("put", "idempotent", key, {"item": item, "step": step})
@@ -36,13 +36,13 @@ async def find_post(key: str) -> Any:
     return await here().look_up("post", key)
 
 
-@tool(effect="verify", verify=find_post, settles_within_s=SETTLES_S, timeout_s=20)
+@tool(effect="verify", verify=find_post, settles_within_s=SETTLES_S, timeout_s=20, price_usd="0.001")
 async def post(item: str, step: str, key: str) -> Any:
     """Post something, which can be looked up afterwards."""
     return await here().act("post", "verify", key, {"item": item, "step": step})
 
 
-@tool(timeout_s=90)
+@tool(timeout_s=90, price_usd="0.004")
 async def mail(item: str, step: str, key: str) -> Any:
     """Send something that cannot be called back."""
     return await here().act("mail", "once", key, {"item": item, "step": step})

@@ -10,11 +10,13 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any, Final, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from holdfast.authoring.arguments import Arguments, ObjectArguments
+from holdfast.core.money import nanousd
 from holdfast.errors import SchemaMismatch, UsageError
 
 EffectPolicy = Literal["read", "idempotent", "verify", "once"]
@@ -56,6 +58,7 @@ class Tool:
         compensation: str | Tool | None = None,
         timeout_s: float | None = None,
         secrets: tuple[str, ...] = (),
+        price_usd: float | str | Decimal = 0,
         names: Mapping[str, Any] | None = None,
         arguments: Arguments | None = None,
     ) -> None:
@@ -70,6 +73,10 @@ class Tool:
         self.compensation = compensation
         self.timeout_s = timeout_s
         self.secrets = secrets
+        try:
+            self.price_nanousd = nanousd(price_usd)
+        except ValueError as problem:
+            raise UsageError(f"Tool {name!r}: price_usd: {problem}") from None
         signature = inspect.signature(function, eval_str=arguments is None, locals=names)
         self.given = GIVEN & set(signature.parameters)
         self._arguments = arguments if arguments is not None else ObjectArguments(_model(name, signature))
@@ -142,6 +149,7 @@ def tool(
     compensation: str | Tool | None = None,
     timeout_s: float | None = None,
     secrets: tuple[str, ...] | list[str] = (),
+    price_usd: float | str | Decimal = 0,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -156,6 +164,7 @@ def tool(
     compensation: str | Tool | None = None,
     timeout_s: float | None = None,
     secrets: tuple[str, ...] | list[str] = (),
+    price_usd: float | str | Decimal = 0,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a function, async or plain, a tool. Its argument schema comes from its type hints.
 
@@ -165,9 +174,9 @@ def tool(
     call; its parameter `ctx`, if it has one, receives a ToolContext too. `compensation` undoes the effect: a tool that
     is called with those of the original arguments that it names, and `response`. `approval` suspends each call, or
     those that the function picks, for a person. `secrets` names what `ctx.secret` may be asked for; undeclared means
-    any.
+    any. `price_usd` is what each call costs: it is held with the intent, under the same limits as model calls.
 
-    Raises UsageError for a policy without what it needs.
+    Raises UsageError for a policy without what it needs, and for a price that is none.
     """
 
     # Hints may name what is defined beside the function, inside another one.
@@ -187,6 +196,7 @@ def tool(
             compensation=compensation,
             timeout_s=timeout_s,
             secrets=tuple(secrets),
+            price_usd=price_usd,
             names=names,
         )
 

@@ -39,7 +39,8 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
         fitting = [number for number, room in enumerate(rooms) if room == "now"]
         admitted = next((n for n in fitting if limits.scope_short_of(d, offers[n]) is None), None)
         if admitted is None:
-            limits.wait_for_scope(d, c, min((offers[n] for n in fitting), key=lambda o: (o.hold_nanousd, o.tokens)))
+            least = min((offers[n] for n in fitting), key=lambda o: (o.hold_nanousd, o.tokens))
+            limits.wait_for_scope(d, c, "model", c.model, least)
             return
         offer = offers[admitted]
         limits.note_excess(d, "model", offer.model, offer.hold_nanousd, offer.tokens)
@@ -148,6 +149,10 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             compensation=c.compensation,
             compensates=c.compensates,
             tenant_wide=c.tenant_wide,
+            hold_nanousd=c.hold_nanousd,
+            given_up={
+                id_: call.hold for id_, call in d.state.calls.items() if call.key == key and call.hold is not None
+            },
         )
     )
 
@@ -157,14 +162,20 @@ def _may_call(d: Decision, c: commands.IntendEffect) -> bool:
     if c.compensates is not None:
         return True
     stopped = limits.is_out_of_time(d)
-    if not stopped and limits.room(d, "tool", 0, 0) == "now":
-        limits.note_excess(d, "tool", c.tool, 0, 0)
-        return True
-    d.emit(ev.HoldDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, 0, blocked=True, kind="tool"))
+    room = limits.room(d, "tool", c.hold_nanousd, 0)
+    if room == "now" and not stopped:
+        offer = commands.Offer(c.tool, c.hold_nanousd, 0)
+        if limits.scope_short_of(d, offer) is None:
+            limits.note_excess(d, "tool", c.tool, c.hold_nanousd, 0)
+            return True
+        limits.wait_for_scope(d, c, "tool", c.tool, offer)
+        return False
+    blocked = stopped or room == "never"
+    d.emit(ev.HoldDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, c.hold_nanousd, 0, blocked, "tool"))
     if stopped:
         limits.attend_time(d)
-    else:
-        limits.block(d, "tool", c.tool, 0, 0)
+    elif blocked:
+        limits.block(d, "tool", c.tool, c.hold_nanousd, 0)
     return False
 
 
@@ -191,23 +202,24 @@ def _meet(d: Decision, c: commands.IntendEffect, key: EffectKey, other: NamedEff
 
 
 def complete_effect(d: Decision, c: commands.CompleteEffect) -> None:
-    if _open(d, c.call, "effect", orphan=ev.OutcomeOrphaned(c.call, response=c.response)) is None:
-        return
-    questions.withdraw_about(d, c.call, "its outcome arrived")
-    d.emit(ev.EffectCompleted(c.call, c.response))
+    call = _open(d, c.call, "effect", orphan=ev.OutcomeOrphaned(c.call, response=c.response))
+    if call is not None:
+        questions.withdraw_about(d, c.call, "its outcome arrived")
+        d.emit(ev.EffectCompleted(c.call, c.response, hold=call.hold))
 
 
 def fail_effect(d: Decision, c: commands.FailEffect) -> None:
-    if _open(d, c.call, "effect", orphan=ev.OutcomeOrphaned(c.call, error=c.error)) is None:
-        return
-    questions.withdraw_about(d, c.call, "its outcome arrived")
-    d.emit(ev.EffectFailed(c.call, c.error))
+    call = _open(d, c.call, "effect", orphan=ev.OutcomeOrphaned(c.call, error=c.error))
+    if call is not None:
+        questions.withdraw_about(d, c.call, "its outcome arrived")
+        d.emit(ev.EffectFailed(c.call, c.error, hold=call.hold))
 
 
 def release_effect(d: Decision, c: commands.ReleaseEffect) -> None:
-    if _open(d, c.call, "effect", orphan=None) is not None:
+    call = _open(d, c.call, "effect", orphan=None)
+    if call is not None:
         questions.withdraw_about(d, c.call, "it provably never left")
-        d.emit(ev.EffectReleased(c.call))
+        d.emit(ev.EffectReleased(c.call, call.hold))
 
 
 def doubt_effect(d: Decision, c: commands.DoubtEffect) -> None:
@@ -217,13 +229,13 @@ def doubt_effect(d: Decision, c: commands.DoubtEffect) -> None:
         return
     # Repeating is harmless under some policies, so for the step it is an ordinary failure: its retry policy decides.
     if c.reopens and call.policy in REPEATABLE:
-        d.emit(ev.EffectReopened(c.call))
+        d.emit(ev.EffectReopened(c.call, hold=call.hold))
     elif call.policy == "read":
-        d.emit(ev.EffectFailed(c.call, c.error))
+        d.emit(ev.EffectFailed(c.call, c.error, hold=call.hold, cost_nanousd=call.hold_nanousd))
     elif call.policy in REPEATABLE:
-        d.emit(ev.EffectUnanswered(c.call, c.error))
+        d.emit(ev.EffectUnanswered(c.call, c.error, call.hold))
     else:
-        d.emit(ev.EffectInDoubt(c.call, c.error))
+        d.emit(ev.EffectInDoubt(c.call, c.error, call.hold))
 
 
 def reopen_effect(d: Decision, c: commands.ReopenEffect) -> None:
@@ -239,7 +251,7 @@ def reopen_effect(d: Decision, c: commands.ReopenEffect) -> None:
             f" {call.settles_within_s:g} s after the last moment at which it may have left."
         )
     questions.withdraw_about(d, c.call, "its lookup found that it did not happen")
-    d.emit(ev.EffectReopened(c.call))
+    d.emit(ev.EffectReopened(c.call, hold=call.hold))
 
 
 def deny_tool_call(d: Decision, c: commands.DenyToolCall) -> None:
@@ -263,7 +275,8 @@ def attend_doubts(d: Decision) -> None:
             continue  # who only waits for the same effect verifies nothing
         node = node_of(call.step)
         if call.policy == "read":  # it changes nothing, so nobody need know
-            d.emit(ev.EffectFailed(id_, d.error(node, CANCELLED, "Nobody needs its answer any more.", tool=call.name)))
+            error = d.error(node, CANCELLED, "Nobody needs its answer any more.", tool=call.name)
+            d.emit(ev.EffectFailed(id_, error, hold=call.hold, cost_nanousd=call.hold_nanousd))
         else:
             unknown = call.error or d.error(node, LOST, f"Nobody can know what became of {id_}.", tool=call.name)
             questions.ask_about_effect(d, id_, call, unknown, repeatable=wanted)
@@ -300,9 +313,9 @@ def lose_calls(d: Decision, dead: frozenset[SessionId]) -> None:
         if call.kind == "model":
             d.emit(ev.ModelCallInDoubt(id_, error, reopens=True, hold=call.hold))
         elif call.policy in REPEATABLE:
-            d.emit(ev.EffectReopened(id_))
+            d.emit(ev.EffectReopened(id_, hold=call.hold))
         else:
-            d.emit(ev.EffectInDoubt(id_, error))
+            d.emit(ev.EffectInDoubt(id_, error, call.hold))
 
 
 def _open(d: Decision, id_: CallId, kind: str, *, orphan: ev.Event | None = None) -> OpenCall | None:

@@ -370,7 +370,7 @@ class HoldModelCall(AttemptCommand, frozen=True):
 class IntendEffect(AttemptCommand, frozen=True):
     """`key` names the effect where the caller did, else it is derived; the request's hash is `args_hash`.
 
-    `tenant_wide`: the name is unique in the tenant, not only in the run.
+    `tenant_wide`: the name is unique in the tenant, not only in the run. `hold_nanousd` is what the call costs.
     """
 
     path: Path
@@ -384,6 +384,7 @@ class IntendEffect(AttemptCommand, frozen=True):
     compensates: CallId | None = None
     values: tuple[Value, ...] = ()
     tenant_wide: bool = False
+    hold_nanousd: int = 0
 
 
 class DenyToolCall(AttemptCommand, frozen=True):

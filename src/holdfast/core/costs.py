@@ -1,4 +1,4 @@
-"""What model calls have cost, by day, tenant, workflow, node and model: read off the events of runs.
+"""What calls have cost, by day, tenant, workflow, node and model or priced tool: read off the events of runs.
 
 A call counts on the day (UTC) of its hold, as in the scopes above its run, however late its cost became known. What is
 in doubt has no cost until it is reconciled. Never here: a price, a sum that is kept.
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.ids import CallId, RunId, Seq, node_of, root_of
+from holdfast.core.ids import CallId, RunId, Seq, StepId, node_of, root_of
 
 CostKey = tuple[str, str, str, str, str]
 """Which calls: their day, tenant, workflow, node and model. Costs are in the order of these."""
@@ -69,8 +69,7 @@ class Tally:
                 case ev.RunStarted() as started:
                     self._tenant, self._workflow = started.tenant, started.workflow
                 case ev.ModelCallHeld() as held:
-                    day = datetime.fromtimestamp(each.at_ms // 1000, UTC).date().isoformat()
-                    self._held[held.call] = _Held(day, root_of(node_of(held.step)), held.sent_to or held.model)
+                    self._held[held.call] = self._of(each.at_ms, held.step, held.sent_to or held.model)
                 case ev.ModelCallFailed() as failed:
                     self._held.pop(failed.call, None)
                 case ev.ModelCallSettled() as settled:
@@ -78,8 +77,28 @@ class Tally:
                     self._count(each.seq, settled.call, *tokens, settled.cost_nanousd)
                 case ev.ModelCallReconciled() as reconciled:  # of its tokens, nobody knows
                     self._count(each.seq, reconciled.call, 0, 0, reconciled.cost_nanousd)
-                case _:
-                    pass
+                case other:
+                    self._take_tool(other, each)
+
+    def _take_tool(self, event: ev.Event, each: ev.Recorded) -> None:
+        """The same of a tool that has a price."""
+        match event:
+            case ev.EffectIntended():
+                for call, hold in event.given_up.items():
+                    self._count(each.seq, call, 0, 0, hold.nanousd)
+                if event.hold_nanousd:
+                    self._held[event.call] = self._of(each.at_ms, event.step, f"tool {event.tool}")
+            case ev.EffectCompleted(hold=ev.Hold(nanousd=cost)) | ev.EffectFailed(cost_nanousd=cost) if cost:
+                self._count(each.seq, event.call, 0, 0, cost)
+            case ev.EffectFailed() | ev.EffectReleased():
+                self._held.pop(event.call, None)
+            case _:
+                pass
+
+    @staticmethod
+    def _of(at_ms: int, step: StepId, called: str) -> _Held:
+        day = datetime.fromtimestamp(at_ms // 1000, UTC).date().isoformat()
+        return _Held(day, root_of(node_of(step)), called)
 
     def _count(self, seq: Seq, call: CallId, *amounts: int) -> None:
         held = self._held.pop(call)

@@ -622,8 +622,8 @@ class HoldDeferred(Event, frozen=True):
 
 
 class ScopeExceeded(Event, frozen=True):
-    """A model call fits its run, but not the limit of a scope above the run: a tenant's or a team's day or month, a
-    conversation, or a tree of runs.
+    """A call of a model or, of the kind `tool`, of a tool fits its run, but not the limit of a scope above the run: a tenant's
+    or a team's day or month, a conversation, or a tree of runs.
 
     It waits for room there, at most until `due_at_ms`, when another day or month begins; a tree has none.
     `blocked`: what the calls in flight may leave would not be enough either, so a person may want to raise the limit.
@@ -642,6 +642,7 @@ class ScopeExceeded(Event, frozen=True):
     blocked: bool = False
     needed_tokens: int = 0
     limit_tokens: int | None = None
+    kind: Literal["model", "tool"] = "model"
 
 
 class OperationReopened(Event, frozen=True):
@@ -704,7 +705,11 @@ class ModelCallReconciled(Event, frozen=True):
 
 
 class EffectIntended(Event, frozen=True):
-    """A tool is about to be called: from here on it may have happened."""
+    """A tool is about to be called: from here on it may have happened.
+
+    `hold_nanousd` is what the call costs, by the tool's declared price, set aside as for a model call. `given_up` are calls
+    under the same key that nobody waits for any more: each may have been billed, so what was held for it is spent.
+    """
 
     call: CallId
     step: StepId
@@ -720,6 +725,8 @@ class EffectIntended(Event, frozen=True):
     compensation: str | None = None
     compensates: CallId | None = None
     tenant_wide: bool = False
+    hold_nanousd: int = 0
+    given_up: dict[CallId, Hold] = {}
 
 
 class EffectReused(Event, frozen=True):
@@ -754,36 +761,43 @@ class EffectDeferred(Event, frozen=True):
 
 
 class EffectCompleted(Event, frozen=True):
-    """A tool did what it was asked, and answered. `by` where a person said so."""
+    """A tool did what it was asked, and answered. `by` where a person said so. It has cost what was held for it."""
 
     call: CallId
     response: Payload
     by: str | None = None
     os_user: str = ""
     client: str = ""
+    hold: Hold | None = None
 
 
 class EffectFailed(Event, frozen=True):
-    """A tool did not do what it was asked: it said so, or a person did (`by`)."""
+    """A tool did not do what it was asked: it said so, or a person did (`by`); what was held for it is free again. Or it had
+    only to read, and nobody will know what became of that: then it may have been billed, and has `cost_nanousd`."""
 
     call: CallId
     error: ErrorRecord
     by: str | None = None
     os_user: str = ""
     client: str = ""
+    hold: Hold | None = None
+    cost_nanousd: int = 0
 
 
 class EffectReleased(Event, frozen=True):
-    """An intent provably never left the process; the operation is open again."""
+    """An intent provably never left the process; the operation is open again, and what was held for it is free."""
 
     call: CallId
+    hold: Hold | None = None
 
 
 class EffectInDoubt(Event, frozen=True):
-    """Nobody can know from here whether a tool did what it was asked."""
+    """Nobody can know from here whether a tool did what it was asked. What was held for it counts as spent until somebody
+    does."""
 
     call: CallId
     error: ErrorRecord
+    hold: Hold | None = None
 
 
 class EffectUnanswered(Event, frozen=True):
@@ -794,6 +808,7 @@ class EffectUnanswered(Event, frozen=True):
 
     call: CallId
     error: ErrorRecord
+    hold: Hold | None = None
 
 
 class EffectReopened(Event, frozen=True):
@@ -806,6 +821,7 @@ class EffectReopened(Event, frozen=True):
     by: str | None = None
     os_user: str = ""
     client: str = ""
+    hold: Hold | None = None
 
 
 class OutcomeOrphaned(Event, frozen=True):

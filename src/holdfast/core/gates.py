@@ -288,17 +288,18 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
 
 def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
     call = CallId(opened.subject or "")
+    hold = d.state.calls[call].hold
     if c.decision == "answer":
-        d.emit(ev.EffectCompleted(call, data, *c.by.kept))
+        d.emit(ev.EffectCompleted(call, data, *c.by.kept, hold))
     elif c.decision == "reject":
         tool = d.state.calls[call].name
         message = f"{c.by.name or 'A person'} found that this call of {tool!r} did not happen" + (
             f": {c.reason}" if c.reason else "."
         )
         error = d.error(node_of(d.state.calls[call].step), TOOL, message, tool=tool)
-        d.emit(ev.EffectFailed(call, error, *c.by.kept))
+        d.emit(ev.EffectFailed(call, error, *c.by.kept, hold))
     else:
-        d.emit(ev.EffectReopened(call, *c.by.kept))
+        d.emit(ev.EffectReopened(call, *c.by.kept, hold))
 
 
 def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:

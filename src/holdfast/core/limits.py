@@ -150,7 +150,9 @@ def scope_short_of(d: Decision, offer: commands.Offer) -> str | None:
     return next((scope for scope in mine if _taken_of(scope, offer) > d.shortages[scope].left), None)
 
 
-def wait_for_scope(d: Decision, c: commands.HoldModelCall, offer: commands.Offer) -> None:
+def wait_for_scope(
+    d: Decision, c: commands.HoldModelCall | commands.IntendEffect, kind: Kind, name: str, offer: commands.Offer
+) -> None:  # fmt: skip
     """The call fits its run, not a scope above it: wait there, or end, as the workflow says."""
     scope = scope_short_of(d, offer)
     assert scope is not None
@@ -159,8 +161,9 @@ def wait_for_scope(d: Decision, c: commands.HoldModelCall, offer: commands.Offer
     blocked = _taken_of(scope, offer) > short.left + short.held
     d.emit(
         ev.ScopeExceeded(
-            c.step, c.attempt, c.path, c.model, c.args_hash, scope, offer.hold_nanousd, 0 if in_tokens else short.limit,
+            c.step, c.attempt, c.path, name, c.args_hash, scope, offer.hold_nanousd, 0 if in_tokens else short.limit,
             scopes.over_at_ms(scope), blocked, offer.tokens, short.limit if in_tokens else None,
+            kind,
         )
     )  # fmt: skip
     if blocked and _fails(d):
@@ -169,7 +172,7 @@ def wait_for_scope(d: Decision, c: commands.HoldModelCall, offer: commands.Offer
             else (f"cost ${usd(offer.hold_nanousd)}", f"${usd(short.limit)}")
         )  # fmt: skip
         message = (
-            f"The next call to {c.model} may {needed}, for which {scopes.in_words(scope)} has no room under its limit of"
+            f"The next call to {name} may {needed}, for which {scopes.in_words(scope)} has no room under its limit of"
             f" {limit}. Nothing was called."
         )
         endings.begin_failing(d, d.error("", LIMIT, message))

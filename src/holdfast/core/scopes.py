@@ -369,6 +369,29 @@ def _doubted(e: ev.ModelCallInDoubt, after: State) -> _Moves:
     return (money, _Move(e.hold.at_ms, tokens=True, held=-e.hold.tokens, in_doubt=e.hold.tokens))
 
 
+def _intended(e: ev.EffectIntended, after: State) -> _Moves:
+    given_up = tuple(_close(hold, False, hold.nanousd, hold.nanousd) for hold in e.given_up.values())
+    return (*given_up, _Move(after.at_ms, held=e.hold_nanousd, bounded=True)) if e.hold_nanousd else given_up
+
+
+def _completed(e: ev.EffectCompleted, after: State) -> _Moves:
+    return () if e.hold is None else _closed(e.hold, e.hold.nanousd, 0)
+
+
+def _not_done(e: ev.EffectFailed, after: State) -> _Moves:
+    return _closed(e.hold, e.cost_nanousd, 0)
+
+
+def _released(e: ev.EffectReleased, after: State) -> _Moves:
+    return _closed(e.hold, 0, 0)
+
+
+def _in_doubt(e: ev.EffectInDoubt | ev.EffectUnanswered | ev.EffectReopened, after: State) -> _Moves:
+    if e.hold is None or e.hold.in_doubt:
+        return ()
+    return (_Move(e.hold.at_ms, held=-e.hold.nanousd, in_doubt=e.hold.nanousd),)
+
+
 _MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Moves]]] = {
     ev.RunStarted: _started,
     ev.RunReopened: _started,
@@ -381,6 +404,13 @@ _MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Moves]]] = {
     ev.ModelCallFailed: _failed,
     ev.ModelCallInDoubt: _doubted,
     ev.ModelCallReconciled: _reconciled,
+    ev.EffectIntended: _intended,
+    ev.EffectCompleted: _completed,
+    ev.EffectFailed: _not_done,
+    ev.EffectReleased: _released,
+    ev.EffectInDoubt: _in_doubt,
+    ev.EffectUnanswered: _in_doubt,
+    ev.EffectReopened: _in_doubt,
 }
 
 

@@ -310,7 +310,7 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
 
     @property
     def hold(self) -> ev.Hold | None:
-        """What closing it gives back in the scopes above the run; None for what was held before there were any."""
+        """What closing it gives back in the scopes above the run; None where nothing is held, or was before there were any."""
         if not self.scoped:
             return None
         return ev.Hold(self.hold_nanousd, self.intended_at_ms, self.doubted, self.tokens if self.tokens_scoped else 0)

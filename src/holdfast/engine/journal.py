@@ -216,12 +216,12 @@ class StepJournal:
 
     async def intend(
         self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
-        settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
+        settles_within_s: float | None, compensation: str | None, compensates: CallId | None, hold_nanousd: int = 0,
     ) -> CallId | Recall:  # fmt: skip
         key = None if key_name is None else _named_key(self, key_name, unique, tool)
         command = cmd.IntendEffect(
             self.step, self.number, path, tool, policy, args_hash, await self.attempt.kept(request), key, settles_within_s,
-            compensation, compensates, values=self.take(), tenant_wide=unique == "tenant",
+            compensation, compensates, values=self.take(), tenant_wide=unique == "tenant", hold_nanousd=hold_nanousd,
         )  # fmt: skip
         for event in await self._intend(command):
             if isinstance(event, ev.EffectIntended):

@@ -143,7 +143,7 @@ class Journal(Protocol):
 
     async def intend(
         self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
-        settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
+        settles_within_s: float | None, compensation: str | None, compensates: CallId | None, hold_nanousd: int = 0,
     ) -> CallId | Recall:  # fmt: skip
         """The call that may now be made; a Recall where a named effect already has its outcome. `unique` says how far
         the name reaches."""

@@ -105,6 +105,7 @@ class ToolExecutor:
             settles_within_s=tool.settles_within_s,
             compensation=tool.compensation_name if compensates is None else None,
             compensates=compensates,
+            hold_nanousd=tool.price_nanousd if compensates is None else 0,
         )
         return started if isinstance(started, Recall) else await self._send(journal, tool, arguments, started)
 

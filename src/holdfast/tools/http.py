@@ -13,6 +13,7 @@ import sys
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -119,6 +120,7 @@ def http_tool(
     key_header: str = "Idempotency-Key",
     key_format: KeyFormat = "hex",
     ca_file: str | Path | None = None,
+    price_usd: float | str | Decimal = 0,
 ) -> Tool:
     """A tool that makes one HTTP request and returns `{"status": int, "headers": {…}, "body": …}`.
 
@@ -145,7 +147,7 @@ def http_tool(
     counts the answer as it is unpacked. At most 5 redirects are followed, only within one scheme, host and port, and
     for POST, PUT, PATCH and DELETE only 307 and 308. Addresses that are not public are refused, unless
     `allow_private` is True or lists their network; what was checked is what is connected to. No proxy and nothing else
-    of the environment is used. `ca_file` (PEM) names further authorities to trust.
+    of the environment is used. `ca_file` (PEM) names further authorities to trust. `price_usd` is what each call costs.
 
     Raises UsageError for what no request can be made of.
     """
@@ -180,6 +182,7 @@ def http_tool(
         settles_within_s=settles_within_s,
         compensation=compensation,
         timeout_s=timeout_s + GRACE_S,
+        price_usd=price_usd,
         secrets=(*endpoint.secrets, *_secrets_in(verify.headers if isinstance(verify, HttpLookup) else None)),
         arguments=arguments,
     )

@@ -64,7 +64,7 @@ def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
 
 
 def _scope_exceeded(s: State, e: ev.ScopeExceeded, at_ms: int) -> None:
-    op = operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms, "deferred")
+    op = operation(s, e.step, e.path, e.kind, e.model, e.args_hash, at_ms, "deferred")
     op.needed_nanousd, op.needed_tokens, op.blocked = e.needed_nanousd, e.needed_tokens, e.blocked
     op.scope, op.due_at_ms = e.scope, e.due_at_ms
     s.deferred.pop(f"{e.step}:{e.path}", None)
@@ -83,9 +83,8 @@ def _free(s: State, call: OpenCall) -> None:
 def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
     call = s.calls.pop(e.call)
     _free(s, call)
-    s.budget.settled_nanousd += e.cost_nanousd
+    _settle(s, call, e.cost_nanousd)
     s.tokens_used += e.input_tokens + e.output_tokens
-    _spend(s, call, e.cost_nanousd)
     if e.over_bound:
         _raise_bound(s, call, e.cost_nanousd, e.input_tokens + e.output_tokens)
     step = s.step(call.step)
@@ -95,8 +94,9 @@ def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
     wake_deferred(s)
 
 
-def _spend(s: State, call: OpenCall, cost_nanousd: int) -> None:
+def _settle(s: State, call: OpenCall, cost_nanousd: int) -> None:
     if cost_nanousd:
+        s.budget.settled_nanousd += cost_nanousd
         node = root_of(node_of(call.step))
         s.cost_nanousd_by_node[node] = s.cost_nanousd_by_node.get(node, 0) + cost_nanousd
 
@@ -118,16 +118,21 @@ def _model_call_failed(s: State, e: ev.ModelCallFailed, at_ms: int) -> None:
 
 def _model_call_in_doubt(s: State, e: ev.ModelCallInDoubt, at_ms: int) -> None:
     call = s.calls[e.call]
-    s.budget.held_nanousd -= call.hold_nanousd
-    s.budget.in_doubt_nanousd += call.hold_nanousd
-    s.tokens_held -= call.tokens
-    s.tokens_in_doubt += call.tokens
+    _doubt_money(s, call)
     if e.output is not None:
         close(s, call.step, call.path, outcome=e.output, sender=call)
     else:
         _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
     _doubt(call, e.error, at_ms)
     wake_deferred(s)  # what waited for this hold must be told that it will not come back
+
+
+def _doubt_money(s: State, call: OpenCall) -> None:
+    if not call.doubted:
+        s.budget.held_nanousd -= call.hold_nanousd
+        s.budget.in_doubt_nanousd += call.hold_nanousd
+        s.tokens_held -= call.tokens
+        s.tokens_in_doubt += call.tokens
 
 
 def _doubt(call: OpenCall, error: ErrorRecord | None, at_ms: int) -> None:
@@ -137,8 +142,7 @@ def _doubt(call: OpenCall, error: ErrorRecord | None, at_ms: int) -> None:
 def _model_call_reconciled(s: State, e: ev.ModelCallReconciled, at_ms: int) -> None:
     call = s.calls.pop(e.call)
     _free(s, call)
-    s.budget.settled_nanousd += e.cost_nanousd
-    _spend(s, call, e.cost_nanousd)
+    _settle(s, call, e.cost_nanousd)
     s.tokens_used += call.tokens  # nobody knows how many it was; never fewer than it was
     wake_deferred(s)
 
@@ -148,14 +152,18 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
     op.tries += 1
     op.call, op.key = e.call, e.key
     for other in [id_ for id_, call in s.calls.items() if call.key == e.key]:
-        del s.calls[other]  # this is its repeat: whatever it still brings is an orphan
+        given_up = s.calls.pop(other)  # this is its repeat: whatever it still brings is an orphan
         s.abandoned[other] = None
+        _free(s, given_up)
+        _settle(s, given_up, given_up.hold_nanousd)
+    s.budget.held_nanousd += e.hold_nanousd
     s.tool_calls += e.compensates is None
     s.calls[e.call] = OpenCall(
         "effect", e.step, e.attempt, e.path, e.tool, at_ms, _session_of(s, e.step), at_ms, key=e.key, named=e.named,
         policy=e.policy, args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
-        compensates=e.compensates, request=e.request,
+        compensates=e.compensates, request=e.request, hold_nanousd=e.hold_nanousd, scoped=e.hold_nanousd > 0,
     )  # fmt: skip
+    s.deferred.pop(f"{e.step}:{e.path}", None)
     leave_scope(s, e.step, e.path, op)
     if e.named:
         s.named[e.key] = NamedEffect(e.args_hash, e.call)
@@ -187,6 +195,8 @@ def _effect_deferred(s: State, e: ev.EffectDeferred, at_ms: int) -> None:
 
 def _effect_completed(s: State, e: ev.EffectCompleted, at_ms: int) -> None:
     call = s.calls.pop(e.call)
+    _free(s, call)
+    _settle(s, call, call.hold_nanousd)
     if call.named and call.key is not None:
         s.named[call.key] = NamedEffect(call.args_hash, e.call, e.response)
     if call.compensation is not None:
@@ -200,6 +210,8 @@ def _effect_completed(s: State, e: ev.EffectCompleted, at_ms: int) -> None:
 
 def _effect_failed(s: State, e: ev.EffectFailed, at_ms: int) -> None:
     call = s.calls.pop(e.call)
+    _free(s, call)
+    _settle(s, call, e.cost_nanousd)
     _unname(s, e.call, call)
     _set_open(s, call, e.call, "failed", e.error)
     wake_deferred(s)
@@ -207,6 +219,7 @@ def _effect_failed(s: State, e: ev.EffectFailed, at_ms: int) -> None:
 
 def _effect_released(s: State, e: ev.EffectReleased, at_ms: int) -> None:
     call = s.calls.pop(e.call)
+    _free(s, call)
     s.tool_calls -= call.compensates is None
     _unname(s, e.call, call)
     _set_open(s, call, e.call, "reopened")
@@ -215,6 +228,7 @@ def _effect_released(s: State, e: ev.EffectReleased, at_ms: int) -> None:
 
 def _effect_in_doubt(s: State, e: ev.EffectInDoubt, at_ms: int) -> None:
     call = s.calls[e.call]
+    _doubt_money(s, call)
     _doubt(call, e.error, at_ms)
     _set_open(s, call, e.call, "unverified" if call.policy == "verify" else "in_doubt", e.error)
 
@@ -222,6 +236,7 @@ def _effect_in_doubt(s: State, e: ev.EffectInDoubt, at_ms: int) -> None:
 def _effect_unanswered(s: State, e: ev.EffectUnanswered, at_ms: int) -> None:
     call = s.calls[e.call]
     _set_open(s, call, e.call, "failed", e.error)
+    _doubt_money(s, call)
     _doubt(call, e.error, at_ms)
     _unname(s, e.call, call)
     wake_deferred(s)
@@ -230,6 +245,7 @@ def _effect_unanswered(s: State, e: ev.EffectUnanswered, at_ms: int) -> None:
 def _effect_reopened(s: State, e: ev.EffectReopened, at_ms: int) -> None:
     call = s.calls[e.call]
     if not call.doubted:
+        _doubt_money(s, call)
         _doubt(call, None, at_ms)
     call.reopened = True
     _unname(s, e.call, call)
