@@ -536,7 +536,7 @@ def test_a_workflow_may_prefer_to_fail_at_a_cap() -> None:
     assert game.status == "failed"
     assert game.state.error is not None
     assert (
-        "The run has made 1 calls of tools, all that its limit allows; the next is of send. Nothing was called."
+        "The run has used up its calls of tools, 1 of 1; the next is of send. Nothing was called."
         in game.state.error.message
     )
 

@@ -106,7 +106,7 @@ async def test_tools_are_called_as_often_as_the_cap_allows(store: str) -> None:
 
     async with Engine.open(store) as engine:
         run = await engine.start(sends)
-        with pytest.raises(RunFailed, match="has made 2 calls of tools"):
+        with pytest.raises(RunFailed, match="used up its calls of tools, 2 of 2"):
             await run.result()
         assert sent == [0, 1]
 

@@ -16,7 +16,7 @@ from holdfast.service import command, query
 from holdfast.service.query import Page
 from holdfast.wire import Client
 from holdfast.wire import wire_pb2 as wire
-from holdfast.wire.client import RunView
+from holdfast.wire.client import Event, RunView
 from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_MANY, _OF_PRINCIPAL, _OF_RUN
 from tests import media
 from tests.wire.test_clients import gate_of
@@ -203,6 +203,22 @@ async def test_something_is_said_in_a_conversation_once(client: Client) -> None:
     await client.tell(command.DeleteConversation("over", "talks"))
     with pytest.raises(NotFound, match="no conversation"):
         await client.tell(command.DeleteConversation("over", "talks"))
+
+
+async def test_a_start_has_caps_of_its_own_which_are_extended(client: Client) -> None:
+    run = await client.submit(
+        "gated", by="ann", max_model_calls=3, max_tool_calls=2, max_wall_s=60.5, on_limit="record"
+    )
+    gate = await gate_of(client, run)
+    await client.tell(command.Extend(run, "model_calls", 9))
+    await client.tell(command.Extend(run, "wall", 90))
+    await client.tell(command.Decide(gate, "approve"), by="ida", roles=["legal"])
+    told = [event async for event in client.watch(run) if isinstance(event, Event)]
+    said = {name: told[0].fields[name] for name in ("max_model_calls", "max_tool_calls", "max_wall_s", "on_limit")}
+    assert said == {"max_model_calls": 3, "max_tool_calls": 2, "max_wall_s": 60.5, "on_limit": "record"}
+    assert [event.type for event in told].count("LimitRaised") == 2
+    with pytest.raises(InvalidInput, match="on_limit"):
+        await client.submit("gated", by="ann", on_limit="perhaps")
 
 
 async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:

@@ -158,7 +158,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",
     ev.HoldDeferred: lambda e, at_ms: (
         f"{named(e.step)} "
-        + ("needs more money than is left" if e.blocked else "waits for money that other calls hold")
+        + ("needs more than its limits leave" if e.blocked else "waits for money that other calls hold")
     ),
     ev.ScopeExceeded: lambda e, at_ms: f"{named(e.step)} {_short_of(e)}: {in_words(e.scope)}",
     ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",

@@ -110,7 +110,7 @@ def _exceeded(state: State, kind: Kind, name: str, hold_nanousd: int, tokens: in
     left = state.calls_left(kind)
     if left is not None and left <= 0:
         made = state.model_calls if kind == "model" else state.tool_calls
-        message = f"The run has made {made} calls of {kind}s, all that its limit allows; the next is of {name}."
+        message = f"The run has used up its calls of {kind}s, {made} of {made + left}; the next is of {name}."
         yield f"{kind}_calls", made, message, {}
     if hold_nanousd and not state.budget.could_fit_later(hold_nanousd):
         yield _too_dear(state.budget, name, hold_nanousd)

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.core.conversations import OnBusy
 from holdfast.core.lending import Counted
+from holdfast.core.policies import OnLimit
 from holdfast.core.schedules import Overlap
 from holdfast.core.scopes import Period
 
@@ -31,6 +32,10 @@ class Start(Struct, frozen=True, kw_only=True):
     cost_limit_usd: Usd | None = None
     queue: bool = False
     max_tokens: int | None = None
+    max_model_calls: int | None = None
+    max_tool_calls: int | None = None
+    max_wall_s: float | None = None
+    on_limit: OnLimit | None = None
 
 
 class Fork(Struct, frozen=True, kw_only=True):

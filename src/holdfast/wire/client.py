@@ -80,13 +80,18 @@ class Client:
         by: str = "",
         cost_limit_usd: str = "",
         max_tokens: int | None = None,
+        max_model_calls: int | None = None,
+        max_tool_calls: int | None = None,
+        max_wall_s: float | None = None,
+        on_limit: str = "",
         team: str = "",
         queue: bool = False,
     ) -> str:
         """Start a run of a workflow that the server has, or of the one in the text `yaml`; its id, when it is durable."""
         request = wire.SubmitRequest(
             version=version, input_json=_encoded(input), tenant=tenant, key=key, by=by, cost_limit_usd=cost_limit_usd,
-            max_tokens=max_tokens, team=team, queue=queue,
+            max_tokens=max_tokens, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls, max_wall_s=max_wall_s,
+            on_limit=on_limit, team=team, queue=queue,
         )  # fmt: skip
         if yaml is not None:
             request.yaml = yaml
