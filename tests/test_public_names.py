@@ -10,11 +10,11 @@ import holdfast
 PUBLIC = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document",
     "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join",
-    "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "Run",
-    "RunFailed", "StateView", "Supervisor", "TaskResult", "Tool", "ToolFailed", "TransitionDenied", "WorkerAgent",
-    "Workflow", "WorkflowBudget", "WorkflowError",
-    "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
-    "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
+    "LocalEmbedder", "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "Rejected",
+    "RetryPolicy", "Run", "RunFailed", "StateView", "Supervisor", "TaskResult", "Tool", "ToolFailed", "TransitionDenied",
+    "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
+    "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
+    "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from holdfast.authoring.child import ChildHandle, ChildOutcome
     from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.context import Answer, Context
+    from holdfast.authoring.embedder import LocalEmbedder
     from holdfast.authoring.flow import flow
     from holdfast.authoring.guards import require_approval_for_high_risk, require_evidence
     from holdfast.authoring.mapping import map_node
+    from holdfast.authoring.memory import memory_tools
     from holdfast.authoring.node import branch, check, child, human_gate, llm_node, remote_task, task, tool_node
     from holdfast.authoring.offer import Handoff
     from holdfast.authoring.parts import ApprovalState, EvidenceRef, NodeResult, WorkflowBudget, WorkflowError
@@ -49,11 +51,11 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document",
     "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join",
-    "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "Run",
-    "RunFailed", "StateView", "Supervisor", "TaskResult", "Tool", "ToolFailed", "TransitionDenied", "WorkerAgent",
-    "Workflow", "WorkflowBudget", "WorkflowError",
-    "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
-    "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
+    "LocalEmbedder", "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "Rejected",
+    "RetryPolicy", "Run", "RunFailed", "StateView", "Supervisor", "TaskResult", "Tool", "ToolFailed", "TransitionDenied",
+    "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
+    "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
+    "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 _HOMES: Final = {
@@ -61,9 +63,11 @@ _HOMES: Final = {
     "authoring.child": ("ChildHandle", "ChildOutcome"),
     "authoring.content": ("Audio", "Document", "Image"),
     "authoring.context": ("Answer", "Context"),
+    "authoring.embedder": ("LocalEmbedder",),
     "authoring.flow": ("flow",),
     "authoring.guards": ("require_approval_for_high_risk", "require_evidence"),
     "authoring.mapping": ("map_node",),
+    "authoring.memory": ("memory_tools",),
     "authoring.node": ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
     "authoring.offer": ("Handoff",),
     "authoring.parts": ("ApprovalState", "EvidenceRef", "NodeResult", "WorkflowBudget", "WorkflowError"),

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeV
 from pydantic import BaseModel
 
 from holdfast.authoring.child import ChildHandle, ChildOutcome
+from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.mapping import Demanded, Mapped
+from holdfast.authoring.memory import AgentMemory
 from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
@@ -24,6 +26,7 @@ from holdfast.core.caps import LimitsLeft
 from holdfast.core.demand import NOTHING
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
+from holdfast.core.memory import MOST_ENTRIES
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
 
@@ -274,6 +277,13 @@ class Context(Protocol):
     def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:
         """A space of values that the runs and agents of this tenant share. `agent` is the name by which writes are known, the
         node's unless it is given. Raises InvalidInput for what is no name."""
+        ...
+
+    def memory(
+        self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
+    ) -> AgentMemory:
+        """What an agent of this tenant remembers, or of it and one `user`; nobody else's. With an `embedder` it is recalled by
+        meaning. It holds `most` entries, 10,000 at most."""
         ...
 
     @overload

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring import compaction
 from holdfast.authoring.arguments import describe
+from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.offer import Named, Offer
 from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
@@ -306,8 +307,10 @@ def llm_node(
     check_offers(tools, answers=output is not None)
     offered = tuple(each for each in tools if not isinstance(each, str | Tool))
     given = tuple(each for each in tools if isinstance(each, str | Tool))
+    memories = tuple(each.identity for each in offered if isinstance(each, MemoryTool))
+    children = tuple(each.name for each in offered if not isinstance(each, MemoryTool))
     return _defining(
-        "llm_node", _common(locals()), model=model, tools=given, children=tuple(each.name for each in offered),
+        "llm_node", _common(locals()), model=model, tools=given, children=children, memories=memories,
         **{OFFERED: offered}, output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
         continue_conversation=continue_conversation, stream=stream, tell_budget=tell_budget,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from holdfast.authoring.chat import Chat, Message
+from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING
 from holdfast.core.policies import VALIDATION
@@ -73,8 +74,8 @@ class Handoff:
         return left.model_dump(mode="json")
 
 
-Offer: TypeAlias = str | Tool | Named | Handoff
-"""A tool, also by its name; a workflow, which is done by a child; another agent."""
+Offer: TypeAlias = str | Tool | Named | Handoff | MemoryTool
+"""A tool, also by its name; a workflow, which is done by a child; another agent; a memory."""
 
 
 def check(offers: Sequence[Offer], *, answers: bool) -> None:
@@ -82,7 +83,7 @@ def check(offers: Sequence[Offer], *, answers: bool) -> None:
     taken as well."""
     taken: set[str] = {ANSWER} if answers else set()
     for each in offers:
-        if not isinstance(each, str | Tool):
+        if not isinstance(each, str | Tool | MemoryTool):
             _expect_takeable(each)
         elif getattr(each, "demand", NOTHING) is not NOTHING:
             raise UsageError(f"{each!r} asks for a place of its own, which a model cannot wait for; offer a child.")

@@ -16,6 +16,7 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.chat import Chat
+from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.form import form_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.offer import Handoff
@@ -32,8 +33,10 @@ from holdfast.core.demand import NOTHING
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, RunId, Unique
+from holdfast.core.memory import MOST_ENTRIES, namespace
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.shared_values import expect_space
 from holdfast.engine import branches, budget, child, exchange, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
@@ -41,6 +44,7 @@ from holdfast.engine.child import OnFailure, Request
 from holdfast.engine.cursor import cursor
 from holdfast.engine.exchange import Exchange
 from holdfast.engine.journal import StepJournal
+from holdfast.engine.memory import AgentMemory
 from holdfast.engine.shared_lock import SharedLocks
 from holdfast.engine.shared_space import SharedSpace
 from holdfast.engine.stream import Stream
@@ -200,7 +204,14 @@ class StepContext(AttemptContext):
 
     def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:
         """Values that the runs and agents of this tenant share."""
-        return SharedSpace(self._journal, self._locks, space, agent)
+        return SharedSpace(self._journal, self._locks, expect_space(space), agent)
+
+    def memory(
+        self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
+    ) -> AgentMemory:
+        """What an agent of this tenant remembers, or of it and one user."""
+        space = SharedSpace(self._journal, self._locks, namespace(agent, user), None)
+        return AgentMemory(self._journal, space, agent, user, embedder, most)
 
     async def child(
         self, workflow: Workflow | str, input: Any = None, *, key: str | None = None, version: int | None = None,  # noqa: A002

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from holdfast.authoring import compaction
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.compaction import Compaction
+from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check_turns
 from holdfast.authoring.offer import Handoff, Offer
 from holdfast.authoring.offer import check as check_offers
@@ -24,7 +25,7 @@ from holdfast.engine.attempt import Attempt
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.ports import AnswerSpec
 
-Offered: TypeAlias = Tool | Workflow | Handoff
+Offered: TypeAlias = Tool | Workflow | Handoff | MemoryTool
 """What a model may ask for."""
 _NOTHING: Final[Mapping[str, Offered]] = {}
 
@@ -111,7 +112,7 @@ def allowed(attempt: Attempt, tool: Tool) -> Mapping[str, Tool]:
 
 def _offered(attempt: Attempt, offer: Offer) -> Offered:
     """What a model may ask for. Raises InvalidInput for a tool that the step may not call."""
-    if isinstance(offer, Workflow | Handoff):
+    if isinstance(offer, Workflow | Handoff | MemoryTool):
         return offer
     assert isinstance(offer, str | Tool)
     callable_ = attempt.tools if isinstance(offer, str) else allowed(attempt, offer)

@@ -6,8 +6,8 @@ read and decided again. Never here: what a strategy makes of a conflict (core.sh
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -17,19 +17,39 @@ from holdfast.core import commands as cmd
 from holdfast.core import shared_values as rule
 from holdfast.core.ids import Path, node_of
 from holdfast.core.payload import Payload, digest, inline
-from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, MOST_VERSIONS, SharedConflict, SharedValue, Strategy
+from holdfast.core.shared_values import (
+    LOCK_LEASE_S,
+    LOCK_WAIT_S,
+    MOST_VERSIONS,
+    SharedConflict,
+    SharedIndex,
+    SharedValue,
+    Strategy,
+)
 from holdfast.core.state import SHARED, SHARED_WAIT
 from holdfast.engine.cursor import Suspension, cursor
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_lock import Held, SharedLock, SharedLocks
 from holdfast.errors import Conflict, InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
-from holdfast.ports import Recall
+from holdfast.ports import Recall, SharedFound
 
 _READ: Final = "shared_read"
 """The kind of what a step has read."""
 _TRIES: Final = 50
 """Of a write that others have come before."""
 _decode: Final = msgspec.json.Decoder(SharedValue | None).decode
+
+
+Evict: TypeAlias = Callable[[], Awaitable[tuple[str, ...]]]
+"""Which keys of the space go with a write."""
+
+
+class Kept(NamedTuple):
+    """What is kept of the engine's own: a value of which only the latest version stays, and by what it is found."""
+
+    value: Any
+    found_by: SharedIndex
+    evict: Evict
 
 
 class _Write(NamedTuple):
@@ -42,6 +62,9 @@ class _Write(NamedTuple):
     strategy: Strategy
     gone: bool = False
     """It leaves no value, and no version before it."""
+    keep: int = MOST_VERSIONS
+    found_by: SharedIndex | None = None
+    evict: Evict | None = None
 
 
 _LEFT: Final = rule.Resolution(None, is_written=False, is_conflict=True)
@@ -54,7 +77,8 @@ class SharedSpace:
     def __init__(self, journal: StepJournal, locks: SharedLocks, space: str, agent: str | None) -> None:
         self._journal = journal
         self._locks = locks
-        self._space = rule.expect_space(space)
+        self._space = space
+        self.name = space
         self._by = rule.expect_name("agent", agent) if agent is not None else node_of(journal.step)
         self._values = journal.attempt.services.runtime.store.shared_values
 
@@ -99,7 +123,8 @@ class SharedSpace:
         def decide(current: SharedValue | None) -> rule.Resolution:
             return rule.resolve(current, plain, expected_version, strategy)
 
-        return await self._write(_Write(key, asked, decide, expected_version, strategy, gone), held)
+        keep = 1 if gone else MOST_VERSIONS
+        return await self._write(_Write(key, asked, decide, expected_version, strategy, gone, keep), held)
 
     async def delete(
         self, key: str, *, expected_version: int | None = None, strategy: Strategy = "reject"
@@ -145,6 +170,31 @@ class SharedSpace:
         found = await self._journal.attempt.patiently(lambda: self._values.versions(tenant, space, key))
         return [_shown(version) for version in found]
 
+    async def keep(self, key: str, kept: Kept) -> SharedValue:
+        """Write the only version of a value that is found by its index; what it crowds out goes in the same commit."""
+
+        def decide(current: SharedValue | None) -> rule.Resolution:
+            return rule.Resolution(kept.value, is_written=True, is_conflict=False)
+
+        asked = {"value": kept.value, "index": msgspec.to_builtins(kept.found_by)}
+        write = _Write(key, asked, decide, None, "last_write", keep=1, found_by=kept.found_by, evict=kept.evict)
+        written = await self._write(write, None)
+        assert written is not None
+        return written
+
+    async def drop(self, key: str) -> None:
+        """Delete a value without a trace: nobody will write another under its key."""
+
+        def decide(current: SharedValue | None) -> rule.Resolution:
+            return rule.Resolution(None, is_written=current is not None, is_conflict=False)
+
+        await self._write(_Write(key, {"drop": key}, decide, None, "last_write", gone=True, keep=0), None)
+
+    async def search(self, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
+        """What is found in the space, as of now."""
+        tenant, space = self._journal.tenant, self._space
+        return await self._journal.attempt.patiently(lambda: self._values.search(tenant, space, query, limit))
+
     async def _write(self, write: _Write, held: Held | None) -> SharedValue | None:
         journal, name, args_hash = self._journal, self._name(write.key), digest(["write", write.asked])
         with cursor().place() as path:
@@ -167,8 +217,10 @@ class SharedSpace:
         for _ in range(_TRIES):
             fence = None if lost is not None else await self._locks.within(held)
             current = await self._latest(write.key)
+            dropped = await write.evict() if write.evict is not None else ()
             try:
-                await self._journal.send(self._command(path, write, args_hash, current, fence, lost))
+                command = self._command(path, write, args_hash, current, fence, lost)
+                await self._journal.send(msgspec.structs.replace(command, dropped=dropped))
             except SharedValueMoved:
                 continue
             except SharedLockLost as problem:
@@ -200,7 +252,7 @@ class SharedSpace:
                 refusal = lost.message if lost is not None else self._refusal(write, base, by)
         return cmd.WriteSharedValue(
             journal.step, journal.number, path, self._space, write.key, args_hash, base, made.is_written, outcome, conflict,
-            refusal, fence, journal.take(), keep=1 if write.gone else MOST_VERSIONS,
+            refusal, fence, journal.take(), write.found_by, write.keep,
         )  # fmt: skip
 
     def _refusal(self, write: _Write, base: int, by: str) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.content import part_of
 from holdfast.authoring.flow import Flow
+from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.offer import Handoff
 from holdfast.authoring.step import EffectStep
 from holdfast.authoring.tool import Tool
@@ -23,6 +24,7 @@ from holdfast.core.ids import Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.engine import prompt as prompts
 from holdfast.engine.exchange import Offered
+from holdfast.engine.memory import reply as remembered
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import ModelReply, ModelTurn, ToolReply, ToolRequest, ToolSpec, ToolTurn, Turn, UserTurn
 
@@ -51,7 +53,7 @@ class Handed(NamedTuple):
 
 def spec(offered: Offered) -> ToolSpec:
     """What a model is told of what it may ask for."""
-    if isinstance(offered, Tool):
+    if isinstance(offered, Tool | MemoryTool):
         return ToolSpec(offered.name, offered.description, offered.schema)
     if isinstance(offered, Handoff):
         told = offered.description or _purpose(offered.workflow)
@@ -105,6 +107,9 @@ async def _child_reply(context: StepContext, request: ToolRequest, workflow: Wor
 async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mapping[str, Offered]) -> ToolReply:
     if isinstance(known := offered.get(request.name), Workflow):
         return await _child_reply(context, request, known)
+    if isinstance(known, MemoryTool):
+        memory = context.memory(known.agent, user=known.user, embedder=known.embedder)
+        return await remembered(memory, request, known)
     tools = {name: each for name, each in offered.items() if isinstance(each, Tool)}
     key, unique = _key(known, request.arguments)
     try:

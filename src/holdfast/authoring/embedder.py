@@ -1,0 +1,45 @@
+"""What makes a vector of a text, so that texts that mean alike are near each other.
+
+Never here: calling it in a step (engine), keeping vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from holdfast.core.shared_values import packed
+from holdfast.errors import InvalidInput
+
+Vectors: TypeAlias = Sequence[Sequence[float]]
+
+
+class Embedder(Protocol):
+    """Vectors of one `name` are compared with each other only, and have `dimension` numbers."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def embed(self) -> Callable[[list[str]], Vectors | Awaitable[Vectors]]: ...
+
+
+class LocalEmbedder(NamedTuple):
+    """A function, async or plain, that makes a vector of each text, in this process and for no money."""
+
+    name: str
+    embed: Callable[[list[str]], Vectors | Awaitable[Vectors]]
+    dimension: int
+
+
+def expected(embedder: Embedder, texts: Sequence[str], made: Vectors) -> list[bytes]:
+    """What an embedder has made, as it is kept. Raises InvalidInput where it is not one vector of its length for each text."""
+    lengths = {len(vector) for vector in made}
+    if len(made) != len(texts) or lengths != {embedder.dimension}:
+        raise InvalidInput(
+            f"The embedder {embedder.name!r} made {len(made)} vectors of {', '.join(map(str, sorted(lengths))) or 'no'} numbers"
+            f" of {len(texts)} texts, and not one of {embedder.dimension} of each. Nothing was kept: say the dimension that it"
+            " has, and give another one another name."
+        )
+    return [packed([float(number) for number in vector]) for vector in made]
