@@ -609,6 +609,16 @@ def test_a_start_may_make_a_dry_run_of_any_workflow() -> None:
     assert (event.limit, "Nothing was called" in event.message) == ("cost", False)
 
 
+def test_a_dry_run_tells_of_what_calls_in_flight_together_have_used() -> None:
+    game = Game(graph("a", "b", on_limit="record"), limit=100)
+    calls = [game.held(name, 80) for name in "ab"]
+    assert game.events(ev.LimitWouldStop) == [], "what comes back of one might have been enough for the other"
+    game.settle(calls[0], 80)
+    game.settle(calls[1], 70)
+    (event,) = game.events(ev.LimitWouldStop)
+    assert (event.limit, event.message) == ("cost", "The run has used $0.00000015, and may use $0.0000001.")
+
+
 def test_scopes_above_a_dry_run_hold() -> None:
     game = Game(graph("a", on_limit="record"))
     assert kinds(game.hold("a", 60, shortages=game.shortages(left=50))) == ["ScopeExceeded"]

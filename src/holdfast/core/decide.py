@@ -144,6 +144,7 @@ def decide(
         if state.children:
             children.attend(decision)
         caps.tell_neared(decision)
+        limits.note_overspent(decision)
         endings.end(decision)
         if decision.ready:  # the ending begins with compensation
             steps.follow(decision)

@@ -82,8 +82,7 @@ def stops_calls(d: Decision) -> bool:
 
 
 def room(d: Decision, kind: Kind, hold_nanousd: int, tokens: int) -> Headroom:
-    """Whether a call of this worst case fits the run's limits. Where they are only recorded it does, and the first that it
-    exceeds is told."""
+    """Whether a call of this worst case fits the run's limits. Where they are only recorded, it does."""
     found = d.state.headroom(hold_nanousd, tokens, kind)
     return "now" if found != "now" and records(d) else found
 
@@ -92,6 +91,16 @@ def note_excess(d: Decision, kind: Kind, name: str, hold_nanousd: int, tokens: i
     """Tell of a call that is about to be made what limit would have stopped it, where limits are only recorded."""
     if records(d) and d.state.headroom(hold_nanousd, tokens, kind) == "never":
         block(d, kind, name, hold_nanousd, tokens)
+
+
+def note_overspent(d: Decision) -> None:
+    """The same of what calls have used that were in flight together: each would have waited for the others."""
+    if not records(d):
+        return
+    for cap in caps.caps(d.state, d.now_ms):
+        if cap.limit in ("cost", "tokens") and cap.used > cap.most and cap.limit not in d.state.would_stop:
+            used, most = (f"${usd(cap.used)}", f"${usd(cap.most)}") if cap.limit == "cost" else (cap.used, cap.most)
+            d.emit(ev.LimitWouldStop(cap.limit, f"The run has used {used}, and may use {most}."))
 
 
 def block(d: Decision, kind: Kind, name: str, hold_nanousd: int, tokens: int) -> None:
