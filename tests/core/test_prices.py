@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import commands as cmd
+from holdfast.errors import Conflict
 from tests.core.game import OTHER, Game, ev, graph, kinds
 
 
@@ -73,6 +74,14 @@ def test_a_lost_outcome_is_in_doubt_until_somebody_knows(policy: str, answer: st
     else:
         game.decide(answer, data={"said": True})
     assert books(game) == (spent, 0, 0)
+
+
+def test_what_a_lost_call_of_a_tool_cost_follows_from_what_became_of_it() -> None:
+    game = one()
+    call = game.intended("a", nanousd=60)
+    game.doubt(call)
+    with pytest.raises(Conflict, match="effects resolve"):
+        game.reconcile(call, 10)
 
 
 def test_each_sending_of_a_repeat_counts() -> None:

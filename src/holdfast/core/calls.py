@@ -96,6 +96,11 @@ def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
 
 def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:
     call = d.state.calls.get(c.call)
+    if call is not None and call.kind == "effect" and call.doubted and call.hold_nanousd:
+        raise Conflict(
+            f"The call {c.call} is one of the tool {call.name!r}, whose price follows from what became of it. Nothing was"
+            " reconciled: say that with `holdfast effects resolve`."
+        )
     if call is None or call.kind != "model" or not call.doubted:
         raise NotFound(f"No money is in doubt under the call {c.call}.")
     if c.cost_nanousd < 0:
