@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Engine, RunFailed, Workflow, flow, llm_node, task, tool
+from holdfast import Engine, RunFailed, Workflow, flow, llm_node, step, task, tool
 from holdfast.core.events import LimitNeared, LimitWouldStop, ModelCallHeld, ModelCallSettled, ValueRecorded
 from holdfast.core.status import status
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage
 from tests.engine.history import events_of
@@ -242,14 +242,14 @@ async def test_tools_with_a_price_stay_within_the_runs_limit_and_their_cost_is_t
 
 
 async def test_a_tools_price_counts_in_the_day_of_its_tenant(store: str) -> None:
-    @tool(effect="once", price_usd="0.02")
+    @step(effect="once", price_usd="0.02")
     def send(number: int) -> int:
         return number
 
     @flow
     async def sends(ctx) -> int:
         for number in range(3):
-            await ctx.tool(send, number=number)
+            await send(number)
         return 3
 
     async with Engine.open(store) as engine:
@@ -260,3 +260,11 @@ async def test_a_tools_price_counts_in_the_day_of_its_tenant(store: str) -> None
         await engine.set_budget("default", "day", "0.10")
         assert await run.result() == 3
         assert (await engine.budgets("default"))["day"].used == 60_000_000
+
+
+def test_a_price_that_is_none_is_refused_where_it_is_declared() -> None:
+    for price in ("cheap", -1, "nan"):
+        with pytest.raises(UsageError, match="price_usd"):
+            tool(effect="read", price_usd=price)(lambda: None)
+    with pytest.raises(UsageError, match="touches the world"):
+        step(price_usd="0.02")(lambda: None)  # type: ignore[call-overload]

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.authoring.node import NodeDefinition, retry_policy
@@ -197,6 +198,7 @@ def step(
     settles_within_s: float | None = None,
     compensation: str | Tool | None = None,
     secrets: tuple[str, ...] | list[str] = (),
+    price_usd: float | str | Decimal = 0,
     key: str | None = None,
     unique: Unique = "run",
 ) -> EffectDecorator: ...
@@ -215,6 +217,7 @@ def step(
     settles_within_s: float | None = None,
     compensation: str | Tool | None = None,
     secrets: tuple[str, ...] | list[str] = (),
+    price_usd: float | str | Decimal = 0,
     key: str | None = None,
     unique: Unique = "run",
 ) -> Any:
@@ -224,7 +227,7 @@ def step(
     before leaves it to be run again; from then on it is not called again at that place, and the flow gets what was recorded. So
     it should compute or look something up. What must not happen twice is a step with an `effect`: "read", "idempotent",
     "verify" or "once", which say what a lost outcome means, as of a `tool`; `approval`, `verify`, `settles_within_s`,
-    `compensation`, `secrets` and `description` are those of `tool`, `key` and `unique` those of `tool_node`.
+    `compensation`, `secrets`, `price_usd` and `description` are those of `tool`, `key` and `unique` those of `tool_node`.
 
     What it returns is JSON data, or what has declared fields: a Pydantic model, a dataclass or a msgspec Struct, which the
     flow gets as what the function says that it returns. `retry` is a number of attempts or a RetryPolicy; undeclared, only what
@@ -239,7 +242,7 @@ def step(
     """
     of_tool: dict[str, Any] = {
         "description": description, "approval": approval, "verify": verify, "settles_within_s": settles_within_s,
-        "compensation": compensation, "secrets": tuple(secrets), "key": key, "unique": unique,
+        "compensation": compensation, "secrets": tuple(secrets), "price_usd": price_usd, "key": key, "unique": unique,
     }  # fmt: skip
     if effect is None:
         _check_bare([option for option, value in of_tool.items() if value not in (None, False, (), "run")])
