@@ -15,6 +15,7 @@ from holdfast.core.shared_values import (
     expect_space,
     merged,
     packed,
+    query_words,
     resolve,
     unpacked,
     words_of,
@@ -79,6 +80,12 @@ def test_a_vector_is_kept_as_a_direction_and_one_without_is_refused() -> None:
 
 def test_words_are_found_in_any_spelling_and_script() -> None:
     assert words_of("Rent_due: 3 Ärzte, don't!") == ["rent", "due", "3", "ärzte", "don", "t"]
+
+
+def test_a_question_is_searched_by_what_it_is_about() -> None:
+    assert query_words("When is the rent due? The rent!") == ["rent", "due"]
+    assert query_words("To be or not to be") == ["to", "be", "or", "not"]
+    assert len(query_words(" ".join(map(str, range(99))))) == 32
 
 
 def test_the_engines_own_spaces_are_nobody_elses() -> None:

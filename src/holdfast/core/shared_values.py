@@ -33,7 +33,15 @@ LOCK_LEASE_S: Final = 30.0
 MOST_NAME: Final = 200
 """Characters of a space's name, and of a key."""
 MOST_QUERY_WORDS: Final = 32
-"""Different words of a query by which is searched: the first ones."""
+_COMMON: Final = frozenset(
+    """
+    a about all am an and any anybody are as at be been but by can could did do does for from get had has have he her
+    him his how i if in into is it its let may me might more much must my no nor not of off on or our out over shall
+    she should so some than that the their them then there these they this to too up us was we were what when where
+    which who whom whose why will with would you your
+    """.split()  # noqa: SIM905 - as it is read
+)
+"""Words of English that say nothing of what a question is about."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _OURS: Final = "!"
 """With which the names of the engine's own spaces begin."""
@@ -75,6 +83,13 @@ def packed(vector: Sequence[float]) -> bytes:
 def words_of(text: str) -> list[str]:
     """The words of a text, in small letters, in their order: by what a value is found in every store."""
     return _WORD.findall(text.casefold())
+
+
+def query_words(text: str) -> list[str]:
+    """The different words by which a query is searched: without those that every text has, where any other is left."""
+    words = list(dict.fromkeys(words_of(text)))
+    telling = [word for word in words if word not in _COMMON]
+    return (telling or words)[:MOST_QUERY_WORDS]
 
 
 def unpacked(vector: bytes) -> tuple[float, ...]:

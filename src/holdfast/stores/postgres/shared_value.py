@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.ids import RunId
 from holdfast.core.projection import SharedChange, SharedUse
-from holdfast.core.shared_values import MOST_QUERY_WORDS, SharedIndex, SharedValue, unpacked, words_of
+from holdfast.core.shared_values import SharedIndex, SharedValue, query_words, unpacked
 from holdfast.errors import MissingExtra, SharedLockLost, SharedValueMoved, StoreError
 from holdfast.ports import SharedArrival, SharedEntry, SharedFound
 from holdfast.stores.postgres.connection import Connection
@@ -150,7 +150,7 @@ class SharedValues(StorePort):
         if query.vector:
             statement = self._sql["search_shared_vectors"].replace("vectors.", f"{await self._vectors()}.")
             return await self._db.fetch(statement, tenant, space, unpacked(query.vector), query.model, limit)
-        words = " | ".join(dict.fromkeys(words_of(query.words)[:MOST_QUERY_WORDS]))
+        words = " | ".join(query_words(query.words))
         return await self._db.fetch(self._sql["search_shared_words"], tenant, space, words, limit) if words else []
 
     async def _vectors(self) -> str:

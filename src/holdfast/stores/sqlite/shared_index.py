@@ -12,12 +12,12 @@ from typing import Any, Final
 import apsw
 
 from holdfast.core.projection import SharedChange, SharedUse
-from holdfast.core.shared_values import MOST_QUERY_WORDS, SharedIndex, words_of
+from holdfast.core.shared_values import SharedIndex, query_words, words_of
 from holdfast.extra import needs
 from holdfast.stores.sqlite.context import rows, value
 
 _HALF: Final = 32
-_MOST_RANKED: Final = 5000
+_MOST_RANKED: Final = 2000
 """Entries that a search by words compares: it leaves out the commonest words, and of what has the others takes the latest."""
 _LAST: Final = 2**63 - 1
 
@@ -31,12 +31,12 @@ def follow(db: apsw.Connection, change: SharedChange) -> None:
         return
     entry = _next(db, change.tenant, change.space)
     name = (change.tenant, change.space, change.key)
-    rows(db, "put_shared_entry", (entry, *name, change.index.model, uses, used_at_ms))
+    rows(db, "put_shared_entry", (entry, *name, uses, used_at_ms))
     if change.index.words:
         words = " ".join(_marked(entry, words_of(change.index.words)))
         rows(db, "put_shared_words", (entry, words))
     if change.index.vector:
-        rows(db, "put_shared_vector", (entry, change.index.vector))
+        rows(db, "put_shared_vector", (entry, change.index.model, change.index.vector))
 
 
 def drop(db: apsw.Connection, tenant: str, space: str, key: str) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def nearest(
 def by_words(db: apsw.Connection, tenant: str, space: str, text: str, limit: int) -> Rows:
     """The entries that have any of the words, those first that have more and rarer ones of them."""
     home = value(db, "shared_home", (tenant, space))
-    asked = list(dict.fromkeys(words_of(text)))[:MOST_QUERY_WORDS]
+    asked = query_words(text)
     if home is None or not asked:
         return []
     counted = sorted(

@@ -1092,7 +1092,7 @@ select max(id) from shared_entries where id between ? and ?
 
 -- name: put_shared_entry
 -- A value is found from now on.
-insert into shared_entries (id, tenant, space, key, model, uses, used_at_ms) values (?, ?, ?, ?, ?, ?, ?)
+insert into shared_entries (id, tenant, space, key, uses, used_at_ms) values (?, ?, ?, ?, ?, ?)
 
 -- name: put_shared_words
 -- By its words.
@@ -1100,7 +1100,7 @@ insert into shared_words (rowid, words) values (?, ?)
 
 -- name: put_shared_vector
 -- By its meaning.
-insert into shared_vectors (id, vector) values (?, ?)
+insert into shared_vectors (id, model, vector) values (?, ?, ?)
 
 -- name: use_shared_entry
 -- A value was found and used.
@@ -1128,15 +1128,14 @@ order by likeness desc, id desc
 -- name: search_shared_vectors
 -- The entries of a space whose vectors are nearest. Of two of length one, the distance says what their cosine is.
 with nearest as (
-    select x.id, 1 - pow(vec_distance_l2(x.vector, ?3), 2) / 2 as likeness
-    from shared_vectors x join shared_entries e using (id)
-    where x.id between ?1 and ?2 and length(x.vector) = length(?3) and e.model = ?4
-    order by likeness desc, id desc limit ?5
+    select id, vec_distance_l2(vector, ?3) as distance from shared_vectors
+    where id between ?1 and ?2 and model = ?4 and length(vector) = length(?3)
+    order by distance, id desc limit ?5
 )
-select e.key, v.body, likeness, e.uses, e.used_at_ms
+select e.key, v.body, 1 - distance * distance / 2, e.uses, e.used_at_ms
 from nearest join shared_entries e using (id) join shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
 where v.version = (select max(version) from shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key))
-order by likeness desc, id desc
+order by distance, id desc
 
 -- name: list_shared_entries
 -- The entries of a space, the latest first.

@@ -4,7 +4,6 @@ create table shared_entries (
     tenant text not null,
     space text not null,
     key text not null,
-    model text not null,
     uses integer not null default 0,
     used_at_ms integer not null default 0,
     unique (tenant, space, key)
@@ -13,8 +12,9 @@ create table shared_entries (
 create virtual table shared_words using fts5 (
     words, content = '', contentless_delete = 1, tokenize = 'porter unicode61'
 );
--- Their vectors, of length one, as numbers of 32 bits.
+-- Their vectors, of length one, as numbers of 32 bits, with the name of who made them.
 create table shared_vectors (
     id integer primary key,
+    model text not null,
     vector blob not null
 ) strict;
