@@ -82,7 +82,7 @@ async def test_two_processes_at_the_limit_take_no_more_than_there_is_room_for(st
         assert {each.reason for each in answers if isinstance(each, Rejected)} == {"queue_full"}
         results = await asyncio.gather(*(there.wait(task) for task in taken))
         assert [each.result for each in results] == [int(task[1:]) * 2 for task in taken]
-        assert MOST_AT_WORK[store] == 3
+        assert 1 <= MOST_AT_WORK[store] <= 3
         found = await desk.dashboard()
         assert (found.queue_size, found.workers["ann"].completed, found.workers["ann"].active) == (0, len(taken), 0)
         rows = await one.runs()

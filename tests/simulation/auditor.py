@@ -36,6 +36,8 @@ from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, MAP, State
 from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord, StreamName
 from tests.simulation.books import Books, Call, Mapped, Visit
+from tests.simulation.desk import KEYS as DESK_KEYS
+from tests.simulation.desk import Desk
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import CPU_M, SLOTS, Process
@@ -98,6 +100,7 @@ class Auditor:
         self.disk = disk
         self.world: World
         self.timetable: Timetable | None = None
+        self.desk: Desk | None = None
         """Who judges what a schedule starts."""
         self.jobs: JobAuditor | None = None
         """Who judges besides what a workflow file makes its run promise."""
@@ -321,8 +324,10 @@ class Auditor:
         books.tenant, books.team = e.tenant, e.team
         books.placed, books.awaits = e.counted, e.awaits
         books.parent, books.shared = e.parent, e.shared
-        is_scheduled = (e.key or "").startswith(KEYS)
+        is_scheduled = (e.key or "").startswith((KEYS, DESK_KEYS))
         books.is_asked_for = e.parent is None and not e.shared and not is_scheduled
+        if self.desk is not None and e.key is not None:
+            self.desk.started(run, e.key)
         if self.timetable is not None and e.key is not None:
             self.timetable.started(run, e.key, books.at_ms, clocks_agree=not self.clock_jumped)
         if e.parent is not None:

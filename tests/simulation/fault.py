@@ -78,6 +78,7 @@ RATES: Final[dict[str, float]] = {
     "forked": 0.6,
     "letter_edited": 0.4,
     "scheduled": 0.6,
+    "supervised": 0.4,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

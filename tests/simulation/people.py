@@ -34,6 +34,7 @@ from holdfast.errors import (
 )
 from tests.simulation.auditor import Auditor
 from tests.simulation.chance import Chance, spread_s
+from tests.simulation.desk import Desk
 from tests.simulation.fault import Faults
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import MODELS, SLOTS, Process
@@ -260,9 +261,17 @@ class People:
         if self._auditor.timetable is not None and self._faults.strikes("scheduled"):
             self._auditor.second_thoughts += 1
             self._do(self._schedule(self._auditor.timetable))
+        if self._auditor.desk is not None and self._faults.strikes("supervised"):
+            self._auditor.second_thoughts += 1
+            self._do(self._supervise(self._auditor.desk))
 
     async def _schedule(self, timetable: Timetable) -> None:
         await timetable.live(self._ask, lambda: self._faults.over)
+        self._auditor.second_thoughts -= 1
+        self._auditor.see_whether_all_is_over()
+
+    async def _supervise(self, desk: Desk) -> None:
+        await desk.live(self._ask)
         self._auditor.second_thoughts -= 1
         self._auditor.see_whether_all_is_over()
 

@@ -23,6 +23,7 @@ from holdfast.authoring.workflow import Workflow
 from tests.simulation import script
 from tests.simulation.auditor import Auditor, Violation
 from tests.simulation.chance import Chance, spread_s
+from tests.simulation.desk import Desk, chore
 from tests.simulation.fault import Faults
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop, Stuck, TooLong
@@ -119,6 +120,9 @@ class _Simulation:
         if self.made_of == "python":  # who judges jobs follows one run
             self.auditor.timetable = Timetable(self.chance.stream("schedule"), TENANT, self.auditor.fault)
             self.disk.on_schedule = self.auditor.timetable.changed
+            stream, agree = self.chance.stream("desk"), lambda: not self.auditor.clock_jumped
+            self.auditor.desk = Desk(stream, TENANT, self.auditor.books, self.auditor.fault, agree)
+            self.disk.on_supervised = self.auditor.desk.changed
         self._ending = False
 
     def _processes(self) -> list[Process]:
@@ -141,7 +145,7 @@ class _Simulation:
 
     def _workflows(self) -> list[Workflow]:
         own = [each for each in (self.program.workflow, self.program.later) if each is not None]
-        return [*own, *self.program.children, nightly]
+        return [*own, *self.program.children, nightly, chore]
 
     # --- What happens to processes ------------------------------------------------------------------------------------
 
@@ -198,6 +202,8 @@ class _Simulation:
             self.people.check_acknowledged()
             if self.auditor.talk is not None and self.people.talk is not None:
                 self.auditor.talk.close(self.people.talk.said, over=status == "ended" and self._ending)
+            if self.auditor.desk is not None:
+                self.auditor.desk.close(over=status == "ended" and self._ending)
             self._check_problems()
         outcome = self._outcome(status, tells)
         self.loop.dissolve()

@@ -583,6 +583,7 @@ class Disk:
         due = [row.due_at_ms for row in rows]
         if hashes is None:
             due += [kept.schedule.due_at_ms for kept in self.schedules.values()]
+            due += [due_at_ms(each) for each in self.supervisors.values()]
         return min((at_ms for at_ms in due if at_ms is not None), default=None)
 
 

@@ -24,7 +24,7 @@ from holdfast.actions.expressions import Condition
 from holdfast.actions.jobs import decision, job, once, spread_job
 from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
-from holdfast.core import calls, conversations, money, readiness, schedules, waits
+from holdfast.core import calls, conversations, money, readiness, schedules, supervision, waits
 from holdfast.core.conversations import Conversation, Exchange, Exchanges
 from holdfast.core.ids import RunId
 from holdfast.core.money import Budget
@@ -170,6 +170,17 @@ def test_a_schedule_that_forgets_the_run_before_is_found(monkeypatch: pytest.Mon
 
     told = found(monkeypatch, schedules, "begun", forgetful, "scheduled")
     assert told in ("no time has its run while the one before goes on", "what goes on is cancelled for the next")
+
+
+def test_a_supervisor_that_forgets_who_is_at_work_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = supervision.ended
+
+    def forgetful(*given: Any) -> Any:
+        after, task = ended(*given)
+        return msgspec.structs.replace(after, active=()), task
+
+    told = found(monkeypatch, supervision, "ended", forgetful, "supervised")
+    assert told == "no task is lost, and none is done for ever"
 
 
 def test_a_loop_without_a_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,6 @@ class Supervisors(Commands):
         cool_down_s: float = rule.COOL_DOWN_S,
         tenant: str = DEFAULT_TENANT,
         team: str | None = None,
-        by: str | Claim | None = None,
     ) -> Supervisor:
         """Declare a supervisor, or replace what was declared under this name: the tasks that it has taken, and what is known of
         workers that stay, stay.
@@ -89,7 +88,6 @@ class Supervisors(Commands):
         declared = rule.Supervisor(
             tenant=tenant, name=name, workers=tuple([await self._worker(each) for each in workers]), max_queue=max_queue,
             threshold=threshold, cool_down_s=cool_down_s, team=None if team is None else word("team", team),
-            by=self._claim(by)._replace(trace_id=None),
         )  # fmt: skip
         if problems := list(rule.problems(declared)):
             raise InvalidInput(f"Supervisor {name!r} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
@@ -155,8 +153,9 @@ class Supervisor:
         """Give it a task, durably: one that is accepted will be done, once. Load is no error: a task that is rejected was not
         kept, and is worth another try after `retry_after_s`.
 
-        `payload` is the input of the worker's workflow. Of the tasks that wait the one with the lowest `priority` is next.
-        `timeout_s` is for this task instead of its worker's. The same `task_id` again is the same task.
+        `payload` is the input of the worker's workflow, `by` who asks for its run. Of the tasks that wait the one with the
+        lowest `priority` is next. `timeout_s` is for this task instead of its worker's. The same `task_id` again is the same
+        task.
 
         Raises InvalidInput for a type that nobody takes and for a payload that does not fit, NotFound, and Conflict where
         another task has this id.

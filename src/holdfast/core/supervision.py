@@ -118,7 +118,6 @@ class Supervisor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     threshold: float | None = THRESHOLD
     cool_down_s: float = COOL_DOWN_S
     team: str | None = None
-    by: Claim = NOBODY
     taken: int = 0
     queue: tuple[Queued, ...] = ()
     """In the order in which they are to begin."""
