@@ -112,10 +112,9 @@ class Supervising:
         after, tasks = supervisor, list[Task]()
         news = await asyncio.gather(*(self._news(supervisor, active) for active in supervisor.active))
         for active, what in zip(supervisor.active, news, strict=True):
-            if what is None:
+            task = None if what is None else await self._task(supervisor, active)
+            if what is None or task is None:
                 continue
-            task = await self._supervisors.task(supervisor.tenant, supervisor.name, active.task)
-            assert task is not None
             now_ms = self._runtime.store.clock.now_ms()
             if isinstance(what, Ended):
                 after, task = rule.ended(after, task, what, now_ms)
@@ -129,9 +128,14 @@ class Supervising:
 
     async def _news(self, supervisor: Supervisor, active: Active) -> RunId | Ended | None:
         """What is new about a task at work: its run is there, or has ended, or cannot be."""
-        if active.run is None:
-            return await self._start(supervisor, active)
-        return await self._end_of(active.run, active)
+        if active.run is not None:
+            return await self._end_of(active.run, active)
+        task = await self._task(supervisor, active)
+        return None if task is None else await self._start(supervisor, active, task)
+
+    async def _task(self, supervisor: Supervisor, active: Active) -> Task | None:
+        """None where it has ended so long ago that nobody knows of it any more: what was seen of its supervisor is as old."""
+        return await self._supervisors.task(supervisor.tenant, supervisor.name, active.task)
 
     async def _end_of(self, run: RunId, active: Active) -> Ended | None:
         """What became of a run; None as long as it goes on."""
@@ -149,23 +153,21 @@ class Supervising:
             return f"Run {row.run} {row.status}, and why cannot be read. {lost.message}"
         return state.error.message if state.error is not None else state.reason or row.status
 
-    async def _start(self, supervisor: Supervisor, active: Active) -> RunId | Ended:
+    async def _start(self, supervisor: Supervisor, active: Active, task: Task) -> RunId | Ended:
         """The run of a task, started now unless it is there. One that cannot be started has failed."""
         try:
-            return await self._run_of(supervisor, active)
+            return await self._run_of(supervisor, active, task)
         except StoreError:
             raise  # nobody knows: it stays to be started
         except HoldfastError as refused:
             log.warning("holdfast cannot have task %s of %s done: %s", active.task, supervisor.name, refused)
             return Ended("failed", 0, refused.message)
 
-    async def _run_of(self, supervisor: Supervisor, active: Active) -> RunId:
+    async def _run_of(self, supervisor: Supervisor, active: Active, task: Task) -> RunId:
         runtime, tenant = self._runtime, supervisor.tenant
         key = rule.key_of(supervisor, active.task)
         if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return known[0]
-        task = await self._supervisors.task(tenant, supervisor.name, active.task)
-        assert task is not None
         name = next(each.workflow for each in supervisor.workers if each.name == active.worker)
         record = await runtime.store.graphs.workflow(name, None)
         graph = await runtime.catalog.graph_of(record.graph_hash)
