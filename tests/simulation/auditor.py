@@ -33,7 +33,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.payload import Payload
 from holdfast.core.projection import project
-from holdfast.core.state import FOLD_VERSION, MAP, State
+from holdfast.core.state import FOLD_VERSION, MAP, SHARED_USE, State
 from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord, StreamName
 from tests.simulation.books import Books, Call, Mapped, Visit
 from tests.simulation.desk import KEYS as DESK_KEYS
@@ -112,8 +112,10 @@ class Auditor:
         self.scopes: dict[str, list[int]] = {}
         """What all runs have settled, held and left in doubt in each scope."""
         self.violations: list[Violation] = []
-        self.shared: dict[tuple[str, str, str], int] = {}
-        """Which version each shared value has, as histories tell it."""
+        self.shared: dict[tuple[str, str, str], tuple[int, int]] = {}
+        """Which version each shared value has, and which number it is, as histories tell it."""
+        self.uses: dict[tuple[str, str, str], int] = {}
+        """How often each memory was recalled."""
         self.clock_jumped = False
         self.events: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
@@ -151,6 +153,9 @@ class Auditor:
             self._event(books, run, recorded)
             if isinstance(recorded.event, ev.SharedValueWritten):
                 self._shared_value(books, run, recorded.event)
+            elif isinstance(recorded.event, ev.ValueRecorded) and recorded.event.kind == SHARED_USE:
+                self._used(books, recorded.event)
+        self._compare_memories(run)
         self._compare_rows(books, append)
         self._compare_letters(books, run)
         self._check_money(books, append)
@@ -160,12 +165,33 @@ class Auditor:
         self.see_whether_all_is_over()
 
     def _shared_value(self, books: Books, run: RunId, event: ev.SharedValueWritten) -> None:
-        """Each version follows the one before it, and the programs add one to what they have seen."""
+        """Each version follows the one before it, and the programs add one to what they have seen, or to nothing."""
         name = (books.state.tenant, event.space, event.key)
-        version, value = self.shared.get(name, 0) + 1, event.outcome.value()
-        if (event.base + 1, value["version"], value["value"]) != (version, version, version):
-            self.fault("no write of a shared value is lost", run, f"{value} on {event.base} is not the {version}th")
-        self.shared[name] = version
+        version, number = self.shared.get(name, (0, 0))
+        value = event.outcome.value()
+        if event.base != version:
+            self.fault("no write of a shared value is lost", run, f"{value} is on {event.base}, and not on {version}")
+        number = 0 if value.get("gone") else number + 1
+        if event.index is None and (value["version"], value["value"]) != (version + 1, number or None):
+            self.fault("no write of a shared value is lost", run, f"{value} is not {number}")
+        self.shared[name] = (version + 1, number)
+        if event.index is not None:
+            self.uses[name] = 0
+        for key in (*event.dropped, *(() if event.keep else (event.key,))):
+            self.shared.pop((*name[:2], key), None)
+            self.uses.pop((*name[:2], key), None)
+
+    def _used(self, books: Books, event: ev.ValueRecorded) -> None:
+        assert event.payload is not None
+        for found in event.payload.value():
+            name = (books.state.tenant, event.name, found["key"])
+            if name in self.uses:
+                self.uses[name] += 1
+
+    def _compare_memories(self, run: RunId) -> None:
+        kept = {name: uses for name, (_, uses, _) in self.disk.shared_entries.items()}
+        if kept != self.uses:
+            self.fault("memories are kept, used and forgotten as histories say", run, f"{kept}, not {self.uses}")
 
     def see_whether_all_is_over(self) -> None:
         if not self.second_thoughts and all(each.ended for each in self.books.values()):

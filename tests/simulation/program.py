@@ -428,7 +428,9 @@ class _Draft:
     def _share_op(self) -> Op:
         """Adds one to a number that all runs share, or waits until somebody has; some do so at the same time."""
         stream = self._shares
-        one = Op("share", stream.choice(("update", "expect", "lock", "wait", "wait")), caught=True)
+        one = Op(
+            "share", stream.choice(("update", "expect", "lock", "wait", "wait", "delete", "remember")), caught=True
+        )
         return stream.choice((one, one, Op("gather", None, False, (one, Op("share", "update", caught=True)))))
 
     def _saying_so(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
@@ -769,8 +771,21 @@ async def _do_share(ctx: Any, op: Op, place: str) -> Any:
         return (await numbers.changed("n", after=seen.version if seen is not None else 0, timeout_s=600)).version
     if op.what == "expect":
         return await _add_one(ctx, numbers, expects=True)
+    if op.what == "delete":
+        return (await numbers.delete("n")).version
+    if op.what == "remember":
+        return await _remember(ctx, place)
     async with numbers.lock("n", lease_s=20.0):
         return await _add_one(ctx, numbers, expects=False)
+
+
+async def _remember(ctx: Any, place: str) -> list[str]:
+    """Where there is room for a few only, so that some are crowded out; what matters least is forgotten at once."""
+    memory = ctx.memory("agent", most=4)
+    await memory.remember(f"{ctx.run_id} {ctx.step_id} {place}", kind="result")
+    found = await memory.recall("run", limit=2) + await memory.recall(limit=3)
+    await memory.forget(found[-1].key if found else "nobody")
+    return [each.key for each in found]
 
 
 async def _add_one(ctx: Any, numbers: Any, *, expects: bool) -> int:
