@@ -23,9 +23,11 @@ from holdfast.core.payload import digest
 from holdfast.core.status import waiting_for
 from holdfast.errors import AlreadyDecided, InvalidDecision
 from holdfast.models.providers import Providers
+from holdfast.ports import ToolTurn
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
 from tests.engine.kit import die, eventually, gate_of, opened
+from tests.engine.recorder import Recorder
 
 AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0.001)
 
@@ -57,7 +59,7 @@ async def test_a_call_waits_for_its_approval_and_shows_what_it_would_do(store: s
         gate = await gate_of(run)
         await eventually(lambda: not engine.runtime.runs.resident)
         opened_ = (await run.state()).gates[gate].opened
-        assert (opened_.reason, opened_.allowed) == ("tool_approval", ("approve", "edit", "reject"))
+        assert (opened_.reason, opened_.allowed) == ("tool_approval", ("approve", "edit", "reject", "answer"))
         assert opened_.shown.value() == {"tool": "pay", "arguments": {"to": "ada", "amount": 5}}
         assert opened_.form == pay.schema
         assert (await engine.effects(run.id), paid) == ([], [])
@@ -98,13 +100,51 @@ async def test_an_edit_that_the_tool_does_not_take_is_refused_and_the_question_s
         gate = await gate_of(run)
         with pytest.raises(InvalidDecision):
             await engine.decide(gate, "edit", data)
-        with pytest.raises(InvalidDecision, match="approve, edit, reject"):
-            await engine.decide(gate, "answer", {"to": "ada"})
+        with pytest.raises(InvalidDecision, match="approve, edit, reject, answer, not 'retry'"):
+            await engine.decide(gate, "retry")
         await engine.decide(gate)
         await run.result()
         with pytest.raises(AlreadyDecided):
             await engine.decide(gate)
     assert paid == [("ada", 1)]
+
+
+@pytest.mark.parametrize("said", [{"extra": [1, None]}, "by hand", None])
+async def test_who_answers_in_the_tools_place_is_heard_and_nothing_is_called(
+    store: str, pay: Tool, paid: list[Any], said: Any
+) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(node(pay, {"to": "ada"}))
+        gate = await gate_of(run)
+        with pytest.raises(InvalidDecision, match="say what the tool answered"):
+            await engine.decide(gate, "answer")
+        await engine.decide(gate, "answer", said, by="ann")
+        assert await run.result() == said
+        assert (await events_of(run, ev.EffectIntended), await engine.effects(run.id)) == ([], [])
+        (decided,) = await events_of(run, ev.GateDecided)
+        assert (decided.decision, decided.data.value(), decided.by) == ("answer", said, "ann")
+    assert paid == []
+
+
+async def test_an_answer_in_the_tools_place_stands_when_its_step_is_tried_again(
+    store: str, pay: Tool, paid: list[Any]
+) -> None:
+    wf, heard = Workflow("pay"), []
+
+    @wf.node("work")
+    @task(tools=[pay], retry=AT_ONCE)
+    async def work(state, ctx):
+        heard.append(await ctx.tool("pay", to="ada"))
+        if len(heard) == 1:
+            raise ToolFailed("not yet", retryable=True)
+        return heard[-1]
+
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        await engine.decide(await gate_of(run), "answer", {"paid": "in cash"})
+        assert await run.result() == {"paid": "in cash"}
+        assert len(await events_of(run, ev.GateOpened)) == 1
+    assert (heard, paid) == ([{"paid": "in cash"}] * 2, [])
 
 
 async def test_only_the_calls_that_the_function_picks_are_asked_about(store: str, paid: list[Any]) -> None:
@@ -240,6 +280,21 @@ async def test_a_model_is_told_of_a_rejection_and_may_do_something_else(
         await engine.decide(await gate_of(run), "reject", by="ann")
         assert await run.result() == "then not"
     assert paid == []
+
+
+async def test_a_model_hears_the_answer_of_a_person_as_the_tools(
+    store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
+) -> None:
+    server.script.add(PAYS, Rule(turn=2, text="paid by hand"))
+    asked = Recorder(model)
+    async with opened(store, model=asked) as engine:
+        run = await engine.start(agent(pay, look))
+        await engine.decide(await gate_of(run), "answer", {"paid": "in cash"}, by="ann")
+        assert await run.result() == "paid by hand"
+    heard = asked.asked[1].turns[-1]
+    assert isinstance(heard, ToolTurn)
+    assert [(each.name, each.is_error) for each in heard.replies] == [("pay", False), ("look", False)]
+    assert (heard.replies[0].content, paid) == ('{"paid":"in cash"}', [])
 
 
 async def test_a_model_that_asks_for_a_tool_it_was_not_given_gets_a_recorded_denial(

@@ -986,6 +986,7 @@ class Auditor:
             self.fault("what the origin of a fork has done is not done again", run, e.call)
         if e.policy == "once" and e.compensates is None and books.asks_before_repeats:
             self._check_approved(books, run, e)
+        self._check_unanswered(books, run, e)
         done = books.done.get((e.step, e.tool, _encode(e.request.value()))) if e.request.blob is None else None
         if done and not e.named and e.policy != "read":
             self.fault("what a step has done is not done again by other code", run, f"{e.call} after {done}")
@@ -1014,12 +1015,13 @@ class Auditor:
 
     def _check_approved(self, books: Books, run: RunId, e: ev.EffectIntended) -> None:
         """In a fork, somebody has approved what happens once, at this very place."""
-        answers = [
-            answer for gate, answer in books.closed_gates.items()
-            if answer is not None and (books.gates[gate].step, books.gates[gate].path) == (e.step, f"{e.path}.approval")
-        ]  # fmt: skip
-        if not any(answer.decision in ("approve", "edit") for answer in answers):
+        if not any(answer.decision in ("approve", "edit") for answer in _approvals(books, e)):
             self.fault("what happens once is not done again in a fork without a word", run, e.call)
+
+    def _check_unanswered(self, books: Books, run: RunId, e: ev.EffectIntended) -> None:
+        """Nobody has answered in the tool's place, at this very place."""
+        if (answers := _approvals(books, e)) and answers[-1].decision == "answer":
+            self.fault("what a person has answered for is not called", run, e.call)
 
     def _outcome(self, books: Books, run: RunId, id_: CallId, event: ev.Event) -> Call:
         call = books.calls[id_]
@@ -1304,6 +1306,14 @@ def _difference(one: State, other: State) -> str:
     names = [name for name in one.__struct_fields__ if getattr(one, name) != getattr(other, name)]
     told = (f"{name}: {_encode(getattr(one, name))!r} against {_encode(getattr(other, name))!r}" for name in names)
     return "; ".join(told)[:4000]
+
+
+def _approvals(books: Books, e: ev.EffectIntended) -> list[ev.GateDecided]:
+    """What people have answered, in that order, who were asked about the call at this very place."""
+    return [
+        answer for gate, answer in books.closed_gates.items()
+        if answer is not None and (books.gates[gate].step, books.gates[gate].path) == (e.step, f"{e.path}.approval")
+    ]  # fmt: skip
 
 
 _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]]] = {

@@ -441,8 +441,9 @@ class People:
             case reason if reason in LIMITS.values():
                 return self._limit(gate)
             case "tool_approval":
-                decision = self._stream.choice(("approve", "approve", "edit", "reject"))
-                return decision, {"item": f"item{self._stream.randrange(4)}"} if decision == "edit" else None
+                decision = self._stream.choice(("approve", "approve", "edit", "reject", "answer"))
+                given = {"edit": {"item": f"item{self._stream.randrange(4)}"}, "answer": {"done": "by hand"}}
+                return decision, given.get(decision)
             case _:
                 decision = self._stream.choice(gate.allowed)
                 data = {"note": "mended", "edited_body": "mended"} if decision in ("edit", "answer") else None

@@ -16,6 +16,7 @@ from holdfast.cli.moment import around, clock
 from holdfast.cli.opening import located, typed
 from holdfast.core.claim import is_among
 from holdfast.core.divergence import RESTART
+from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.questions import (
     CODE_CHANGED,
     COMPENSATION_FAILED,
@@ -203,6 +204,8 @@ def _more(gate: GateOpened, decision: str) -> tuple[str, ...]:
     person = () if known else ("--as", "...")
     if decision == "answer" and gate.reason == CODE_CHANGED:
         return (*person, "--data", json.dumps(RESTART))
+    if decision == "answer" and gate.reason == TOOL_APPROVAL:
+        return (*person, "--data", "{...}")  # in the tool's place, so of its arguments' form it has nothing
     if decision in ("edit", "answer"):
         return (*person, "--data", json.dumps(sample.of(gate.form, _filled(gate)), ensure_ascii=False))
     if decision == "approve" and (rest := sample.left_open(gate.form, _filled(gate))):

@@ -198,7 +198,7 @@ for _decision, _help in (
     ("approve", "Approve what is shown; --data fills in the form's other fields."),
     ("edit", 'Approve it with changes: --data \'{"edited_body": "..."}\'.'),
     ("reject", "Reject it: the run takes the edge for that, or fails."),
-    ("answer", "Answer a question with --data."),
+    ("answer", "Answer a question, or in a tool's place, with --data."),
     ("retry", "Have it done again."),
 ):
     app.command(_decision, help=_help)(_answering(_decision))

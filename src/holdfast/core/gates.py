@@ -37,6 +37,8 @@ QUESTION: Final = "question"
 """A handler asks, with `ctx.ask`."""
 TOOL_APPROVAL: Final = "tool_approval"
 """A tool with `approval=` is about to be called."""
+_FOR_A_TOOL: Final = (EFFECT_UNKNOWN, TOOL_APPROVAL)
+"""Reasons where a person's answer stands for the tool's: any data, whatever the form of its arguments is."""
 DEADLINE: Final = "gate_deadline_passed"
 """Nobody answered in time; attention is summoned."""
 STALE: Final = "gate_stale_limit_exceeded"
@@ -221,9 +223,11 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     shown: dict[str, Any] = filled if isinstance(filled, dict) else {}
     if c.decision == "approve":
         _check_approval(opened, shown, c.data)
-    if opened.form is None:
-        if not c.given and c.data is None and opened.reason == EFFECT_UNKNOWN and c.decision == "answer":
+    if c.decision == "answer" and opened.reason in _FOR_A_TOOL:
+        if not c.given and c.data is None:
             raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with --data, for example 'null'.")
+        return inline(c.data)
+    if opened.form is None:
         return inline(c.data)
     if c.decision in ("reject", "retry"):
         return inline(c.data or {})

@@ -384,7 +384,7 @@ async def _approved(
         return {"decision": "approve", "data": arguments}
     answer: dict[str, Any] = await journal.ask(
         approval_at(path), TOOL_APPROVAL, args_hash, shown={"tool": tool, "arguments": arguments},
-        allowed=("approve", "edit", "reject"), form=form, filled=arguments,
+        allowed=("approve", "edit", "reject", "answer"), form=form, filled=arguments,
     )  # fmt: skip
     return answer
 

@@ -75,7 +75,10 @@ class ToolExecutor:
                 arguments, key = edited.arguments, None if key is None else f"{key}~{edited.number}"
             valid = _valid(journal, tool, arguments)
             if compensates is None and (_asks(tool, valid) or _repeats(journal, path, tool, valid, key)):
-                valid = await self._approved(journal, path, tool, valid)
+                answer = await self._answer(journal, path, tool, valid)
+                if answer["decision"] == "answer":
+                    return answer["data"]  # a person in the tool's place: nothing is intended, nothing is sent
+                valid = _valid(journal, tool, answer["data"])
         except _Refusal as refusal:
             known = await self._refused(journal, path, name, arguments, key, refusal.error)
         else:
@@ -120,14 +123,14 @@ class ToolExecutor:
             await journal.deny(path, name, args_hash, error)
         return known if known is not None and known.unverified is None else Recall(error=error)
 
-    async def _approved(self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments that a person let through: those shown, or edited ones that validate."""
+    async def _answer(self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What a person answers: the arguments that are let through, as shown or edited, or what the call comes to unmade."""
         answer = await journal.approve(path, tool.name, digest([tool.name, arguments]), arguments, tool.schema)
         if answer["decision"] == "reject":
             why = f": {answer['reason']}" if answer.get("reason") else ""
             message = f"{answer['by'] or 'A reviewer'} did not approve {tool.name!r}{why}."
             raise _Refusal(journal.error(REJECTED, message, tool=tool.name))
-        return _valid(journal, tool, answer["data"])
+        return answer
 
     async def _send(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
         """Make the call and record what became of it."""
