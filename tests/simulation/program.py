@@ -429,7 +429,9 @@ class _Draft:
         """Adds one to a number that all runs share, or waits until somebody has; some do so at the same time."""
         stream = self._shares
         one = Op(
-            "share", stream.choice(("update", "expect", "lock", "wait", "wait", "delete", "remember")), caught=True
+            "share",
+            stream.choice(("update", "expect", "lock", "wait", "wait", "delete", "remember", "remember")),
+            caught=True,
         )
         return stream.choice((one, one, Op("gather", None, False, (one, Op("share", "update", caught=True)))))
 
@@ -780,9 +782,10 @@ async def _do_share(ctx: Any, op: Op, place: str) -> Any:
 
 
 async def _remember(ctx: Any, place: str) -> list[str]:
-    """Where there is room for a few only, so that some are crowded out; what matters least is forgotten at once."""
+    """Two things where there is room for a few, so that some are crowded out; what matters least is forgotten."""
     memory = ctx.memory("agent", most=4)
-    await memory.remember(f"{ctx.run_id} {ctx.step_id} {place}", kind="result")
+    for kind in ("result", "fact"):
+        await memory.remember(f"{ctx.run_id} {ctx.step_id} {place}", kind=kind)
     found = await memory.recall("run", limit=2) + await memory.recall(limit=3)
     await memory.forget(found[-1].key if found else "nobody")
     return [each.key for each in found]
