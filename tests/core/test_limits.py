@@ -640,6 +640,14 @@ def test_a_reply_above_its_bound_raises_the_bound_of_its_model_for_the_run() -> 
     game.held("a", 220, 100, path="3", model="another")
 
 
+def test_tokens_above_their_bound_that_cost_no_more_than_was_held_raise_that_of_tokens_alone() -> None:
+    game = Game(graph("a"), limit=1000)
+    game.settle(game.held("a", 100, 100), 100, tokens=(120, 10))
+    assert (game.state.bound_percents, game.state.token_bound_percents) == ({}, {"m": 130})
+    (held,) = [event for event in game.hold("a", 100, 100, path="1") if isinstance(event, ev.ModelCallHeld)]
+    assert (held.hold_nanousd, held.tokens, held.token_bound_percent) == (100, 130, 130)
+
+
 def test_calls_in_flight_raise_a_bound_by_what_each_says_and_not_by_one_another() -> None:
     game = two(cost_nanousd=1000)
     calls = [game.held("a", 100, 100, str(number)) for number in range(3)]

@@ -152,7 +152,7 @@ def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, s
     ]
     pairs += [
         ("Bound", f"{model} billed a call above its bound; its calls are held at {percent / 100:g} times that since.")
-        for model, percent in state.bound_percents.items()
+        for model, percent in {**state.token_bound_percents, **state.bound_percents}.items()
     ]
     if state.error is not None:
         pairs.append(("Error", f"{state.error.node}: {failure(state.error)}".removeprefix(": ")))

@@ -50,6 +50,7 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
                 call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, admitted, offer.model,
                 offer.tokens, scoped=True, tokens_scoped=True,
                 bound_percent=d.state.bound_percents.get(offer.model, 100),
+                token_bound_percent=d.state.token_bound_percents.get(offer.model, 100),
             )
         )  # fmt: skip
         return
@@ -65,11 +66,9 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
 
 def _bounded(state: State, offer: commands.Offer) -> commands.Offer:
     """The offer at the bound that holds in this run: higher where the model has billed a call of it above its own."""
-    percent = state.bound_percents.get(offer.model)
-    if percent is None:
-        return offer
-    raised = (-(-amount * percent // 100) for amount in (offer.hold_nanousd, offer.tokens))
-    return commands.Offer(offer.model, *raised)
+    percents = (state.bound_percents.get(offer.model, 100), state.token_bound_percents.get(offer.model, 100))
+    held = zip((offer.hold_nanousd, offer.tokens), percents, strict=True)
+    return commands.Offer(offer.model, *(-(-amount * percent // 100) for amount, percent in held))
 
 
 def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:

@@ -577,7 +577,8 @@ class ModelCallHeld(Event, frozen=True):
     `model` is what the step asked for, `sent_to` what it will get: where money was short, `offer` is not the first.
     `tokens` is the most that it may use; they count against the run's limit as the money does.
     `scoped`: its money counts in the scopes above the run too; `tokens_scoped`: so do its tokens. Early versions had none.
-    `bound_percent`: by how much its bound was raised, because its model had billed a call of the run above its own.
+    `bound_percent` and `token_bound_percent`: by how much its bounds were raised, because its model had billed a call of the
+    run above them.
     """
 
     call: CallId
@@ -593,6 +594,7 @@ class ModelCallHeld(Event, frozen=True):
     scoped: bool = False
     tokens_scoped: bool = False
     bound_percent: int = 100
+    token_bound_percent: int = 100
 
 
 class PoolsAwaited(Event, frozen=True):

@@ -298,6 +298,7 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     tokens_scoped: bool = False
     sent_to: str = ""
     bound_percent: int = 100
+    token_bound_percent: int = 100
     key: EffectKey | None = None
     named: bool = False
     policy: str = "once"
@@ -501,7 +502,9 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     would_stop: dict[str, str] = {}
     """The limits that would have stopped it, were they not only recorded, and why."""
     bound_percents: dict[str, int] = {}
-    """The models that have billed a call of it above its bound, and by how much bounds are raised since."""
+    """The models that have billed a call of it above its hold, and by how much holds are raised since."""
+    token_bound_percents: dict[str, int] = {}
+    """The same of tokens."""
     cost_nanousd_by_node: dict[NodeName, int] = {}
     """What the calls of each node have cost, as far as that is known."""
     steps_started: int = 0

@@ -47,7 +47,7 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     s.calls[e.call] = OpenCall(
         "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
         tokens=e.tokens, scoped=e.scoped, tokens_scoped=e.tokens_scoped, sent_to=e.sent_to or e.model,
-        bound_percent=e.bound_percent,
+        bound_percent=e.bound_percent, token_bound_percent=e.token_bound_percent,
     )  # fmt: skip
 
 
@@ -102,10 +102,18 @@ def _settle(s: State, call: OpenCall, cost_nanousd: int) -> None:
 
 
 def _raise_bound(s: State, call: OpenCall, cost_nanousd: int, tokens: int) -> None:
-    """Hold what goes to that model from now on as if each call were billed as far above its bound as this one."""
-    over = [(tokens, call.tokens), (cost_nanousd, call.hold_nanousd)]
-    percent = max((-(-call.bound_percent * used // bound) for used, bound in over if bound), default=100)
-    s.bound_percents[call.sent_to] = max(percent, s.bound_percents.get(call.sent_to, 100))
+    """Hold what goes to that model from now on as if each call were billed as far above its bounds as this one. Where money was
+    short, the larger of the two is taken: what was billed besides may weigh more in another call."""
+    if call.tokens < tokens:
+        _raise(s.token_bound_percents, call.sent_to, call.token_bound_percent, tokens, call.tokens)
+    if call.hold_nanousd < cost_nanousd:
+        _raise(s.bound_percents, call.sent_to, call.bound_percent, cost_nanousd, call.hold_nanousd)
+        _raise(s.bound_percents, call.sent_to, call.bound_percent, tokens, call.tokens)
+
+
+def _raise(percents: dict[str, int], model: str, before: int, used: int, bound: int) -> None:
+    if bound:
+        percents[model] = max(percents.get(model, 100), -(-before * used // bound))
 
 
 def _model_call_failed(s: State, e: ev.ModelCallFailed, at_ms: int) -> None:
