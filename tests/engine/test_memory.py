@@ -97,6 +97,7 @@ async def test_the_least_relevant_goes_with_the_write_that_is_one_too_many(store
         for text, importance in (("a", 0.9), ("b", 0.1), ("c", 0.8), ("d", 0.5)):
             await memory.remember(text, importance=importance)
         await memory.forget("nobody")
+        assert {each.most for each in memory.tools()} == {3}, "a model's writes crowd out no more than the code's"
         keys = {each.text: each.key for each in await memory.recall()}
         await memory.forget(keys["a"])
         return [sorted(keys), (await memory.stats()).total_entries]

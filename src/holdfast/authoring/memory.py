@@ -11,7 +11,17 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from holdfast.authoring.embedder import Embedder
-from holdfast.core.memory import CONTEXT_TOKENS, IMPORTANCE, KINDS, RECALLED, Kind, Memory, MemoryStats, namespace
+from holdfast.core.memory import (
+    CONTEXT_TOKENS,
+    IMPORTANCE,
+    KINDS,
+    MOST_ENTRIES,
+    RECALLED,
+    Kind,
+    Memory,
+    MemoryStats,
+    namespace,
+)
 
 By: TypeAlias = Literal["words", "meaning"]
 Verb: TypeAlias = Literal["remember", "recall", "forget"]
@@ -71,6 +81,7 @@ class MemoryTool(NamedTuple):
     user: str | None
     trusted: bool
     embedder: Embedder | None = None
+    most: int = MOST_ENTRIES
 
     @property
     def description(self) -> str:
@@ -89,15 +100,21 @@ class MemoryTool(NamedTuple):
     def identity(self) -> str:
         """What matters of it to the workflow that offers it."""
         with_meaning = f" {self.embedder.name}" if self.embedder is not None else ""
-        return f"{self.name} {namespace(self.agent, self.user)} {'trusted' if self.trusted else 'quoted'}{with_meaning}"
+        trust = "trusted" if self.trusted else "quoted"
+        return f"{self.name} {namespace(self.agent, self.user)} {self.most} {trust}{with_meaning}"
 
 
 def memory_tools(
-    agent: str, *, user: str | None = None, trusted: bool = False, embedder: Embedder | None = None
+    agent: str,
+    *,
+    user: str | None = None,
+    trusted: bool = False,
+    embedder: Embedder | None = None,
+    most: int = MOST_ENTRIES,
 ) -> tuple[MemoryTool, ...]:
     """`remember`, `recall` and `forget` of an agent's memory, for the `tools` of a model. Raises InvalidInput."""
     namespace(agent, user)
-    return tuple(MemoryTool(verb, agent, user, trusted, embedder) for verb in VERBS)
+    return tuple(MemoryTool(verb, agent, user, trusted, embedder, most) for verb in VERBS)
 
 
 def _arguments(verb: Verb, trusted: bool) -> type[BaseModel]:

@@ -118,7 +118,7 @@ class AgentMemory:
     def tools(self, *, trusted: bool = False) -> tuple[MemoryTool, ...]:
         """What a model may be offered, of this memory."""
         agent, user = self._owner
-        return memory_tools(agent, user=user, trusted=trusted, embedder=self._embedder)
+        return memory_tools(agent, user=user, trusted=trusted, embedder=self._embedder, most=self._most)
 
     async def _query(self, query: str, by: By | None) -> SharedIndex:
         if by == "words" or (by is None and self._embedder is None):

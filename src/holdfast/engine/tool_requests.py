@@ -108,7 +108,7 @@ async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mappi
     if isinstance(known := offered.get(request.name), Workflow):
         return await _child_reply(context, request, known)
     if isinstance(known, MemoryTool):
-        memory = context.memory(known.agent, user=known.user, embedder=known.embedder)
+        memory = context.memory(known.agent, user=known.user, embedder=known.embedder, most=known.most)
         return await remembered(memory, request, known)
     tools = {name: each for name, each in offered.items() if isinstance(each, Tool)}
     key, unique = _key(known, request.arguments)
