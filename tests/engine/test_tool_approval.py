@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 from holdfast import (
+    Context,
+    InvalidWorkflow,
     OperationFailed,
     RetryPolicy,
     RunFailed,
     Tool,
     ToolFailed,
     Workflow,
+    flow,
     llm_node,
+    step,
     task,
     tool,
     tool_node,
@@ -21,7 +25,7 @@ from holdfast import (
 from holdfast.core import events as ev
 from holdfast.core.payload import digest
 from holdfast.core.status import waiting_for
-from holdfast.errors import AlreadyDecided, InvalidDecision
+from holdfast.errors import AlreadyDecided, InvalidDecision, UsageError
 from holdfast.models.providers import Providers
 from holdfast.ports import ToolTurn
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
@@ -145,6 +149,88 @@ async def test_an_answer_in_the_tools_place_stands_when_its_step_is_tried_again(
         assert await run.result() == {"paid": "in cash"}
         assert len(await events_of(run, ev.GateOpened)) == 1
     assert (heard, paid) == ([{"paid": "in cash"}] * 2, [])
+
+
+async def test_what_is_irreversible_waits_for_a_person_at_each_call(store: str, paid: list[Any]) -> None:
+    @tool(irreversible=True)
+    async def wipe(disk: str) -> str:
+        paid.append(disk)
+        return f"{disk} is empty"
+
+    wf = Workflow("wipe")
+
+    @wf.node("work")
+    @task(tools=[wipe])
+    async def work(state, ctx):
+        return [await ctx.tool("wipe", disk=disk) for disk in ("a", "b")]
+
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        first = await gate_of(run)
+        assert paid == []
+        await engine.decide(first)
+        await run.until(lambda state: bool(state.gates) and first not in state.gates)
+        assert paid == ["a"]
+        await engine.decide(await gate_of(run))
+        assert await run.result() == ["a is empty", "b is empty"]
+    assert wf.warnings() == []
+
+
+def test_what_is_irreversible_undoes_nothing() -> None:
+    wf = Workflow("undo")
+
+    @tool(irreversible=True)
+    async def wipe(disk: str) -> None:
+        pass
+
+    @tool(effect="once", compensation=wipe)
+    async def fill(disk: str) -> None:
+        pass
+
+    wf.node("fill")(tool_node(name=fill)(lambda state: {"disk": "a"}))
+    words = "node 'fill': 'fill' is undone by 'wipe', which is irreversible and runs only after a person's approval"
+    with pytest.raises(InvalidWorkflow, match=words):
+        _ = wf.graph
+
+
+async def test_a_flow_undoes_nothing_by_what_is_irreversible(store: str, paid: list[Any]) -> None:
+    """How its steps are undone is found when it is needed: what `validate` cannot see is refused then, and a person asked."""
+
+    @tool(irreversible=True)
+    async def wipe() -> None:
+        paid.append("wipe")
+
+    @step(effect="once", compensation=wipe)
+    async def fill() -> None:
+        paid.append("fill")
+
+    @flow
+    async def order(ctx: Context) -> None:
+        await fill()
+        raise ValueError("too full")
+
+    async with opened(store) as engine:
+        run = await engine.start(order)
+        state = await run.until(lambda state: bool(state.gates))
+        (asked,) = [gate.opened for gate in state.gates.values()]
+        assert asked.reason == "compensation_failed"
+        assert "'wipe' is irreversible" in asked.shown.value()["message"]
+    assert paid == ["fill"]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"effect": "read"}, "changes nothing, so it cannot be irreversible"),
+        ({"compensation": "undo"}, "what has a compensation= is not irreversible"),
+        ({"approval": lambda arguments: False}, "would let others through"),
+    ],
+)
+def test_what_cannot_be_irreversible_is_refused_in_words(said: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=f"Tool 'wipe': .*{words}"):
+
+        @tool(irreversible=True, **said)
+        async def wipe() -> None: ...
 
 
 async def test_only_the_calls_that_the_function_picks_are_asked_about(store: str, paid: list[Any]) -> None:

@@ -54,7 +54,7 @@ def stamp(item: str, step: str, key: str) -> Any:
     return here().act_at_once("stamp", "once", key, {"item": item, "step": step})
 
 
-@tool(approval=True, timeout_s=30)
+@tool(irreversible=True, timeout_s=30)
 async def pay(item: str, step: str, key: str) -> Any:
     """Pay for something, when somebody has said yes."""
     return await here().act("pay", "once", key, {"item": item, "step": step})

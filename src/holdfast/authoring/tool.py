@@ -59,6 +59,7 @@ class Tool:
         timeout_s: float | None = None,
         secrets: tuple[str, ...] = (),
         price_usd: float | str | Decimal = 0,
+        irreversible: bool = False,
         names: Mapping[str, Any] | None = None,
         arguments: Arguments | None = None,
     ) -> None:
@@ -67,7 +68,8 @@ class Tool:
         self.name = name
         self.description = description
         self.policy = policy
-        self.approval = approval
+        self.approval = irreversible or approval
+        self.irreversible = irreversible
         self.verify = verify
         self.settles_within_s = settles_within_s
         self.compensation = compensation
@@ -150,6 +152,7 @@ def tool(
     timeout_s: float | None = None,
     secrets: tuple[str, ...] | list[str] = (),
     price_usd: float | str | Decimal = 0,
+    irreversible: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -165,6 +168,7 @@ def tool(
     timeout_s: float | None = None,
     secrets: tuple[str, ...] | list[str] = (),
     price_usd: float | str | Decimal = 0,
+    irreversible: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a function, async or plain, a tool. Its argument schema comes from its type hints.
 
@@ -175,8 +179,11 @@ def tool(
     is called with those of the original arguments that it names, and `response`. `approval` suspends each call, or
     those that the function picks, for a person. `secrets` names what `ctx.secret` may be asked for; undeclared means
     any. `price_usd` is what each call costs: it is held with the intent, under the same limits as model calls.
+    `irreversible` is what nothing can undo: each call waits for a person ("If compensation is impossible, require approval
+    before action": "Agent Workflow Orchestration", section 20), and it undoes nothing itself.
 
-    Raises UsageError for a policy without what it needs, and for a price that is none.
+    Raises UsageError for a policy without what it needs, for a price that is none, and for what is irreversible and has a
+    compensation, only reads, or is to be approved now and then.
     """
 
     # Hints may name what is defined beside the function, inside another one.
@@ -185,6 +192,8 @@ def tool(
     def make(inner: Callable[..., Any]) -> Tool:
         label = name or inner.__name__
         check_policy(label, effect, verify)
+        if irreversible:
+            _check_irreversible(label, effect, approval, compensation)
         return Tool(
             inner,
             name=label,
@@ -197,6 +206,7 @@ def tool(
             timeout_s=timeout_s,
             secrets=tuple(secrets),
             price_usd=price_usd,
+            irreversible=irreversible,
             names=names,
         )
 
@@ -209,6 +219,21 @@ def check_policy(name: str, effect: str, verify: Verify | None) -> None:
         raise UsageError(f"Tool {name!r}: effect={effect!r} is none of {', '.join(POLICIES)}.")
     if (effect == "verify") != (verify is not None):
         raise UsageError(f"Tool {name!r}: effect='verify' and verify=<lookup> belong together.")
+
+
+def _check_irreversible(name: str, effect: str, approval: Approval, compensation: str | Tool | None) -> None:
+    """Raises UsageError for what says that it is irreversible, and something else that cannot be true then."""
+    if effect == "read":
+        raise UsageError(
+            f"Tool {name!r}: effect='read' changes nothing, so it cannot be irreversible; leave one of them out."
+        )
+    if compensation is not None:
+        raise UsageError(f"Tool {name!r}: what has a compensation= is not irreversible; leave one of them out.")
+    if callable(approval):
+        raise UsageError(
+            f"Tool {name!r}: what is irreversible waits for a person at each call; an approval= that picks some would let"
+            " others through. Leave it out."
+        )
 
 
 def find(name: str, near: Callable[..., Any]) -> Tool | None:

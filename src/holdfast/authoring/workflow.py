@@ -219,6 +219,14 @@ class Workflow:
                 " Workflow(tools=[...])"
                 for missing in made.resolve(self.tools)
             )
+            problems.extend(
+                f"node {name!r}: {known.name!r} is undone by {known.compensation_name!r}, which is irreversible and runs only"
+                " after a person's approval, for which undoing does not wait; name another compensation, or declare"
+                f" {known.name!r} irreversible itself, so that it is asked about before"
+                for known in made.tools.values()
+                if (undo := {**made.compensations, **made.tools}.get(known.compensation_name or ""))
+                and undo.irreversible
+            )
             if callable(made.guard):
                 self._register_guard(made.guard.__name__, made.guard)
             elif made.guard is not None and made.guard not in self.guards:

@@ -73,6 +73,11 @@ class ToolExecutor:
             tool = _listed(journal, name, allowed)
             if compensates is None and (edited := await journal.edited(path, name)) is not None:
                 arguments, key = edited.arguments, None if key is None else f"{key}~{edited.number}"
+            if compensates is not None and tool.irreversible:
+                message = (
+                    f"{name!r} is irreversible, and nobody has approved that it undoes something. It was not called."
+                )
+                raise _Refusal(journal.error(DENIED, message, tool=name))
             valid = _valid(journal, tool, arguments)
             if compensates is None and (_asks(tool, valid) or _repeats(journal, path, tool, valid, key)):
                 answer = await self._answer(journal, path, tool, valid)
