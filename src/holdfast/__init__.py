@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.node import branch, check, child, human_gate, llm_node, remote_task, task, tool_node
     from holdfast.authoring.offer import Handoff
     from holdfast.authoring.parts import ApprovalState, EvidenceRef, NodeResult, WorkflowBudget, WorkflowError
+    from holdfast.authoring.router import Router
     from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
     from holdfast.authoring.view import Fields, NodeView, StateView
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.core.demand import Demand
     from holdfast.core.graph import Join
     from holdfast.core.policies import ErrorRecord, RetryPolicy
+    from holdfast.core.routing import Complexity, RoutedModel
     from holdfast.core.supervision import Accepted, Rejected
     from holdfast.errors import (
         HoldfastError,
@@ -49,11 +51,11 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document",
-    "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join",
-    "LocalEmbedder", "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "Rejected",
-    "RetryPolicy", "Run", "RunFailed", "StateView", "Supervisor", "TaskResult", "Tool", "ToolFailed", "TransitionDenied",
-    "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
+    "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Complexity", "Context",
+    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image",
+    "InvalidWorkflow", "Join", "LocalEmbedder", "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed",
+    "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed", "StateView", "Supervisor",
+    "TaskResult", "Tool", "ToolFailed", "TransitionDenied", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
     "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -71,6 +73,7 @@ _HOMES: Final = {
     "authoring.node": ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
     "authoring.offer": ("Handoff",),
     "authoring.parts": ("ApprovalState", "EvidenceRef", "NodeResult", "WorkflowBudget", "WorkflowError"),
+    "authoring.router": ("Router",),
     "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),
     "authoring.view": ("Fields", "NodeView", "StateView"),
@@ -81,6 +84,7 @@ _HOMES: Final = {
     "core.demand": ("Demand",),
     "core.graph": ("Join",),
     "core.policies": ("ErrorRecord", "RetryPolicy"),
+    "core.routing": ("Complexity", "RoutedModel"),
     "core.supervision": ("Accepted", "Rejected"),
     "errors": (
         "HoldfastError", "InvalidWorkflow", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RunFailed",

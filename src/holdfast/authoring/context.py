@@ -20,6 +20,7 @@ from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.mapping import Demanded, Mapped
 from holdfast.authoring.memory import AgentMemory
 from holdfast.authoring.options import AgentOptions, ModelOptions
+from holdfast.authoring.router import Router
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
 from holdfast.core.caps import LimitsLeft
@@ -158,24 +159,30 @@ class Context(Protocol):
 
     @overload
     async def model(
-        self, model: str, user: Any = None, *, output: type[BaseModel], **options: Unpack[ModelOptions]
+        self, model: str | Router, user: Any = None, *, output: type[BaseModel], **options: Unpack[ModelOptions]
     ) -> Fields:
         """One model call: its reply as an object that fits `output`, with one chance to mend it."""
         ...
 
     @overload
-    async def model(self, model: str, user: Any = None, *, output: None = None, **options: Unpack[ModelOptions]) -> str:
+    async def model(
+        self, model: str | Router, user: Any = None, *, output: None = None, **options: Unpack[ModelOptions]
+    ) -> str:
         """One model call: its reply as text. `user` may be a list of texts and content parts (`Image`, `Audio`,
         `Document`), or a `Chat`: then the model is told all that was said."""
         ...
 
     @overload
-    async def agent(self, model: str, user: Any, *, output: type[BaseModel], **options: Unpack[AgentOptions]) -> Fields:
+    async def agent(
+        self, model: str | Router, user: Any, *, output: type[BaseModel], **options: Unpack[AgentOptions]
+    ) -> Fields:
         """The agent loop: its answer as an object that fits `output`, with one chance to mend it."""
         ...
 
     @overload
-    async def agent(self, model: str, user: Any, *, output: None = None, **options: Unpack[AgentOptions]) -> str:
+    async def agent(
+        self, model: str | Router, user: Any, *, output: None = None, **options: Unpack[AgentOptions]
+    ) -> str:
         """The agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these is
         an operation. `user` may be a `Chat`. All else is as of `llm_node`.
 

@@ -20,6 +20,7 @@ from holdfast.authoring.arguments import describe
 from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.offer import Named, Offer
 from holdfast.authoring.offer import check as check_offers
+from holdfast.authoring.router import Router, expect_complexity
 from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
 from holdfast.core.demand import LABEL, RESERVED
@@ -27,6 +28,7 @@ from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
 from holdfast.core.ids import Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.core.routing import Complexity
 from holdfast.errors import UsageError
 
 Handler = Callable[..., Any]
@@ -155,6 +157,8 @@ def _plain(value: Any) -> Any:
         return value.name
     if isinstance(value, Skill):
         return [value.name, value.hash]
+    if isinstance(value, Router):
+        return [value.name, *msgspec.to_builtins(value.models)]
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     if callable(value):
@@ -256,7 +260,7 @@ def task(
 
 def llm_node(
     *,
-    model: str,
+    model: str | Router,
     tools: Sequence[Offer] = (),
     output: type[BaseModel] | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
@@ -270,6 +274,9 @@ def llm_node(
     compact_above_tokens: int | None = None,
     compact_with: str | None = None,
     skills: Sequence[Given] = (),
+    fallback_models: Sequence[str] = (),
+    complexity: Complexity | int | Callable[[Any], Complexity | int] | None = None,
+    max_latency_s: float | None = None,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -299,7 +306,13 @@ def llm_node(
     or of the model itself; the newest stay word for word.
 
     `skills` are folders with a `SKILL.md`, read now: the model is told what each is for, and asks for those that it needs.
+
+    With a `Router` in the place of the model each call goes to the cheapest of its models that can answer: `complexity` says
+    how hard the task is, by itself or as a function of the state, `max_latency_s` how long a reply may be expected to take.
+    Where a model cannot answer for now, another of the router is asked, or of `fallback_models`.
     """
+    if not callable(complexity):
+        expect_complexity(complexity)
     check_turns(max_turns, max_tokens)
     compaction.of(compact_above_tokens, compact_with)
     known = skills_of(skills)
@@ -315,6 +328,7 @@ def llm_node(
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
         continue_conversation=continue_conversation, stream=stream, tell_budget=tell_budget,
         compact_above_tokens=compact_above_tokens, compact_with=compact_with, skills=known,
+        fallback_models=tuple(fallback_models), complexity=complexity, max_latency_s=max_latency_s,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from holdfast.authoring.offer import Offer
 from holdfast.authoring.skill import Given
+from holdfast.core.routing import Complexity
 
 
 class ModelOptions(TypedDict, total=False):
@@ -26,6 +27,12 @@ class ModelOptions(TypedDict, total=False):
     """Before a call whose input is bounded above this, the older turns are summed up."""
     compact_with: str | None
     """The model that sums up, where it is another."""
+    fallback_models: Sequence[str]
+    """Those that are asked where the model cannot answer for now: its trouble passes, or it takes too long."""
+    complexity: Complexity | int
+    """Of what is asked, for a Router: 1 to 5."""
+    max_latency_s: float
+    """How long the reply may be expected to take, for a Router."""
 
 
 class AgentOptions(ModelOptions, total=False):

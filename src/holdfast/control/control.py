@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.allowance import Allowances
 from holdfast.control.bulk import Bulks
 from holdfast.control.conversation import Conversations
 from holdfast.control.pool import DeclaredPools
+from holdfast.control.routing import Routing
 from holdfast.control.schedule import Schedules
 from holdfast.control.shared_value import SharedValues
 from holdfast.control.stream import Streams
@@ -20,7 +20,7 @@ from holdfast.control.supervisor import Supervisors
 from holdfast.core.trace import trace_id_of
 
 
-class Control(Bulks, Schedules, Conversations, Supervisors, Allowances, DeclaredPools, SharedValues, Streams):
+class Control(Bulks, Schedules, Conversations, Supervisors, Routing, DeclaredPools, SharedValues, Streams):
     """An engine, to those who tell it something."""
 
     def traced(self, traceparent: str | None) -> Control:

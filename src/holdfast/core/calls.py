@@ -6,7 +6,7 @@ whichever process brings it, whatever became of the attempt or the run. Never he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from holdfast.core import commands, fence, limits, questions
@@ -82,15 +82,26 @@ def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:
 def fail_model_call(d: Decision, c: commands.FailModelCall) -> None:
     call = _open(d, c.call, "model")
     if call is not None:
-        d.emit(ev.ModelCallFailed(c.call, c.error, c.reopens, call.hold))
+        reopens = c.reopens or _passes_on(d, c.fallbacks, call.hold_nanousd, call.tokens)
+        d.emit(ev.ModelCallFailed(c.call, c.error, reopens, call.hold))
 
 
 def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
     call = _open(d, c.call, "model")
     if call is not None and not call.doubted:
-        d.emit(ev.ModelCallInDoubt(c.call, c.error, c.reopens, c.output, call.hold, c.partial))
+        reopens = c.reopens or _passes_on(d, c.fallbacks)
+        d.emit(ev.ModelCallInDoubt(c.call, c.error, reopens, c.output, call.hold, c.partial))
         if c.cost_nanousd is not None:  # lost after its provider had counted it: what it cost is known all the same
             d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, hold=call.hold, rule=COUNTED))
+
+
+def _passes_on(d: Decision, fallbacks: Sequence[commands.Offer], freed_nanousd: int = 0, freed_tokens: int = 0) -> bool:
+    """Whether one of `fallbacks` fits what is left when so much is free again. Where none does, the operation fails as its call
+    did: to wait for money would mean to begin again with the model that could not answer."""
+    return any(
+        d.state.headroom(max(0, each.hold_nanousd - freed_nanousd), max(0, each.tokens - freed_tokens)) == "now"
+        for each in fallbacks
+    ) and not limits.stops_calls(d)
 
 
 def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:

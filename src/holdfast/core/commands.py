@@ -531,22 +531,25 @@ class SettleModelCall(CallCommand, frozen=True):
 
 
 class FailModelCall(CallCommand, frozen=True):
-    """The provider refused it, or it never left. `reopens`: for no reason of its own, so the next attempt makes it."""
+    """The provider refused it, or it never left. `reopens`: for no reason of its own, so the next attempt makes it; or because
+    one of `fallbacks`, which are asked now in its place, fits what is left."""
 
     error: ErrorRecord
     reopens: bool = False
+    fallbacks: tuple[Offer, ...] = ()
 
 
 class DoubtModelCall(CallCommand, frozen=True):
     """`output` where there is a reply, but no price can be put on it. `reopens`: the call was given up by its sender
     before anybody heard of an outcome, so the next attempt makes another. `partial`: what it had said until
-    then; `cost_nanousd`: what it cost in all, if its provider had already counted that."""
+    then; `cost_nanousd`: what it cost in all, if its provider had already counted that. `fallbacks`: as of FailModelCall."""
 
     error: ErrorRecord
     output: Payload | None = None
     reopens: bool = False
     partial: Payload | None = None
     cost_nanousd: int | None = None
+    fallbacks: tuple[Offer, ...] = ()
 
 
 class CompleteEffect(CallCommand, frozen=True):

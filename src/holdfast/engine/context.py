@@ -22,6 +22,7 @@ from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped
 from holdfast.authoring.offer import Handoff
 from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.plain import encode
+from holdfast.authoring.router import Route, Router
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
@@ -111,13 +112,18 @@ class StepContext(AttemptContext):
         return self._versions.at(*cursor().versioned(name), name, latest)
 
     async def model(
-        self, model: str, user: Any = None, *, output: type[BaseModel] | None = None, **options: Unpack[ModelOptions]
+        self,
+        model: str | Router,
+        user: Any = None,
+        *,
+        output: type[BaseModel] | None = None,
+        **options: Unpack[ModelOptions],
     ) -> Any:
         """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
         return fields(await self._talk(self, exchange.of_call(model, user, output, options)))
 
     async def agent(
-        self, model: str, user: Any, *, output: type[BaseModel] | None = None, **options: Unpack[AgentOptions]
+        self, model: str | Router, user: Any, *, output: type[BaseModel] | None = None, **options: Unpack[AgentOptions]
     ) -> Any:
         """The agent loop: the model, the tools that it asks for, the model, until it stops; see Context."""
         return fields(await self._talk(self, exchange.of_loop(self._attempt, model, user, output, options)))
@@ -291,10 +297,14 @@ class StepContext(AttemptContext):
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
     async def call_model(
-        self, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *, stream: bool = False
-    ) -> ModelReply:
+        self, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *, stream: bool = False,
+        route: Route | None = None, fallbacks: Sequence[str] = (),
+    ) -> ModelReply:  # fmt: skip
+        gateway = self._services.gateway
         with cursor().place() as path:
-            return await self._services.gateway.call(self._journal, path, request, cheaper, stream=stream)
+            return await gateway.call(
+                self._journal, path, request, cheaper, stream=stream, route=route, fallbacks=fallbacks
+            )
 
     async def ahead(self, prepare: Callable[[StepJournal, Path], Awaitable[T]]) -> T:
         """What `prepare` comes to beside the operation that comes next, whose place it is told."""

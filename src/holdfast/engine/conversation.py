@@ -56,7 +56,7 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
-    prompt, model, output, offered, max_turns = given.prompt, given.model, given.output, given.offered, given.max_turns
+    prompt, model, output, offered, max_turns = given.prompt, given.name, given.output, given.offered, given.max_turns
     answer = given.answer
     system, said = prompts.read(prompt)
     specs = tuple(requests.spec(each) for each in offered.values())
@@ -80,11 +80,13 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
     used = 0
     while used < max_turns + mended:
         used += 1
-        request, messages = await _prepared(context, asked, turns, heard, messages, given.compact)
+        request, messages = await _prepared(context, asked, turns, heard, messages, given.compaction)
         if given.tell_budget:
             request = budget.telling(request, await context.ahead(budget.beside))
         cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
-        reply = await context.call_model(request, cheaper, stream=given.stream)
+        reply = await context.call_model(
+            request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
+        )
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if (handoff := requests.handoff_of(wanted, offered)) is not None:

@@ -18,9 +18,11 @@ from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check
 from holdfast.authoring.offer import Handoff, Offer
 from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.options import AgentOptions, ModelOptions
+from holdfast.authoring.router import Route, Router, expect_complexity
 from holdfast.authoring.skill import introduced, skills_of, tools_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core.routing import Complexity, Needs
 from holdfast.engine.attempt import Attempt
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.ports import AnswerSpec
@@ -35,7 +37,7 @@ class Exchange(NamedTuple):
     the place of `output`."""
 
     prompt: Any
-    model: str
+    model: str | Router
     max_tokens: int | None = None
     output: type[BaseModel] | None = None
     answer: AnswerSpec | None = None
@@ -48,15 +50,37 @@ class Exchange(NamedTuple):
     compact: Compaction | None = None
     tell_budget: bool = False
     """Whether the model is told at each call what is left of the run's limits."""
+    fallback_models: Sequence[str] = ()
+    complexity: Complexity | None = None
+    max_latency_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The model, or the router in its place, as the history has it."""
+        return self.model if isinstance(self.model, str) else self.model.name
+
+    @property
+    def compaction(self) -> Compaction | None:
+        """When older turns are summed up, and by which model: a router's first, where it is not said."""
+        if self.compact is None or self.compact.model is not None or isinstance(self.model, str):
+            return self.compact
+        return self.compact._replace(model=self.model.models[0].model)
+
+    @property
+    def route(self) -> Route | None:
+        """Where a router says which model answers: what it is told of the request."""
+        return None if isinstance(self.model, str) else Route(self.model, Needs(self.complexity, self.max_latency_s))
 
 
-def of_call(model: str, user: Any, output: type[BaseModel] | None, options: ModelOptions) -> Exchange:
+def of_call(model: str | Router, user: Any, output: type[BaseModel] | None, options: ModelOptions) -> Exchange:
     """What `ctx.model` asks for. Raises InvalidInput, and TypeError for an option that there is none."""
     _expect_known("model", options, ModelOptions)
     return _exchange(model, user, output, options)
 
 
-def of_loop(attempt: Attempt, model: str, user: Any, output: type[BaseModel] | None, options: AgentOptions) -> Exchange:
+def of_loop(
+    attempt: Attempt, model: str | Router, user: Any, output: type[BaseModel] | None, options: AgentOptions
+) -> Exchange:
     """What `ctx.agent` asks for. Raises InvalidInput, also for what the step may not offer, and TypeError for an option that
     there is none."""
     _expect_known("agent", options, AgentOptions)
@@ -78,7 +102,7 @@ def of_loop(attempt: Attempt, model: str, user: Any, output: type[BaseModel] | N
 
 
 def _exchange(
-    model: str, user: Any, output: type[BaseModel] | None, options: Mapping[str, Any], words: str = ""
+    model: str | Router, user: Any, output: type[BaseModel] | None, options: Mapping[str, Any], words: str = ""
 ) -> Exchange:
     """What each of the two says; `words` are the system's besides."""
     said = {"messages": user.messages} if isinstance(user, Chat) else {"user": user}
@@ -86,12 +110,21 @@ def _exchange(
     return Exchange(
         prompt, model, options.get("max_tokens"), output, temperature=options.get("temperature"),
         stream=options.get("stream", False), compact=_compaction(options),
+        fallback_models=tuple(options.get("fallback_models", ())), complexity=_complexity(options),
+        max_latency_s=options.get("max_latency_s"),
     )  # fmt: skip
 
 
 def _compaction(options: Mapping[str, Any]) -> Compaction | None:
     try:
         return compaction.of(options.get("compact_above_tokens"), options.get("compact_with"))
+    except UsageError as problem:
+        raise InvalidInput(f"{problem.message} Nothing was called.") from None
+
+
+def _complexity(options: Mapping[str, Any]) -> Complexity | None:
+    try:
+        return expect_complexity(options.get("complexity"))
     except UsageError as problem:
         raise InvalidInput(f"{problem.message} Nothing was called.") from None
 

@@ -7,7 +7,7 @@ rules (core), calling anything, what a handler may call (context).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -35,7 +35,7 @@ from holdfast.core.state import Operation, State, Step
 from holdfast.engine import failure
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
-from holdfast.engine.utterance import Utterances
+from holdfast.engine.outcomes import Outcomes
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Edited, Pace, PoolWaited, Recall, Reservation
 
@@ -53,11 +53,11 @@ GATHER: Final = "gather"
 _NOT_SEEN: Final = Step(StepId(""))
 
 
-class StepJournal:
+class StepJournal(Outcomes):
     """Keeps the Journal port for the gateway and the tool executor."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self.attempt = attempt
+        super().__init__(attempt)
         self.run = attempt.run
         self.tenant = attempt.tenant
         self.step = attempt.step
@@ -75,7 +75,6 @@ class StepJournal:
         """Why nothing more is to be begun here."""
         self._keys: dict[CallId, EffectKey] = {}
         self._sent_ms: dict[CallId, int] = {}
-        self._utterances: Utterances | None = None
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
@@ -186,34 +185,6 @@ class StepJournal:
                 return event.call, event.offer, cmd.Offer(event.sent_to, event.hold_nanousd, event.tokens)
         raise Suspension  # the money is not there, or another call of this operation is in flight
 
-    async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
-        kept = await self.attempt.kept(output)
-        await self._outcome(cmd.SettleModelCall(call, cost_nanousd, input_tokens, output_tokens, kept))
-        return await self.attempt.value(kept)
-
-    async def refuse(self, call: CallId, error: ErrorRecord) -> None:
-        await self._outcome(cmd.FailModelCall(call, error))
-
-    async def unsent(self, call: CallId, error: ErrorRecord) -> NoReturn:
-        await self._outcome(cmd.FailModelCall(call, error, reopens=True))
-        raise Suspension
-
-    async def withdraw(self, call: CallId, error: ErrorRecord) -> None:
-        await self.attempt.report(cmd.FailModelCall(call, error, reopens=True))
-
-    async def doubt(
-        self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False, partial: str | None = None,
-        cost_nanousd: int | None = None,
-    ) -> Any:  # fmt: skip
-        kept = None if output is None else await self.attempt.kept(output)
-        part = None if partial is None else await self.attempt.kept(partial)
-        await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens, part, cost_nanousd))
-        return None if kept is None else await self.attempt.value(kept)
-
-    def tells(self, call: CallId) -> Callable[[str, str], None]:
-        self._utterances = self._utterances or Utterances(self.attempt.services, self.run)
-        return self._utterances.begin(call)
-
     async def intend(
         self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
         settles_within_s: float | None, compensation: str | None, compensates: CallId | None, hold_nanousd: int = 0,
@@ -238,28 +209,8 @@ class StepJournal:
     def sent_at_ms(self, call: CallId) -> int:
         return self._sent_ms[call]
 
-    async def complete(self, call: CallId, response: Any) -> Any:
-        kept = await self.attempt.kept(response)
-        await self._outcome(cmd.CompleteEffect(call, kept))
-        return await self.attempt.value(kept)
-
-    async def fail(self, call: CallId, error: ErrorRecord) -> None:
-        await self._outcome(cmd.FailEffect(call, error))
-
-    async def release(self, call: CallId) -> NoReturn:
-        await self.attempt.report(cmd.ReleaseEffect(call))
-        raise Suspension
-
-    async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
-        for event in await self.attempt.report(cmd.DoubtEffect(call, error, reopens)):
-            if isinstance(event, ev.EffectInDoubt) and not reopens:
-                raise Suspension  # its lookup or a person will say
-
     def abandon(self, error: ErrorRecord) -> NoReturn:
         raise Abandonment(error)
-
-    async def reopen(self, call: CallId) -> None:
-        await self._outcome(cmd.ReopenEffect(call))
 
     async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None:
         await self.send(cmd.DenyToolCall(self.step, self.number, path, tool, args_hash, error, values=self.take()))
@@ -341,18 +292,6 @@ class StepJournal:
     async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
         """The same for the intent of a call."""
         return await _carried(self, command, self.attempt.intend(command))
-
-    async def _outcome(self, command: cmd.CallCommand) -> None:
-        """Have an outcome committed: it is accepted whatever became of this attempt.
-
-        In the engine's own steps it is only posted, and leaves with the command that follows from it in the same turn.
-        No user's code runs in between, and nothing more leaves the process before it is durable.
-        """
-        told = self.attempt.post(command) if self.attempt.posts_outcomes else None
-        if told is None:
-            await self.attempt.report(command)
-        if self._utterances is not None:
-            self._utterances.end(command.call, told)
 
 
 if TYPE_CHECKING:

@@ -19,13 +19,15 @@ from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.authoring.node import CODE, OFFERED
 from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.parts import NodeResult
+from holdfast.authoring.router import expect_complexity
 from holdfast.authoring.skill import introduced
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ERROR, REJECTED, ROUTING, TEMPORARY
+from holdfast.core.routing import Complexity
 from holdfast.engine import conversation, item, remote_task
 from holdfast.engine import prompt as prompts
 from holdfast.engine.exchange import Exchange
-from holdfast.errors import InvalidInput, SchemaMismatch, StepError
+from holdfast.errors import InvalidInput, SchemaMismatch, StepError, UsageError
 from holdfast.ports import AnswerSpec, Turn
 
 if TYPE_CHECKING:
@@ -129,9 +131,20 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
         stream=settings.get("stream", False),
         tell_budget=settings.get("tell_budget", False),
         compact=compaction.of(settings.get("compact_above_tokens"), settings.get("compact_with")),
+        fallback_models=settings.get("fallback_models", ()),
+        complexity=await _complexity(attempt, settings.get("complexity")),
+        max_latency_s=settings.get("max_latency_s"),
     )
     answer = await conversation.talk(context, asked, turns)
     return Result(answer, conversation=turns)
+
+
+async def _complexity(attempt: Attempt, given: Any) -> Complexity | None:
+    """How hard the task is, for a router: a level, or what a function of the state says."""
+    try:
+        return expect_complexity(given(await attempt.view()) if callable(given) else given)
+    except UsageError as problem:
+        raise StepError(problem.message, error_class=ROUTING) from None
 
 
 async def _said_before(attempt: Attempt, context: StepContext) -> list[Turn]:

@@ -46,5 +46,13 @@ def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, 
     )
 
 
+def family_of(model: str) -> str:
+    """Who serves `model`, as far as its name tells; an empty text where it does not."""
+    try:
+        return provider_of(model, {})[0]
+    except ModelRefused:
+        return ""
+
+
 def _is_provider(name: str) -> TypeGuard[ProviderName]:
     return name in _FAMILIES

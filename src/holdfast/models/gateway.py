@@ -15,13 +15,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.authoring.router import Route
 from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.money import usd
 from holdfast.core.payload import digest
-from holdfast.core.policies import CANCELLED, LOST, MODEL, RATE_LIMIT, TIMEOUT, VALIDATION, ErrorRecord
+from holdfast.core.policies import CANCELLED, LOST, MODEL, RATE_LIMIT, TIMEOUT, TRANSIENT, VALIDATION, ErrorRecord
+from holdfast.core.routing import Quote, others_first
 from holdfast.errors import (
+    HoldfastError,
     InvalidInput,
     ModelError,
     ModelRateLimited,
@@ -34,9 +37,11 @@ from holdfast.errors import (
 )
 from holdfast.models import turn
 from holdfast.models.bounds import input_tokens_at_most
+from holdfast.models.family import family_of
 from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
 from holdfast.models.quota import Lent, Quotas
+from holdfast.models.routing import Learned, quotes, routed
 from holdfast.ports import Journal, Model, ModelReply, ModelRequest
 
 log = logging.getLogger("holdfast")
@@ -49,6 +54,8 @@ _MOST_REFUSALS: Final = 100
 
 _NOT_NOW: Final = object()
 """The call was not made, and is to be made again."""
+_ELSEWHERE: Final = object()
+"""The model cannot answer for now: another one is asked."""
 
 
 class _Sending(NamedTuple):
@@ -62,6 +69,17 @@ class _Sending(NamedTuple):
     counted: Sequence[DeclaredPool]
     hearing: Hearing | None
     """Where its reply is to be heard while it comes."""
+    spare: Sequence[Offer]
+    """What may be asked in its place where it cannot answer for now."""
+
+
+class _Asking(NamedTuple):
+    """What a step asks for: by what name, and where its reply is kept."""
+
+    path: Path
+    model: str
+    args_hash: str
+    stream: bool
 
 
 class Gateway:
@@ -71,6 +89,16 @@ class Gateway:
         self._model = model
         self._prices = prices
         self._quotas = quotas
+        self._learned = Learned()
+
+    def quotes(self, request: ModelRequest, route: Route) -> Sequence[Quote]:
+        """What the request would cost and take with each model of a router; nothing is called."""
+        return quotes(request, route, self._prices, self._learned)
+
+    def dearest(self, models: Sequence[str], input_tokens: int, output_tokens: int) -> tuple[str, int]:
+        """With which of `models` so many tokens cost most, and how much. Raises UnknownPrice."""
+        costs = {model: self._prices.of(model).plain_nanousd(input_tokens, output_tokens) for model in models}
+        return max(costs.items(), key=lambda each: each[1])
 
     @cached_property
     def price_fingerprint(self) -> str:
@@ -83,10 +111,12 @@ class Gateway:
 
     async def call(
         self, journal: Journal, path: Path, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *,
-        stream: bool = False,
+        stream: bool = False, route: Route | None = None, fallbacks: Sequence[str] = (),
     ) -> ModelReply:  # fmt: skip
         """The model's reply, or the recorded one. `cheaper` requests may go out instead where money is short. With `stream`
-        whoever watches hears the reply as it comes.
+        whoever watches hears the reply as it comes. With a `route`, whose router's name stands in the place of the model, it
+        goes to the cheapest model that can answer it. Where a model cannot for now (its trouble passes, it takes too long),
+        another one is asked, of the route, of those that are cheaper or of `fallbacks`: each a call of its own, and held.
 
         Raises OperationFailed with the recorded error; lets the engine's suspensions (money) through. A request that
         has no price or no bound is never sent.
@@ -98,35 +128,56 @@ class Gateway:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         if known is not None:
             return msgspec.convert(known.value, ModelReply)
-        pace, names = journal.pace, self._quotas.names_of(request.model)
+        asking = _Asking(path, request.model, args_hash, stream)
+        try:
+            ways = routed(request, route, self._prices, self._learned) if route is not None else [request, *cheaper]
+        except UnboundableRequest as problem:
+            raise self._unasked(journal, problem) from None
+        spare = [msgspec.structs.replace(ways[0], model=model) for model in fallbacks]
+        pace, names = journal.pace, self._quotas.names_of(ways[0].model)
         if pace is None:
-            return msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash, stream), ModelReply)
+            return msgspec.convert(await self._send(journal, asking, ways, spare), ModelReply)
         async with pace.call(names):
-            reply = msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash, stream), ModelReply)
+            reply = msgspec.convert(await self._send(journal, asking, ways, spare), ModelReply)
         if reply.usage is not None:
             pace.used(names, reply.usage)
         return reply
 
     async def _send(
-        self, journal: Journal, path: Path, ways: Sequence[ModelRequest], args_hash: str, stream: bool
+        self, journal: Journal, asking: _Asking, ways: Sequence[ModelRequest], spare: Sequence[ModelRequest]
     ) -> Any:
+        """Ask one model after another, until one answers or fails for another reason than that it cannot for now."""
         if parts := ways[0].content:
             contents = await journal.contents(parts)
-            ways = [way.filled(contents) for way in ways]
+            ways, spare = [way.filled(contents) for way in ways], [way.filled(contents) for way in spare]
+        while True:
+            value, failed = await self._ask(journal, asking, ways, spare)
+            if failed is None:
+                return value
+            every = [*ways, *spare]
+            models = [way.model for way in every]
+            providers = [family_of(model) for model in models]
+            ways, spare = [every[n] for n in others_first(models, providers, models.index(failed))], ()
+
+    async def _ask(
+        self, journal: Journal, asking: _Asking, ways: Sequence[ModelRequest], spare: Sequence[ModelRequest]
+    ) -> tuple[Any, str | None]:
+        """Hold the first of `ways` that fits, and send it: the reply, or the model that cannot answer for now."""
+        path = asking.path
         try:
             prices = [self._prices.of(way.model) for way in ways]
             offers = [_offer(way, price) for way, price in zip(ways, prices, strict=True)]
+            others = [_offer(way, self._prices.of(way.model)) for way in spare]
             for model in dict.fromkeys(way.model for way in ways):
                 await self._model.prepare(model)
         except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:
-            error = journal.error(getattr(problem, "error_class", VALIDATION), problem.message)
-            raise OperationFailed(error.message, error=error, path=None) from None
+            raise self._unasked(journal, problem) from None
         first = refusals = 0
         while True:
             counted = await journal.counted_pools()  # once: nothing is awaited between a hold and its call
             lent = await self._reserve(journal, path, ways[first], offers[first], counted)
             try:
-                call, chosen, held = await journal.hold(path, ways[0].model, args_hash, offers[first:])
+                call, chosen, held = await journal.hold(path, asking.model, asking.args_hash, offers[first:])
             except BaseException:
                 if lent is not None:
                     self._quotas.unsent(lent)
@@ -135,12 +186,20 @@ class Gateway:
             if self._pools(journal, ways[wanted].model, counted) != self._pools(journal, ways[first].model, counted):
                 await self._let_go(journal, call, lent, f"The quota of {ways[first].model} is waited for first.")
                 continue
-            hearing = Hearing(journal.tells(call)) if stream else None
-            sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing)
+            hearing = Hearing(journal.tells(call)) if asking.stream else None
+            rest = [each for each in (*offers, *others) if each.model != ways[first].model]
+            sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing, rest)
             value = await journal.outside(self._conclude(journal, path, call, sending))
+            if value is _ELSEWHERE:
+                return None, ways[first].model
             if value is not _NOT_NOW:
-                return value
+                return value, None
             refusals += 1
+
+    def _unasked(self, journal: Journal, problem: HoldfastError) -> OperationFailed:
+        """A request that no model is sent."""
+        error = journal.error(getattr(problem, "error_class", VALIDATION), problem.message)
+        return OperationFailed(error.message, error=error, path=None)
 
     def _pools(self, journal: Journal, model: str, counted: Sequence[DeclaredPool]) -> Sequence[DeclaredPool]:
         """The pools of which a call of the model takes: all that count for it, but for those of which its step has reserved
@@ -185,6 +244,8 @@ class Gateway:
             if lent is not None:
                 self._quotas.unsent(lent)
             await journal.unsent(call, journal.error(LOST, "This process lost its lease before the model was called."))
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         try:
             async with asyncio.timeout(request.timeout_s + GRACE_S):
                 if sending.hearing is None:
@@ -203,8 +264,7 @@ class Gateway:
             error = journal.error(
                 TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
             )
-            await _doubt(journal, call, sending, error)
-            raise OperationFailed(error.message, error=error, path=path) from None
+            return await self._elsewhere(journal, path, call, sending, error, doubted=True)
         except Exception as problem:
             # An adapter's fault is not a reply: nobody can know whether the request left.
             error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
@@ -212,6 +272,8 @@ class Gateway:
             raise OperationFailed(error.message, error=error, path=path) from problem
         if lent is not None:
             self._quotas.used(lent, request.model, reply.usage)
+        if reply.usage is not None:
+            self._learned.take(request.model, reply.usage, loop.time() - began_s)
         try:
             return await self._settle(journal, call, sending, reply)
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
@@ -230,7 +292,26 @@ class Gateway:
             if isinstance(problem, ModelRateLimited) and sending.refusals < _MOST_REFUSALS:
                 await journal.withdraw(call, self._error(journal, problem))
                 return _NOT_NOW
+        if problem.error_class in TRANSIENT:
+            error, doubted = self._error(journal, problem), not isinstance(problem, ModelRefused)
+            return await self._elsewhere(journal, path, call, sending, error, doubted=doubted)
         raise await self._failed(journal, path, call, sending, problem) from problem
+
+    async def _elsewhere(
+        self, journal: Journal, path: Path, call: CallId, sending: _Sending, error: ErrorRecord, *, doubted: bool
+    ) -> object:
+        """A model cannot answer for now: _ELSEWHERE where another is asked in its place. Raises OperationFailed where there is
+        none, or none that what is left pays for."""
+        hearing = sending.hearing
+        if not sending.spare:
+            await (_doubt(journal, call, sending, error) if doubted else journal.refuse(call, error))
+        else:
+            said: dict[str, Any] = {}
+            if hearing is not None and doubted:
+                said = {"partial": hearing.said, "cost_nanousd": hearing.cost_nanousd(sending.price)}
+            if await journal.pass_on(call, error, sending.spare, doubted=doubted, **said):
+                return _ELSEWHERE
+        raise OperationFailed(error.message, error=error, path=path)
 
     def _close(self, journal: Journal, sending: _Sending, retry_after_s: float | None) -> None:
         """The provider takes no more of the model for now: nobody's call of it leaves meanwhile."""

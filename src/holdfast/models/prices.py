@@ -79,6 +79,11 @@ class Price(msgspec.Struct, frozen=True):
         reachable = (rates for rates in self.tiers if rates.above_tokens < max(input_tokens_at_most, 1))
         return nanousd(max(_worst(rates, input_tokens_at_most, max_tokens) for rates in reachable))
 
+    def plain_nanousd(self, input_tokens: int, output_tokens: int) -> int:
+        """What so many tokens of many calls of usual size cost, none of them cached, rounded up."""
+        rates = self.tiers[0]
+        return nanousd((input_tokens * rates.input + output_tokens * rates.output) / _MTOK)
+
     def cost_nanousd(self, usage: Usage) -> int:
         """What a call with this usage cost, rounded up. Raises ValueError for a usage that cannot be true."""
         cached = usage.cache_read_tokens + usage.cache_write_tokens

@@ -128,6 +128,14 @@ class Journal(Protocol):
         journal open for the next."""
         ...
 
+    async def pass_on(
+        self, call: CallId, error: ErrorRecord, fallbacks: Sequence[Offer], *, doubted: bool, partial: str | None = None,
+        cost_nanousd: int | None = None,
+    ) -> bool:  # fmt: skip
+        """A model cannot answer for now: whether one of `fallbacks` fits what is left and may be called in its place. If not,
+        the operation has failed with `error`. `doubted`: nobody knows what the call cost; all else is as of `doubt`."""
+        ...
+
     async def doubt(
         self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False, partial: str | None = None,
         cost_nanousd: int | None = None,

@@ -1,0 +1,53 @@
+"""`Router`: several models under one name, of which each request gets the cheapest that can answer it.
+
+Never here: choosing (core.routing), prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.core.routing import Complexity, Needs, RoutedModel
+from holdfast.errors import UsageError
+
+
+class Router:
+    """Stands where a model's name may stand: `llm_node(model=router, complexity=Complexity.SIMPLE)`.
+
+    `models` are names, or RoutedModels that say what each can do. `name` is what the history calls it: what stands behind it
+    may change without a flow having to ask. Raises UsageError.
+    """
+
+    def __init__(self, models: Sequence[str | RoutedModel], *, name: str = "router") -> None:
+        self.models = tuple(RoutedModel(each) if isinstance(each, str) else each for each in models)
+        self.name = name
+        names = [each.model for each in self.models]
+        if not names or len(set(names)) < len(names):
+            raise UsageError(
+                f"The router {name!r} needs at least one model, and each once: {', '.join(names) or 'none'}."
+            )
+        for each in self.models:
+            if not Complexity.TRIVIAL <= each.min_complexity <= each.max_complexity <= Complexity.EXPERT:
+                raise UsageError(f"The router {name!r}: {each.model} is for no complexity: {each.min_complexity!r} to"
+                                 f" {each.max_complexity!r}.")  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<router {self.name!r} of {', '.join(each.model for each in self.models)}>"
+
+
+class Route(NamedTuple):
+    """The router of a request, and what the request asks of its models."""
+
+    router: Router
+    needs: Needs
+
+
+def expect_complexity(given: object) -> Complexity | None:
+    """A level, by itself or its number. Raises UsageError."""
+    try:
+        return None if given is None else Complexity(given)  # type: ignore[arg-type]
+    except ValueError:
+        raise UsageError(
+            f"complexity={given!r}: it is one of {', '.join(each.name for each in Complexity)}, or 1 to 5."
+        ) from None
