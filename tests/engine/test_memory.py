@@ -66,10 +66,15 @@ async def test_what_one_run_keeps_another_recalls_by_words_kind_and_relevance(st
 
 async def test_a_step_that_is_run_again_keeps_and_counts_once_and_sees_the_same(store: str) -> None:
     tries = []
+    embedded: list[str] = []
+
+    def made(texts: list[str]) -> list[tuple[float, ...]]:
+        embedded.extend(texts)
+        return _made(texts)
 
     @flow
     async def twice(ctx, given):
-        memory = ctx.memory("planner", embedder=SUBJECTS)
+        memory = ctx.memory("planner", embedder=SUBJECTS._replace(embed=made))
         await memory.remember("the rent")
         before = [each.key for each in await memory.recall("the flat")]
         await memory.remember("the cat")
@@ -85,6 +90,7 @@ async def test_a_step_that_is_run_again_keeps_and_counts_once_and_sees_the_same(
         await run.result()
         assert len(tries) == 2
         assert tries[0] == tries[1]
+        assert embedded == ["the rent", "the flat", "the cat", "a cat"], "what was made of a text is in the journal"
         found = await engine.runtime.store.shared_values.search("default", "!memory/planner/", None, 9)
         assert sorted((each.latest.value["text"], each.uses) for each in found) == [("the cat", 2), ("the rent", 2)]
         assert len(await events_of(run, ev.SharedValueWritten)) == 2
