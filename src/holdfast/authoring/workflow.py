@@ -36,6 +36,7 @@ from holdfast.core.ids import NodeName, is_item, map_of, node_of
 from holdfast.core.money import nanousd
 from holdfast.core.policies import OnLimit
 from holdfast.core.state import Map
+from holdfast.core.tool_policy import ToolRule
 from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
 
 G = TypeVar("G", bound=Guard)
@@ -50,8 +51,9 @@ class Workflow:
     that is older than `max_lifespan_s` only summons attention. `on_exhausted` says what becomes of a step that has failed
     for good: the run fails, or it parks as a dead letter until somebody decides. `state` is the Pydantic model of what the run
     knows (`state.data`), `state_strategies` what becomes of patches of a field that meet: `{"evidence": "append"}`
-    (core.graph.FieldStrategy). `input` is the Pydantic model that a start must fit. `runs_on` are labels,
-    all of which a process must have to work on its runs (`holdfast worker --label gpu`).
+    (core.graph.FieldStrategy). `tool_rules` say which calls of tools are made, asked about or denied. `input` is the Pydantic
+    model that a start must fit. `runs_on` are labels, all of which a process must have to work on its runs
+    (`holdfast worker --label gpu`).
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class Workflow:
         on_exhausted: Literal["fail", "dead_letter"] = "fail",
         snapshot_every: int = 25,
         tools: Sequence[Tool] = (),
+        tool_rules: Sequence[ToolRule] = (),
         runs_on: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.version = version
         self.input_model = input
         self.state_model = state
+        self.tool_rules = _rules(name, tool_rules)
         self.state_strategies = _strategies(name, state, state_strategies)
         try:
             cost_nanousd = None if cost_limit_usd is None else nanousd(cost_limit_usd)
@@ -244,6 +248,7 @@ class Workflow:
             snapshot_every=self.snapshot_every,
             runs_on=self.runs_on,
             state=self.state_strategies,
+            tool_rules=self.tool_rules,
         )
         try:
             graph = Graph(definition)
@@ -345,6 +350,14 @@ class Workflow:
                 f"The input does not fit {self.input_model.__name__} of workflow {self.name!r}: {describe(problem)}."
                 " No run was started."
             ) from None
+
+
+def _rules(name: str, given: Sequence[ToolRule]) -> tuple[ToolRule, ...]:
+    """The rules about calls of tools. Raises UsageError for one that says nothing."""
+    for number, rule in enumerate(given, 1):
+        if problem := next(iter(rule.problems()), None):
+            raise UsageError(f"Workflow {name!r}: rule {number}, about {rule.tool!r}: {problem}.")
+    return tuple(given)
 
 
 def _strategies(

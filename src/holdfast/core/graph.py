@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core.demand import LABEL, NOTHING, Demand
 from holdfast.core.ids import NodeName, is_item, map_of, root_of
 from holdfast.core.policies import DEFAULT_RETRY, OnLimit, RetryPolicy
+from holdfast.core.tool_policy import ToolRule
 from holdfast.errors import InvalidWorkflow
 
 Kind = Literal["task", "llm_node", "tool_node", "remote_task", "child", "human_gate", "branch", "check", "map"]
@@ -149,6 +150,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """Labels, in order: a process that lacks one leaves the runs to others."""
     state: dict[str, FieldStrategy] = {}
     """The fields of the typed state with the strategy of each, by name, where any has one of its own."""
+    tool_rules: tuple[ToolRule, ...] = ()
 
 
 class Graph:

@@ -32,6 +32,7 @@ from holdfast.core.lending import DeclaredPool
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Operation, State, Step
+from holdfast.core.tool_policy import ToolRule
 from holdfast.engine import failure
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
@@ -218,9 +219,14 @@ class StepJournal(Outcomes):
     # --- Waits --------------------------------------------------------------------------------------------------------
 
     async def approve(
-        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
-    ) -> dict[str, Any]:
-        return await _approved(self, path, tool, args_hash, arguments, form)
+        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
+        reviewers: Sequence[str] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        return await _approved(self, path, tool, args_hash, arguments, form, reviewers)
+
+    @property
+    def tool_rules(self) -> Sequence[ToolRule]:
+        return self.attempt.graph.definition.tool_rules
 
     async def edited(self, path: Path, tool: str) -> Edited | None:
         edit = self.before.edits.get(path)
@@ -316,14 +322,15 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
 
 
 async def _approved(
-    journal: StepJournal, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
-) -> dict[str, Any]:
+    journal: StepJournal, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
+    reviewers: Sequence[str],
+) -> dict[str, Any]:  # fmt: skip
     """What a person answers about a call; what somebody has said that it comes to is not called, and nobody is asked."""
     if (said := journal.before.journal.get(path)) is not None and said.args_hash == SAID:
         return {"decision": "approve", "data": arguments}
     answer: dict[str, Any] = await journal.ask(
         approval_at(path), TOOL_APPROVAL, args_hash, shown={"tool": tool, "arguments": arguments},
-        allowed=("approve", "edit", "reject", "answer"), form=form, filled=arguments,
+        allowed=("approve", "edit", "reject", "answer"), form=form, filled=arguments, reviewers=tuple(reviewers),
     )  # fmt: skip
     return answer
 

@@ -17,6 +17,7 @@ from holdfast.core.ids import CallId, EffectKey, Path, RunId, Unique
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import OpenCall
+from holdfast.core.tool_policy import ToolRule
 from holdfast.ports.model import Usage
 from holdfast.ports.pool import Reservation
 
@@ -184,9 +185,15 @@ class Journal(Protocol):
     async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None: ...
 
     async def approve(
-        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
+        reviewers: Sequence[str] = (),
+    ) -> dict[str, Any]:  # fmt: skip
         """Ask a person about a call, with the tool's schema as the form: `{"decision", "data", "by", "reason"}`."""
+        ...
+
+    @property
+    def tool_rules(self) -> Sequence[ToolRule]:
+        """What the workflow says about calls of tools."""
         ...
 
     async def edited(self, path: Path, tool: str) -> Edited | None:

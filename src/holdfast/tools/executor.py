@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.authoring import trace
@@ -17,6 +17,7 @@ from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import DENIED, LOST, NEVER_RETRIED, REJECTED, SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import REPEATABLE
+from holdfast.core.tool_policy import ToolRule, ruling
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import Journal, Recall, Threads
 from holdfast.settings import Secrets
@@ -79,11 +80,13 @@ class ToolExecutor:
                 )
                 raise _Refusal(journal.error(DENIED, message, tool=name))
             valid = _valid(journal, tool, arguments)
-            if compensates is None and (_asks(tool, valid) or _repeats(journal, path, tool, valid, key)):
-                answer = await self._answer(journal, path, tool, valid)
+            rule = _rule(journal, tool, valid) if compensates is None else None
+            if compensates is None and (_asks(tool, valid, rule) or _repeats(journal, path, tool, valid, key)):
+                answer = await self._answer(journal, path, tool, valid, () if rule is None else rule.reviewers)
                 if answer["decision"] == "answer":
                     return answer["data"]  # a person in the tool's place: nothing is intended, nothing is sent
                 valid = _valid(journal, tool, answer["data"])
+                _rule(journal, tool, valid)
         except _Refusal as refusal:
             known = await self._refused(journal, path, name, arguments, key, refusal.error)
         else:
@@ -128,9 +131,12 @@ class ToolExecutor:
             await journal.deny(path, name, args_hash, error)
         return known if known is not None and known.unverified is None else Recall(error=error)
 
-    async def _answer(self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(
+        self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], reviewers: Sequence[str]
+    ) -> dict[str, Any]:
         """What a person answers: the arguments that are let through, as shown or edited, or what the call comes to unmade."""
-        answer = await journal.approve(path, tool.name, digest([tool.name, arguments]), arguments, tool.schema)
+        args_hash = digest([tool.name, arguments])
+        answer = await journal.approve(path, tool.name, args_hash, arguments, tool.schema, reviewers)
         if answer["decision"] == "reject":
             why = f": {answer['reason']}" if answer.get("reason") else ""
             message = f"{answer['by'] or 'A reviewer'} did not approve {tool.name!r}{why}."
@@ -263,5 +269,18 @@ def _repeats(journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]
     return tool.policy == "once" and journal.repeats(path, tool.name, digest([tool.name, arguments, key]))
 
 
-def _asks(tool: Tool, arguments: dict[str, Any]) -> bool:
+def _asks(tool: Tool, arguments: dict[str, Any], rule: ToolRule | None) -> bool:
+    """Whether a person is asked about a call. No rule lets through what is irreversible."""
+    if rule is not None and not tool.irreversible:
+        return rule.then == "ask"
     return tool.approval(arguments) if callable(tool.approval) else tool.approval
+
+
+def _rule(journal: Journal, tool: Tool, arguments: dict[str, Any]) -> ToolRule | None:
+    """What the workflow's rules say of a call, also of one that a person has edited. Raises _Refusal where they deny it."""
+    rule = ruling(journal.tool_rules, tool.name, arguments, journal.tenant)
+    if rule is None or rule.then != "deny":
+        return rule
+    why = f" {rule.reason.rstrip('.')}." if rule.reason else ""
+    message = f"The workflow's rules deny this call of {tool.name!r}.{why} It was not called."
+    raise _Refusal(journal.error(DENIED, message, tool=tool.name))

@@ -1,0 +1,115 @@
+"""The rules that say of a tool's call whether it is made, asked about or denied: by tool, arguments and tenant, the first that
+matches.
+
+Rules are data, part of the workflow, and fail closed: what they cannot compare is asked about or denied, and never let through.
+Never here: a call, a person's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+Ruling: TypeAlias = Literal["allow", "ask", "deny"]
+"""The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
+RULINGS: Final[tuple[Ruling, ...]] = ("allow", "ask", "deny")
+Comparison: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "matches"]
+"""`in` a list; `matches` a text with `*` and `?`. Numbers, also in texts, are compared as decimals."""
+COMPARISONS: Final[tuple[Comparison, ...]] = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
+_MISSING: Final = object()
+
+
+class When(msgspec.Struct, frozen=True):
+    """An argument, by its name or its way into objects (`order.amount`), compared with a value."""
+
+    argument: str
+    compared: Comparison
+    value: Any
+
+
+class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of calls of the tools that `tool` names (`refund`, `mail_*`) with such arguments, all of them, for a tenant.
+
+    `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides.
+    """
+
+    tool: str
+    then: Ruling
+    when: tuple[When, ...] = ()
+    tenant: str = "*"
+    reason: str = ""
+    reviewers: tuple[str, ...] = ()
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, in words."""
+        if self.then not in RULINGS:
+            yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
+        for each in self.when:
+            if each.compared not in COMPARISONS:
+                yield f"{each.compared!r} compares nothing; use one of {', '.join(COMPARISONS)}"
+            elif each.compared == "in" and not isinstance(each.value, list | tuple):
+                yield f"{each.argument!r} in {each.value!r}: give a list"
+            elif each.compared == "matches" and not isinstance(each.value, str):
+                yield f"{each.argument!r} matches {each.value!r}: give a text"
+            elif each.compared in ("<", "<=", ">", ">=") and _number(each.value) is None:
+                yield f"{each.argument!r} {each.compared} {each.value!r}: give a number"
+        if self.reviewers and self.then != "ask":
+            yield "reviewers are for a rule that asks"
+
+
+def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:
+    """The rule that decides about a call; None where the tool's own word counts."""
+    return next((rule for rule in rules if _matches(rule, tool, arguments, tenant)), None)
+
+
+def _matches(rule: ToolRule, tool: str, arguments: Mapping[str, Any], tenant: str) -> bool:
+    if not (fnmatchcase(tool, rule.tool) and fnmatchcase(tenant, rule.tenant)):
+        return False
+    found = [_holds(each, arguments) for each in rule.when]
+    unknown_matches = rule.then != "allow"
+    return all(unknown_matches if each is None else each for each in found)
+
+
+def _holds(when: When, arguments: Mapping[str, Any]) -> bool | None:
+    """Whether it does; None where that cannot be known."""
+    given = _at(arguments, when.argument.split("."))
+    if given is _MISSING:
+        return None
+    if when.compared == "matches":
+        return fnmatchcase(given, when.value) if isinstance(given, str) else None
+    if when.compared == "in":
+        return any(_same(given, each) for each in when.value)
+    if when.compared in ("==", "!="):
+        return _same(given, when.value) == (when.compared == "==")
+    one, other = _number(given), _number(when.value)
+    if one is None or other is None:
+        return None
+    return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[when.compared]
+
+
+def _at(value: Any, way: Iterable[str]) -> Any:
+    for name in way:
+        if not isinstance(value, Mapping) or name not in value:
+            return _MISSING
+        value = value[name]
+    return value
+
+
+def _same(one: Any, other: Any) -> bool:
+    numbers = _number(one), _number(other)
+    return numbers[0] == numbers[1] if None not in numbers else one == other
+
+
+def _number(given: Any) -> Decimal | None:
+    """A finite number, also one in a text; None for what is none."""
+    if isinstance(given, bool) or not isinstance(given, int | float | str | Decimal):
+        return None
+    try:
+        number = Decimal(str(given).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None

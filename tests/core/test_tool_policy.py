@@ -1,0 +1,86 @@
+"""Rules about calls of tools: which decides, and that what cannot be compared is never let through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.core.graph import Graph
+from holdfast.core.tool_policy import ToolRule, When, ruling
+from tests.core.game import definition
+
+RULES = (
+    ToolRule("refund", "deny", (When("amount", ">", 1000),), reason="Too much"),
+    ToolRule("refund", "ask", (When("amount", ">", "99.50"),)),
+    ToolRule("refund", "allow", (When("order.kind", "in", ["lamp", "chair"]), When("amount", ">=", 0))),
+    ToolRule("mail_*", "deny", (When("to", "matches", "*@example.com"),), tenant="acme"),
+    ToolRule("*", "ask"),
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "number"),
+    [
+        ("refund", {"amount": 1001, "order": {"kind": "lamp"}}, 0),
+        ("refund", {"amount": "1000.01"}, 0),
+        ("refund", {"amount": 100, "order": {"kind": "lamp"}}, 1),
+        ("refund", {"amount": 99.5, "order": {"kind": "lamp"}}, 2),
+        ("refund", {"amount": 99, "order": {"kind": "ship"}}, 4),
+        ("refund", {"amount": 99, "order": "lamp"}, 4),
+        ("mail_all", {"to": "ann@example.com"}, 3),
+        ("mail_all", {"to": "ann@example.org"}, 4),
+        ("close_case", {}, 4),
+    ],
+)
+def test_the_first_rule_decides_that_matches_the_tool_and_its_arguments(
+    tool: str, arguments: dict[str, Any], number: int
+) -> None:
+    assert ruling(RULES, tool, arguments, "acme") is RULES[number]
+
+
+@pytest.mark.parametrize(
+    "amount", [None, "much", True, [1], {"eur": 1}, float("nan"), float("inf"), "1_000 000"], ids=str
+)
+def test_what_cannot_be_compared_is_asked_about_or_denied_and_never_let_through(amount: Any) -> None:
+    given = {"amount": amount, "order": {"kind": "lamp"}}
+    assert ruling(RULES, "refund", given, "acme") is RULES[0]
+    assert ruling(RULES[2:3], "refund", given, "acme") is None
+    assert ruling(RULES[:1], "refund", {}, "acme") is RULES[0], "nor what is not there at all"
+
+
+def test_a_rule_is_for_its_tenant() -> None:
+    assert ruling(RULES[3:4], "mail_all", {"to": "a@example.com"}, "other") is None
+
+
+@pytest.mark.parametrize(
+    ("compared", "value", "given", "holds"),
+    [
+        ("==", 1, "1.0", True), ("==", "a", "a", True), ("==", 1, "a", False), ("!=", 1, 2, True), ("!=", "a", "a", False),
+        ("<", 2, 1, True), ("<=", 1, 1, True), (">=", 1, 1, True), (">", 1, 1, False), ("<", 2, "-3e1", True),
+        ("in", [1, "a"], "a", True), ("in", [1, "a"], "b", False), ("matches", "a*", "abc", True), ("matches", "a?", "abc", False),
+    ],
+)  # fmt: skip
+def test_each_comparison(compared: Any, value: Any, given: Any, holds: bool) -> None:
+    rule = ToolRule("t", "allow", (When("x", compared, value),))
+    assert (ruling([rule], "t", {"x": given}, "acme") is rule) == holds
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (ToolRule("t", "perhaps"), "then='perhaps' is none of allow, ask, deny"),  # type: ignore[arg-type]
+        (ToolRule("t", "ask", (When("x", "~", 1),)), "'~' compares nothing"),  # type: ignore[arg-type]
+        (ToolRule("t", "ask", (When("x", "in", 1),)), "give a list"),
+        (ToolRule("t", "ask", (When("x", "matches", 1),)), "give a text"),
+        (ToolRule("t", "ask", (When("x", ">", "much"),)), "give a number"),
+        (ToolRule("t", "deny", reviewers=("ann",)), "reviewers are for a rule that asks"),
+    ],
+)
+def test_a_rule_that_says_nothing_is_told_in_words(rule: ToolRule, words: str) -> None:
+    assert words in next(rule.problems())
+
+
+def test_a_workflow_without_rules_is_the_one_that_it_was() -> None:
+    assert b"tool_rules" not in Graph(definition("a")).encoded
+    assert b"tool_rules" in Graph(definition("a", tool_rules=RULES)).encoded

@@ -1,0 +1,98 @@
+"""Rules about calls of tools in runs: who is called, who is asked, what is told of a call that is denied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import Engine, RunFailed, ToolRule, When, Workflow, tool, tool_node
+from holdfast.core.events import GateOpened
+from holdfast.errors import DecisionRefused, UsageError
+from tests.engine.history import events_of
+
+RULES = [
+    ToolRule("refund", "deny", (When("amount", ">", 1000),), reason="More than anybody may pay back."),
+    ToolRule("refund", "ask", (When("amount", ">", 100),), reviewers=("ann",)),
+    ToolRule("refund", "allow"),
+    ToolRule("sign", "allow"),
+]
+
+
+def desk(done: list[int], amount: Any, rules: Any = RULES) -> Workflow:
+    @tool(effect="idempotent", approval=True)
+    def refund(amount: int) -> str:
+        done.append(amount)
+        return "paid"
+
+    wf = Workflow("desk", tool_rules=rules, tools=[refund])
+    wf.node("pay")(tool_node(name=refund)(lambda state: {"amount": amount}))
+    return wf
+
+
+async def test_a_call_that_a_rule_allows_is_made_without_asking(store: str) -> None:
+    done: list[int] = []
+    async with Engine.open(store) as engine:
+        run = await engine.start(desk(done, 100))
+        assert await run.result() == "paid"
+        assert not await events_of(run, GateOpened)
+    assert done == [100]
+
+
+async def test_a_call_that_a_rule_denies_is_not_made_and_it_is_said_why(store: str) -> None:
+    done: list[int] = []
+    async with Engine.open(store) as engine:
+        run = await engine.start(desk(done, 1001))
+        with pytest.raises(
+            RunFailed, match=r"deny this call of 'refund'\. More than anybody may pay back\. It was not"
+        ):
+            await run.result()
+    assert done == []
+
+
+async def test_a_call_that_a_rule_asks_about_asks_its_reviewers(store: str) -> None:
+    done: list[int] = []
+    async with Engine.open(store) as engine:
+        run = await engine.start(desk(done, 101))
+        await run.settled()
+        (gate,) = await events_of(run, GateOpened)
+        assert gate.reviewers == ("ann",)
+        with pytest.raises(DecisionRefused):
+            await engine.decide(gate.gate, "approve", by="bob")
+        await engine.decide(gate.gate, "approve", by="ann")
+        assert await run.result() == "paid"
+    assert done == [101]
+
+
+async def test_what_a_person_edits_keeps_to_the_rules_too(store: str) -> None:
+    done: list[int] = []
+    async with Engine.open(store) as engine:
+        run = await engine.start(desk(done, 101))
+        await run.settled()
+        (gate,) = await events_of(run, GateOpened)
+        await engine.decide(gate.gate, "edit", data={"amount": 5000}, by="ann")
+        with pytest.raises(RunFailed, match="deny this call"):
+            await run.result()
+    assert done == []
+
+
+async def test_no_rule_lets_through_what_is_irreversible(store: str) -> None:
+    done: list[str] = []
+
+    @tool(irreversible=True)
+    def sign(paper: str) -> str:
+        done.append(paper)
+        return "signed"
+
+    wf = Workflow("desk", tool_rules=RULES, tools=[sign])
+    wf.node("sign")(tool_node(name=sign)(lambda state: {"paper": "p"}))
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        await run.settled()
+        assert len(await events_of(run, GateOpened)) == 1
+    assert done == []
+
+
+def test_a_rule_that_says_nothing_is_refused_where_it_is_declared() -> None:
+    with pytest.raises(UsageError, match="rule 1, about 'refund': 'amount' > 'much': give a number"):
+        desk([], 1, [ToolRule("refund", "ask", (When("amount", ">", "much"),))])
