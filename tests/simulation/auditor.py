@@ -271,14 +271,14 @@ class Auditor:
             mine = (books.settled, books.held, books.doubt)
             self.fault("the run's row shows its money", run, f"{row} against {mine}")
         spent = books.settled + books.held + books.doubt
-        if books.limit is not None and spent > books.limit:
+        if books.limit is not None and spent > books.limit and books.is_held:
             self.fault("settled + held + in doubt ≤ limit", run, f"{spent} of {books.limit}")
         if min(books.settled, books.held, books.doubt) < 0:
             self.fault("no part of the books is negative", run, f"{books.settled} {books.held} {books.doubt}")
         tokens = books.tokens + books.tokens_held + books.tokens_doubt
-        if books.most_tokens is not None and tokens > books.most_tokens:
+        if books.most_tokens is not None and tokens > books.most_tokens and books.is_held:
             self.fault("tokens stay below their limit", run, f"{tokens} of {books.most_tokens}")
-        if books.started > books.most_steps and books.kinds["LimitRaised"] == 0:
+        if books.started > books.most_steps and books.kinds["LimitRaised"] == 0 and books.is_held:
             self.fault("no more steps than the limit start", run, f"{books.started} of {books.most_steps}")
 
     def _scopes(self, books: Books, at_ms: int, unit: str = "") -> list[str]:
@@ -1161,7 +1161,7 @@ class Auditor:
         if call.tool != sending.tool or _encode(call.request) != _encode(sending.arguments):
             self.fault("what was intended is what is called", run, f"{sending} for {call}")
         books.sent_tools += call.compensates is None
-        if books.most_tool_calls is not None and books.sent_tools > books.most_tool_calls:
+        if books.most_tool_calls is not None and books.sent_tools > books.most_tool_calls and books.is_held:
             self.fault("no more tool calls than the cap", run, f"{books.sent_tools} of {books.most_tool_calls}")
         self._check_lease(process, run, f"{sending.tool} {sending.key[:12]}")
         if sending.key in books.completed and sending.policy != "read":
@@ -1200,7 +1200,7 @@ class Auditor:
         books = self.books[run]
         books.bill += nanousd
         books.bills += 1
-        if books.most_model_calls is not None and books.bills > books.most_model_calls:
+        if books.most_model_calls is not None and books.bills > books.most_model_calls and books.is_held:
             self.fault("no more model calls than the cap", run, f"{books.bills} of {books.most_model_calls}")
         books.unsettled_bills[nanousd] += 1
         if books.limit is not None and books.bill > books.limit:

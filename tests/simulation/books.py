@@ -78,6 +78,8 @@ class Books:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.is_held = graph.definition.on_limit != "record"
+        """Whether it is held to its limits, and not only told of them."""
         self.state = State()
         self.seq = 0
         self.at_ms = 0

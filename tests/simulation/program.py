@@ -68,7 +68,7 @@ _MAPPING: Final = 0.3
 _SAYING: Final = 0.2
 """How many workflows have tasks that say something."""
 _SHARING: Final = 0.35
-_PATCHING: Final = 0.25
+_PATCHING: Final = 0.3
 _PATCHES: Final[dict[str, Any]] = {
     "append": lambda step: [step], "sum": lambda step: 1, "merge": lambda step: {step: 1, "by": step},
     "first_write": lambda step: step, "last_write": lambda step: step, "reject": lambda step: step,
@@ -208,10 +208,13 @@ class _Draft:
             max_lifespan_s=stream.choice((None, None, 600.0, 5 * DAY_S)),
             max_model_calls=caps.choice((None, None, None, 1, 2, 4)), max_tool_calls=caps.choice((None, None, None, 1, 2, 4)),
             max_wall_s=caps.choice((None, None, None, None, 3.0, 60.0)),
-            on_limit=stream.choice(("ask", "ask", "ask", "fail")),
+            on_limit=_on_limit(stream.choice(("ask", "ask", "ask", "fail")), Random(f"dry run of {name}")),
             on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
             **_typed_state(Random(f"state of {name}")),
         )  # fmt: skip
+        if self.workflow.state_strategies:  # tasks patch it, and patches meet where several are at work
+            others = [node for node, kind in self._kinds.items() if kind in ("tool_node", "llm_node", "check")]
+            self._kinds |= {node: "task" for node in others if Random(f"patches of {name} {node}").random() < 0.7}
         # So that what was drawn before there were remote tasks is drawn as it was.
         self._remote = Random(f"remote tasks of {name}")
         if self._remote.random() < _REMOTE:
@@ -346,7 +349,7 @@ class _Draft:
             ops = (*ops, self._child_op())
         if self._sharing:
             ops = (*ops, self._share_op())
-        if not ops and self._stream.random() < 0.3:
+        if not ops and self._stream.random() < 0.3 and not patches:
             return kinds.task(_plain, **common)
         if self._saying and self._says.random() < 0.7:
             ops = self._saying_so(ops)
@@ -604,6 +607,11 @@ class _Draft:
 
 
 # --- What handlers do -------------------------------------------------------------------------------------------------
+
+
+def _on_limit(drawn: Any, stream: Random) -> Any:
+    """What a limit does: in some programs it is only told of."""
+    return "record" if stream.random() < 0.06 else drawn
 
 
 def _typed_state(stream: Random) -> dict[str, Any]:
