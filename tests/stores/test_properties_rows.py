@@ -130,19 +130,26 @@ async def check_money(store: SqliteStore, runs: Sequence[RunId]) -> None:
     """The roll-up of costs and the books of scopes say to the nano-dollar what the histories say."""
     mine, scopes = Counter[tuple[str, str, str]](), Counter[str]()
     for run in runs:
-        held: dict[str, ev.ModelCallHeld] = {}
-        days: dict[str, str] = {}
+        kinds: dict[str, tuple[str, str, str]] = {}
         for recorded in await store.log.events(run):
+            day = time.strftime("%Y-%m-%d", time.gmtime(recorded.at_ms / 1000))
+            billed: list[tuple[str, int]] = []
             match recorded.event:
                 case ev.ModelCallHeld() as hold:
-                    held[hold.call] = hold
-                    days[hold.call] = time.strftime("%Y-%m-%d", time.gmtime(recorded.at_ms / 1000))
-                case ev.ModelCallSettled() | ev.ModelCallReconciled() as closed:
-                    kind = days[closed.call], root_of(node_of(held[closed.call].step)), held[closed.call].sent_to
-                    mine[kind] += closed.cost_nanousd
-                    scopes[f"tenant/acme/day/{days[closed.call]}"] += closed.cost_nanousd
+                    kinds[hold.call] = day, root_of(node_of(hold.step)), hold.sent_to
+                case ev.EffectIntended() as intent:
+                    billed = [(call, given.nanousd) for call, given in intent.given_up.items()]
+                    kinds[intent.call] = day, root_of(node_of(intent.step)), f"tool {intent.tool}"
+                case ev.ModelCallSettled() | ev.ModelCallReconciled() | ev.EffectFailed() as closed:
+                    billed = [(closed.call, closed.cost_nanousd)]
+                case ev.EffectCompleted(hold=ev.Hold() as price) as done:
+                    billed = [(done.call, price.nanousd)]
                 case _:
                     pass
+            for call, cost in billed:
+                if cost or not kinds[call][2].startswith("tool "):
+                    mine[kinds[call]] += cost
+                    scopes[f"tenant/acme/day/{kinds[call][0]}"] += cost
     for _ in range(2):  # the second time there is nothing to add
         after = await count_some(store.costs, store.log, 2**60, None)
         while after is not None:

@@ -312,7 +312,7 @@ def take_back(path: Path, version: int) -> None:
     for later in [migration for migration in reversed(MIGRATIONS) if migration.version > version]:
         for index in re.findall(r"^create index (\w+)", later.sql, re.MULTILINE):
             sql(path, f"drop index if exists {index}")
-        for table in re.findall(r"^create table (\w+)", later.sql, re.MULTILINE):
+        for table in re.findall(r"^create (?:virtual )?table (\w+)", later.sql, re.MULTILINE):
             sql(path, f"drop table {table}")
         for table, column in re.findall(r"^alter table (\w+) add column (\w+)", later.sql, re.MULTILINE):
             sql(path, f"alter table {table} drop column {column}")
