@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.core.policies import ErrorRecord, RetryPolicy
     from holdfast.core.routing import Complexity, RoutedModel
     from holdfast.core.supervision import Accepted, Rejected
+    from holdfast.core.team_budgets import TeamAgent
     from holdfast.core.tool_policy import ToolRule, When
     from holdfast.errors import (
         HoldfastError,
@@ -56,8 +57,8 @@ __all__ = [
     "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image",
     "InvalidWorkflow", "Join", "LocalEmbedder", "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed",
     "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed", "StateView", "Supervisor",
-    "TaskResult", "Tool", "ToolFailed", "ToolRule", "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget",
-    "WorkflowError",
+    "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule", "TransitionDenied", "When", "WorkerAgent", "Workflow",
+    "WorkflowBudget", "WorkflowError",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
     "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -89,6 +90,7 @@ _HOMES: Final = {
     "core.routing": ("Complexity", "RoutedModel"),
     "core.tool_policy": ("ToolRule", "When"),
     "core.supervision": ("Accepted", "Rejected"),
+    "core.team_budgets": ("TeamAgent",),
     "errors": (
         "HoldfastError", "InvalidWorkflow", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RunFailed",
         "ToolFailed", "TransitionDenied",

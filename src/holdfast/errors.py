@@ -202,6 +202,7 @@ class OverLimit(Conflict):
     """A scope above the run has no room for what this append would hold. Nothing was written.
 
     Attributes: `scope`, its `limit`, what is `used` of it and, of that, `held` by calls in flight; `wanted` by the append.
+    Where it is an agent's of a team budget, `team` are the agents of that, each a core.team_budgets.Lender.
     """
 
     scope: str
@@ -209,6 +210,7 @@ class OverLimit(Conflict):
     used: int
     held: int
     wanted: int
+    team: Sequence[Any] = ()
 
 
 class TooManyRuns(Conflict):

@@ -193,7 +193,8 @@ class Game:
         money = [budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd]
         tokens = [self.state.tokens_used, self.state.tokens_held, self.state.tokens_in_doubt]
         place = [0, int(self.state.counted and not self.state.ended), 0]
-        for family in {posting.family for posting in rows.postings}:
+        lenders = {each.family for each in rows.postings if each.limit_change and not (each.total or each.settled)}
+        for family in {posting.family for posting in rows.postings} - lenders:
             of_family = [books for scope, books in self.scopes.items() if family_of(scope) == family]
             mine = place if family.endswith("runs") else tokens if counts_tokens(family) else money
             assert [sum(parts) for parts in zip(*of_family, strict=True)] == mine
@@ -278,9 +279,21 @@ class Game:
     def start(
         self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | None = None,
         session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
-        shortages: Mapping[str, cmd.Shortage] | None = None,
+        shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (), agent: str | None = None,
     ) -> list[ev.Event]:  # fmt: skip
-        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, Claim(by), team=team, queue=queue)
+        command = cmd.StartRun(
+            RUN,
+            "acme",
+            inline(data),
+            digest(data),
+            limit,
+            key,
+            Claim(by),
+            team=team,
+            queue=queue,
+            shared=shared,
+            agent=agent,
+        )
         return self.do(command, session=session, shortages=shortages)
 
     def shortages(self, *, left: int = 0, held: int = 0, limit: int = 1000, number: int = 0) -> dict[str, cmd.Shortage]:

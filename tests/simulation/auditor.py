@@ -112,6 +112,8 @@ class Auditor:
         self.scopes: dict[str, list[int]] = {}
         """What all runs have settled, held and left in doubt in each scope."""
         self.violations: list[Violation] = []
+        self.lent = 0
+        """How often an agent of a team lent something."""
         self.shared: dict[tuple[str, str, str], tuple[int, int]] = {}
         """Which version each shared value has, and which number it is, as histories tell it."""
         self.uses: dict[tuple[str, str, str], int] = {}
@@ -281,18 +283,20 @@ class Auditor:
         if books.started > books.most_steps and books.kinds["LimitRaised"] == 0 and books.is_held:
             self.fault("no more steps than the limit start", run, f"{books.started} of {books.most_steps}")
 
-    def _scopes(self, books: Books, at_ms: int, unit: str = "") -> list[str]:
-        """Where a run's money of that moment counts; with the unit `tokens/`, where its tokens do."""
+    def _scopes(self, books: Books, at_ms: int, unit: str = "", agent: str | None = None) -> list[str]:
+        """Where a run's money of that moment counts, as an agent's; with the unit `tokens/`, where its tokens do."""
         day = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%d")
         tenant = quote(books.tenant, safe="")
         owners = [f"tenant/{tenant}", *([f"team/{tenant}/{books.team}"] if books.team is not None else [])]
         dated = [f"{unit}{owner}/{period}" for owner in owners for period in (f"day/{day}", f"month/{day[:7]}")]
-        return [*dated, *(scope for scope in books.shared if scope.startswith("tokens/") == bool(unit))]
+        shared = [scope for scope in books.shared if scope.startswith("tokens/") == bool(unit)]
+        as_agent = [f"{scope}/{agent}" for scope in shared if scope.startswith(f"{unit}agent/")] if agent else []
+        return [*dated, *shared, *as_agent]
 
     def _move(
         self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0, *, unit: str = ""
     ) -> None:  # fmt: skip
-        for scope in self._scopes(books, call.held_ms, unit):
+        for scope in self._scopes(books, call.held_ms, unit, call.agent):
             moved = self.scopes.setdefault(scope, [0, 0, 0])
             for part, amount in enumerate((settled, held, doubt)):
                 moved[part] += amount
@@ -317,15 +321,34 @@ class Auditor:
                 self.fault("no part of a scope's books is negative", append.run, f"{scope}: {mine}")
         if any(isinstance(each.event, ev.RunAdmitted | ev.RunStarted) for each in append.events) and books.placed:
             self._check_place(books, append)
-        if not any(isinstance(recorded.event, ev.ModelCallHeld) for recorded in append.events):
+        held = [each.event for each in append.events if isinstance(each.event, ev.ModelCallHeld)]
+        if not held:
             return
-        for scope in (*self._scopes(books, books.at_ms), *self._scopes(books, books.at_ms, "tokens/")):
+        self._check_loans(books, append.run, held)
+        units = [(unit, event.agent) for event in held for unit in ("", "tokens/")]
+        for scope in {scope for unit, agent in units for scope in self._scopes(books, books.at_ms, unit, agent)}:
             row = self.disk.books(scope)
             own = {f"tree/{append.run}": books.limit, f"tokens/tree/{append.run}": books.most_tokens}
             if row.limit != own.get(scope, row.limit):
                 self.fault("the limits of a tree are its root's", append.run, f"{row} against {own[scope]}")
             if row.limit is not None and sum(self.scopes[scope]) > row.limit:
                 self.fault("settled + held + in doubt ≤ limit, of every scope", append.run, f"{row}")
+
+    def _check_loans(self, books: Books, run: RunId, held: list[ev.ModelCallHeld]) -> None:
+        """Nobody lends more than half of what it had left, and what all agents are allotted stays below the total."""
+        lent: Counter[str] = Counter()
+        for event in held:
+            lent.update(event.loans)
+        for lender, amount in lent.items():
+            left = self.disk.limits[lender] + amount - sum(self.scopes.get(lender, [0]))
+            if 2 * amount > left:
+                self.fault("nobody lends more than half of what it has left", run, f"{lender} lent {amount} of {left}")
+            self.lent += 1
+        for budget in (scope for scope in books.shared if scope.removeprefix("tokens/").startswith("agent/")):
+            total, agents = self.disk.limits.get(budget), self.disk.agents(budget)
+            allotted = sum(each.limit or 0 for each in agents)
+            if total is not None and allotted > max(total, sum(each.used for each in agents)):
+                self.fault("agents are allotted no more than the total", run, f"{allotted} of {total} in {budget}")
 
     def _check_place(self, books: Books, append: Append) -> None:
         """Whoever gets a place finds room for itself and for all who wait there and came before it."""
@@ -351,7 +374,8 @@ class Auditor:
         books.placed, books.awaits = e.counted, e.awaits
         books.parent, books.shared = e.parent, e.shared
         is_scheduled = (e.key or "").startswith((KEYS, DESK_KEYS))
-        books.is_asked_for = e.parent is None and not e.shared and not is_scheduled
+        is_reply = any(scope.removeprefix("tokens/").startswith("conversation/") for scope in e.shared)
+        books.is_asked_for = e.parent is None and not is_reply and not is_scheduled
         if self.desk is not None and e.key is not None:
             self.desk.started(run, e.key)
         if self.timetable is not None and e.key is not None:
@@ -902,6 +926,7 @@ class Auditor:
         if e.call in books.calls:
             self.fault("a call is held once", run, e.call)
         call = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens, books.at_ms)
+        call.agent = e.agent
         books.calls[e.call] = call
         self._move(books, call, held=call.hold)
         self._move_tokens(books, call, held=call.tokens)
@@ -1007,6 +1032,7 @@ class Auditor:
             "effect", e.key, e.tool, e.step, e.path, policy=e.policy, named=e.named,
             request=e.request.value() if e.request.blob is None else None, compensation=e.compensation,
             compensates=e.compensates, hold=e.hold_nanousd, held_ms=books.at_ms,
+            agent=e.agent,
         )  # fmt: skip
         self._move(books, books.calls[e.call], held=e.hold_nanousd)
         books.held += e.hold_nanousd
@@ -1203,7 +1229,7 @@ class Auditor:
         if books.most_model_calls is not None and books.bills > books.most_model_calls and books.is_held:
             self.fault("no more model calls than the cap", run, f"{books.bills} of {books.most_model_calls}")
         books.unsettled_bills[nanousd] += 1
-        if books.limit is not None and books.bill > books.limit:
+        if books.limit is not None and books.bill > books.limit and books.is_held:
             self.fault("no bill exceeds its limit", run, f"{books.bill} of {books.limit}")
 
     def _check_lease(self, process: Process, run: str, what: str) -> None:

@@ -71,6 +71,7 @@ class Call(msgspec.Struct):
     superseded: bool = False
     compensation: str | None = None
     compensates: str | None = None
+    agent: str | None = None
 
 
 class Books:

@@ -38,7 +38,7 @@ from tests.simulation.desk import Desk
 from tests.simulation.fault import Faults
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import MODELS, SLOTS, Process
-from tests.simulation.program import DAY_S, TENANT, Program
+from tests.simulation.program import DAY_S, TEAM, TEAM_BUDGET, TENANT, Program
 from tests.simulation.schedule import Timetable
 from tests.simulation.talk import NAME, Talk
 from tests.simulation.world import World
@@ -166,10 +166,13 @@ class People:
 
     # --- The run ------------------------------------------------------------------------------------------------------
 
-    async def _start(self) -> None:
+    async def _declare(self) -> None:
+        """Say what runs may spend, how many may be active, and what there is of what steps ask for."""
         program = self._program
         for period, team, limits in program.budgets:
             await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, team=team, **limits))
+        if program.team_budget is not None:
+            await self._ask(partial(Engine.set_team_budget, name=TEAM_BUDGET, tenant=TENANT, **program.team_budget))
         for whose, runs in program.caps:
             await self._ask(partial(Engine.set_admission, runs=runs, tenant=whose))
         if program.workflow.graph.demands:
@@ -177,6 +180,10 @@ class People:
             await self._ask(partial(Engine.set_pool, name="RATE", rate=2, burst=2))
         for name, pool in _of_providers(self._chance.stream("pools of providers")):
             await self._ask(partial(Engine.set_pool, name=name, **pool))
+
+    async def _start(self) -> None:
+        program = self._program
+        await self._declare()
         for number in range(program.neighbours):
             self._do(self._start_neighbour(f"neighbour-{number}", (TENANT, "another tenant")[number % 2]))
 
@@ -184,6 +191,7 @@ class People:
             run = await engine.start(
                 program.workflow, program.input, tenant=TENANT, team=program.team,
                 cost_limit_usd=program.cost_limit_usd, key=program.key, by="ada", queue=program.key is not None,
+                **self._teamed(TEAM[0]),
             )  # fmt: skip
             return run.id
 
@@ -206,13 +214,24 @@ class People:
             self._auditor.fault("one key starts one run", started[0], f"{started}")
         self.acknowledged.append(("started", started[0], "ada"))
 
+    def _teamed(self, agent: str) -> dict[str, Any]:
+        """How a run is started that shares the team budget of the program, where it has one."""
+        return {} if self._program.team_budget is None else {"team_budget": TEAM_BUDGET, "agent": agent}
+
     async def _start_neighbour(self, key: str, tenant: str) -> None:
         """Another run, which wants its share of the same money, or a place beside it."""
         program = self._program
         await asyncio.sleep(spread_s(self._stream, 0.01, 20.0))
         await self._ask(
             lambda engine: engine.start(
-                program.workflow, program.input, tenant=tenant, team=program.team, key=key, queue=True, by="bea"
+                program.workflow,
+                program.input,
+                tenant=tenant,
+                team=program.team,
+                key=key,
+                queue=True,
+                by="bea",
+                **(self._teamed(TEAM[1]) if tenant == TENANT else {}),
             )
         )
 
@@ -231,6 +250,9 @@ class People:
             limit += needed * self._stream.choice((1, 3, 20))
             await self._allow_tree_more(RunId(names[0]), "tokens" if tokens else "cost", limit)
             return
+        if kind == "agent":
+            await self._allow_team_more(4 * (limit + needed), tokens)
+            return
         more = (limit + needed) * (3 if talks else self._stream.choice((1, 3, 20)))
         given: dict[str, Any] = {"max_tokens": more} if tokens else {"limit_usd": f"{more / 1_000_000_000:.9f}"}
         if talks:
@@ -239,6 +261,13 @@ class People:
         period: Period = "day" if names[-2] == "day" else "month"
         team = self._program.team if kind == "team" else None
         await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, team=team, **given))
+
+    async def _allow_team_more(self, total: int, tokens: bool) -> None:
+        """Agents may spend more together, in what they were short of."""
+        assert self._program.team_budget is not None
+        unit, amount = ("total_tokens", total) if tokens else ("total_usd", f"{total / 1_000_000_000:.9f}")
+        self._program.team_budget[unit] = amount
+        await self._ask(partial(Engine.set_team_budget, name=TEAM_BUDGET, tenant=TENANT, **self._program.team_budget))
 
     async def _allow_tree_more(self, root: RunId, what: str, limit: int) -> None:
         """The limit of a run stops what is below it."""

@@ -58,6 +58,9 @@ class Form(BaseModel):
 
 
 TENANT: Final = "a tenant"
+TEAM_BUDGET: Final = "a team's"
+TEAM: Final = ("planner", "writer", "critic")
+"""The agents that share it: as whom a program is started, as whom its neighbours are, and another."""
 _REMOTE: Final = 0.3
 """How many workflows have tasks of connected workers."""
 _DEMANDING: Final = 0.3
@@ -68,6 +71,8 @@ _MAPPING: Final = 0.3
 _SAYING: Final = 0.2
 """How many workflows have tasks that say something."""
 _SHARING: Final = 0.35
+_TEAMED: Final = 0.5
+"""How many programs with limits above them have a team budget, and how many workflows have agents."""
 _PATCHING: Final = 0.3
 _PATCHES: Final[dict[str, Any]] = {
     "append": lambda step: [step], "sum": lambda step: 1, "merge": lambda step: {step: 1, "by": step},
@@ -111,6 +116,8 @@ class Program(msgspec.Struct):
     team: str | None = None
     budgets: tuple[tuple[Period, str | None, dict[str, Any]], ...] = ()
     """What a day or a month of the tenant, or of its team, may cost: (period, team, dollars)."""
+    team_budget: dict[str, Any] | None = None
+    """What it shares with its neighbours as an agent of a team, as `set_team_budget` is told it."""
     caps: tuple[tuple[str | None, int], ...] = ()
     """How many runs of the tenant, or, for None, of all together, may be active."""
     neighbours: int = 0
@@ -182,6 +189,12 @@ def _in_company(stream: Random, program: Program) -> Program:
     for period, owner in own.sample(ways, own.randint(0, len(ways))):
         budgets.append((period, owner, {"max_tokens": own.choice((500, 3_000, 20_000))}))
     program.budgets = tuple(budgets)
+    team = Random(f"team budget of {program.workflow.name}")
+    if team.random() < _TEAMED:
+        total: dict[str, Any] = team.choice(
+            ({"total_usd": 0.02}, {"total_usd": 0.05, "total_tokens": 4_000}, {"total_tokens": 2_000})
+        )
+        program.team_budget = {"agents": {agent: team.choice((1.0, 2.0)) for agent in TEAM}, **total}
     program.neighbours = stream.choice((0, 1, 2))
     program.caps = tuple((whose, stream.choice((1, 1, 2))) for whose in (TENANT, None) if stream.random() < 0.5)
     return program
@@ -242,8 +255,11 @@ class _Draft:
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
             self.workflow.guard(guard)
+        teamed = Random(f"agents of {name}")
+        agents = (None, *TEAM) if teamed.random() < _TEAMED else (None,)
         for node in self._names:
-            self.workflow.node(node, demand=self._demand())(self._node(node))
+            agent = teamed.choice(agents)
+            self.workflow.node(node, demand=self._demand(), agent=agent)(self._node(node))
         for node in self._names:
             for parent in self._parents[node]:
                 self._edge(parent, node)

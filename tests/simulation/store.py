@@ -39,10 +39,11 @@ from holdfast.core.projection import (
 )
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.schedules import Schedule
-from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
+from holdfast.core.scopes import PLACEMENT, AgentRow, ScopeRow, Waiting, budget_of, family_of
 from holdfast.core.shared_values import SharedIndex, SharedValue, unpacked, words_of
 from holdfast.core.supervision import KEPT_MS, Supervisor, Task, due_at_ms
 from holdfast.core.supervision import Change as Supervised
+from holdfast.core.team_budgets import TeamAgent, allotted
 from holdfast.errors import (
     Conflict,
     CursorLost,
@@ -86,6 +87,7 @@ from holdfast.ports import (
     Unplaced,
     WorkflowRecord,
 )
+from holdfast.stores import books
 from holdfast.stores.row import no_workflow
 
 LEASE_S: Final = 10.0
@@ -239,6 +241,10 @@ class Disk:
         self.shares: dict[tuple[str, str, SessionId], Share] = {}
         self.estimates: dict[tuple[str, str, str], Estimate] = {}
         self.limits: dict[str, int] = {}
+        self.priorities: dict[str, float] = {}
+        """Of the agents of team budgets."""
+        self.moved_ms: dict[str, int] = {}
+        """When the books of scopes were moved last."""
         self.waiters: dict[tuple[str, RunId], int] = {}
         """What is wanted, by scope and run, longest waiting first."""
         self.children: dict[RunId, tuple[ChildLink, int]] = {}
@@ -350,22 +356,30 @@ class Disk:
 
     def _over_limit(self, append: Append) -> OverLimit | None:
         """Which scope has no room for what is to be charged; its run then waits there."""
+        rows = {posting.scope: self.books(posting.scope) for posting in append.changes.postings}
         for posting in append.changes.postings:
-            row = self.books(posting.scope)
-            if posting.limit is not None:
-                row = msgspec.structs.replace(row, limit=posting.limit)
-            if not posting.bounded or posting.total <= 0 or row.left is None:
-                continue
+            row = books.limited(rows, posting)
             ahead = self._ahead(posting.scope, append.run) if posting.in_turn else 0
-            if posting.total <= row.left - ahead:
+            wanted = books.excess(row, posting, ahead)
+            if wanted is None:
                 continue
             if posting.waits:
-                self.waiters[posting.scope, append.run] = posting.total
-            return OverLimit(
-                f"{posting.scope} has {row.left} left of {row.limit}.", run=append.run, scope=posting.scope,
-                limit=row.limit, used=row.used + ahead, held=row.held, wanted=posting.total,
-            )  # fmt: skip
+                self.waiters[posting.scope, append.run] = wanted
+            return books.over(append.run, row, wanted, ahead, self.agents(budget_of(posting.scope)))
         return None
+
+    def agents(self, budget: str | None) -> list[AgentRow]:
+        """The agents of a team budget, by name."""
+        team = [scope for scope in sorted(self.limits) if budget is not None and budget_of(scope) == budget]
+        return [self._agent(self.books(scope)) for scope in team]
+
+    def _agent(self, row: ScopeRow) -> AgentRow:
+        beside = self.priorities.get(row.scope, 1.0), self.moved_ms.get(row.scope, 0)
+        return AgentRow(row.scope, row.limit, row.settled, row.held, row.in_doubt, *beside)
+
+    def _others(self, scope: str) -> list[AgentRow]:
+        """Who may lend to the agent of a scope."""
+        return [each for each in self.agents(budget_of(scope)) if each.scope != scope]
 
     def _ahead(self, scope: str, run: RunId) -> int:
         """What they want who wait in a scope before `run`, or at all where it does not wait."""
@@ -384,10 +398,17 @@ class Disk:
         """Who waits in scopes, longest first."""
         return [Waiting(run, scope, wanted, self.books(scope).left) for (scope, run), wanted in self.waiters.items()]
 
+    def _with_loans(self, waiting: Waiting) -> Waiting:
+        """The same with what others of its team may lend."""
+        if waiting.left is None:
+            return waiting
+        lendable = sum(max(each.left or 0, 0) // 2 for each in self._others(waiting.scope))
+        return msgspec.structs.replace(waiting, left=waiting.left + lendable)
+
     def with_headroom(self) -> list[Waiting]:
         """Those of them whose scope has room for them alone, and those who are to be told that it can have none any more."""
         return [
-            each for each in self.waiting()
+            each for each in map(self._with_loans, self.waiting())
             if each.scope != PLACEMENT
             and (each.left is None or each.wanted <= each.left or self._is_in_vain(each))
             and not self._in_flight_elsewhere(each)
@@ -398,7 +419,8 @@ class Disk:
         if waiting.left is None or waiting.scope == "fleet/runs" or re.fullmatch(r"tenant/[^/]*/runs", waiting.scope):
             return False
         return (
-            waiting.wanted > waiting.left + self.books(waiting.scope).held
+            waiting.wanted
+            > waiting.left + sum(row.held for row in (self.books(waiting.scope), *self._others(waiting.scope)))
             and self.runs[waiting.run].row.status == "waiting"
         )
 
@@ -442,6 +464,8 @@ class Disk:
         for posting in changes.postings:
             if posting.limit is not None:
                 self.limits[posting.family] = posting.limit
+            if posting.limit_change and posting.family in self.limits:
+                self.limits[posting.family] += posting.limit_change
             row = self.scopes.get(posting.scope, ScopeRow(posting.scope, None))
             self.scopes[posting.scope] = ScopeRow(
                 posting.scope,
@@ -450,6 +474,8 @@ class Disk:
                 row.held + posting.held,
                 row.in_doubt + posting.in_doubt,
             )
+        for scope, at_ms in books.moved_at_ms([changes]).items():
+            self.moved_ms[scope] = max(self.moved_ms.get(scope, 0), at_ms)
         kept = {(waiter.scope, run): waiter.wanted for waiter in changes.waiters}
         for place in [place for place in self.waiters if place[1] == run and place not in kept]:
             del self.waiters[place]
@@ -753,6 +779,22 @@ class Scopes(Port):
         else:
             self._disk.limits[family] = amount
         self._disk.touched(self._mount)
+
+    async def allot(self, budget: str, total: int | None, team: Mapping[str, TeamAgent]) -> None:
+        await self._mount.write("limit")
+        disk = self._disk
+        used = {row.scope: row.used for row in disk.agents(budget)}
+        for scope in (*used, budget):
+            disk.limits.pop(scope, None)
+        if total is not None:
+            found = allotted(total, team, used)
+            disk.limits |= {budget: total, **found}
+            disk.priorities |= {scope: team.get(scope, TeamAgent(0)).priority for scope in found}
+        disk.touched(self._mount)
+
+    async def agents(self, budget: str) -> Sequence[AgentRow]:
+        await self._mount.read()
+        return self._disk.agents(budget)
 
     async def limits(self, family: str) -> Mapping[str, int]:
         await self._mount.read()

@@ -27,10 +27,12 @@ from holdfast.core.payload import inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.schedules import Schedule
-from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting, family_of, in_tokens
+from holdfast.core.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
 from holdfast.core.shared_values import SharedIndex, packed
 from holdfast.core.state import FOLD_VERSION
 from holdfast.core.status import Wait
+from holdfast.core.team_budgets import TeamAgent
+from holdfast.engine.delivery import Delivery
 from holdfast.errors import (
     Conflict,
     EffectKeyTaken,
@@ -68,6 +70,9 @@ DAY, MONTH, DAYS = "tenant/acme/day/2023-11-14", "tenant/acme/month/2023-11", "t
 """The scopes of the stories' money, and what the limit of such a day is set for."""
 ACME_RUNS = "tenant/acme/runs"
 FULL = cmd.Shortage(limit=1, left=0, held=1)
+TEAM = team_budget("acme", "research")
+CRITIC, PLANNER, WRITER = (of_agent(TEAM, agent) for agent in ("critic", "planner", "writer"))
+TRIO = {WRITER: TeamAgent(1.5), CRITIC: TeamAgent(1.0), PLANNER: TeamAgent(2.0)}
 FOR_EVER_MS = BORN_MS * 10
 APART_MS = 50
 """By how much the clocks of two processes on one store may differ."""
@@ -83,6 +88,28 @@ async def prepared(store: Store, story: Story, key: str) -> Append:
     """The append in which `story` means the effect `key`, after everything that comes before it."""
     await put(store, story.start(), story.draft(), story.ask(), story.answer())
     return story.mean(key)
+
+
+def _known(problem: HoldfastError | None) -> dict[str, cmd.Shortage]:
+    """What a delivery knows after an append was refused."""
+    assert isinstance(problem, OverLimit)
+    delivery = Delivery([])
+    assert delivery.heeds(problem)
+    return delivery.shortages
+
+
+async def _lent(store: Store, story: Story, amount: int, *, path: str = "0") -> Append:
+    """The append of a hold for which others lend, after the refusal from which that is known."""
+    refused = story.hold(amount, path)
+    known = _known(await told(store, refused))
+    story.forget(refused)
+    append = story.hold(amount, path, shortages=known)
+    await put(store, append)
+    return append
+
+
+async def _limits(store: Store) -> dict[str, int | None]:
+    return {row.scope: row.limit for row in await store.scopes.agents(TEAM)}
 
 
 def with_row(append: Append, **values: Any) -> Append:
@@ -442,6 +469,100 @@ class StoreConformance:
         )
         await put(mine, stories[1].does(cmd.CancelRun()))
         assert [each.run for each in await theirs.scopes.waiting([DAY], 10)] == [stories[2].run]
+
+    # --- Team budgets ---------------------------------------------------------------------------------------------------
+
+    async def test_a_team_budget_is_allotted_to_its_agents_and_to_nobody_less_than_he_has_used(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.scopes.allot(TEAM, 300, TRIO)
+        writer = Story()
+        await put(mine, writer.start(shared=(TEAM,), agent="writer"), writer.hold(90))
+        assert await theirs.scopes.agents(TEAM) == [
+            AgentRow(CRITIC, 100, priority=1.0),
+            AgentRow(PLANNER, 100, priority=2.0),
+            AgentRow(WRITER, 100, 0, 90, priority=1.5, moved_at_ms=writer.state.at_ms),
+        ]
+        await theirs.scopes.allot(TEAM, 120, {CRITIC: TeamAgent(3), PLANNER: TeamAgent(4)})
+        assert [(row.scope, row.limit, row.priority) for row in await mine.scopes.agents(TEAM)] == [
+            (CRITIC, 15, 3.0), (PLANNER, 15, 4.0), (WRITER, 90, 0.0),
+        ]  # fmt: skip
+        assert await mine.scopes.balances([TEAM]) == [ScopeRow(TEAM, 120, 0, 90)]
+        await mine.scopes.allot(TEAM, None, {})
+        assert await theirs.scopes.agents(TEAM) == []
+        assert await theirs.scopes.balances([TEAM]) == [ScopeRow(TEAM, None, 0, 90)]
+
+    async def test_what_agents_lend_moves_their_limits_in_the_append_of_the_call_and_goes_back_when_it_is_closed(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs, writer = await connect(), await connect(), Story()
+        await mine.scopes.allot(TEAM, 300, TRIO)
+        await put(mine, writer.start(shared=(TEAM,), agent="writer"))
+        lent = await _lent(mine, writer, 180)
+        assert lent.events[-1].event.loans == {CRITIC: 50, PLANNER: 30}  # type: ignore[attr-defined]
+        assert await _limits(theirs) == {CRITIC: 50, PLANNER: 70, WRITER: 180}
+        await put(theirs, writer.settle(130))
+        assert await _limits(mine) == {CRITIC: 70, PLANNER: 100, WRITER: 130}
+        assert [row.used for row in await mine.scopes.agents(TEAM)] == [0, 0, 130]
+        assert await mine.scopes.balances([TEAM]) == [ScopeRow(TEAM, 300, 130)]
+
+    async def test_who_was_busy_last_lends_last_and_to_lend_is_not_to_be_busy(self, connect: Connect) -> None:
+        store, writer, critic = await connect(), Story(), Story()
+        await store.scopes.allot(TEAM, 300, TRIO)
+        await put(store, critic.start(shared=(TEAM,), agent="critic"), critic.hold(10), critic.settle(0))
+        await put(store, writer.start(shared=(TEAM,), agent="writer"))
+        first = await _lent(store, writer, 110)
+        assert first.events[-1].event.loans == {PLANNER: 10}  # type: ignore[attr-defined]
+        await put(store, writer.settle(0))
+        again = await _lent(store, writer, 170, path="1")
+        assert again.events[-1].event.loans == {PLANNER: 50, CRITIC: 20}  # type: ignore[attr-defined]
+
+    async def test_a_loan_that_its_lender_can_no_longer_give_is_refused_whole(self, connect: Connect) -> None:
+        """Two borrow at once who know the same of the planner: the second would leave it less than half."""
+        mine, theirs, stories = await connect(), await connect(), [Story(), Story()]
+        poor, rich = TeamAgent(initial_allocation=0.004), TeamAgent(initial_allocation=0.99)
+        await mine.scopes.allot(TEAM, 300, {WRITER: poor, CRITIC: poor, PLANNER: rich})
+        for story, agent in zip(stories, ("writer", "critic"), strict=True):
+            await put(mine, story.start(shared=(TEAM,), agent=agent))
+        refused = [story.hold(120) for story in stories]
+        known = [_known(await told(mine, append)) for append in refused]
+        for story, append in zip(stories, refused, strict=True):
+            story.forget(append)
+        holds = [story.hold(120, shortages=shortages) for story, shortages in zip(stories, known, strict=True)]
+        fates = await asyncio.gather(told(mine, holds[0]), told(theirs, holds[1]))
+        (late,) = (fate for fate in fates if fate is not None)
+        assert isinstance(late, OverLimit)
+        assert (late.scope, late.wanted, late.limit - late.used) == (PLANNER, 119, 178)
+        assert sorted((await _limits(mine)).values()) == [1, 120, 178]
+        assert await mine.scopes.waiting([PLANNER], 10) == [], "nobody waits at who cannot lend"
+
+    async def test_who_waits_as_an_agent_is_found_when_others_may_lend_it_what_is_missing(
+        self, connect: Connect
+    ) -> None:
+        store, writer, planner = await connect(), Story(), Story()
+        await store.scopes.allot(TEAM, 400, {WRITER: TeamAgent(), PLANNER: TeamAgent()})
+        await put(store, planner.start(shared=(TEAM,), agent="planner"), planner.hold(150))
+        await put(store, writer.start(shared=(TEAM,), agent="writer"))
+        refused = writer.hold(240)
+        known = _known(await told(store, refused))
+        writer.forget(refused)
+        await put(store, writer.hold(240, shortages=known))
+        assert writer.state.short
+        assert await store.scopes.headroom(10) == []
+        await put(store, planner.settle(10))
+        assert await store.scopes.headroom(10) == [Waiting(writer.run, WRITER, 240, 295)]
+        await put(store, writer.does(cmd.Tick(headroom=frozenset([WRITER]))))
+        assert (await _lent(store, writer, 240)).events[-1].event.loans == {PLANNER: 40}  # type: ignore[attr-defined]
+
+    async def test_whom_a_team_budget_does_not_know_it_grants_nothing(self, connect: Connect) -> None:
+        store, stranger = await connect(), Story()
+        await store.scopes.allot(TEAM, 200, TRIO)
+        await put(store, stranger.start(shared=(TEAM,), agent="stranger"))
+        refused = stranger.hold(1)
+        fate = await told(store, refused)
+        assert isinstance(fate, OverLimit)
+        assert (fate.scope, fate.limit) == (f"{TEAM}/stranger", 0)
 
     async def test_a_waiter_goes_with_the_next_that_its_run_appends_unless_it_waits_on(self, connect: Connect) -> None:
         store, story = await connect(), Story()

@@ -162,9 +162,10 @@ class Story:
 
     def start(
         self, *, key: str | None = None, text: str = "hello", by: str | None = None, executes: bool = True,
-        shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (),
+        shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (), agent: str | None = None,
     ) -> Append:  # fmt: skip
-        """With `shortages`, to be queued where that says that there is no place; `shared` are scopes in which it counts besides."""
+        """With `shortages`, to be queued where that says that there is no place; `shared` are scopes in which it counts besides,
+        in a team budget as `agent`."""
         given = inline({"text": text})
         command = cmd.StartRun(
             self.run,
@@ -175,6 +176,7 @@ class Story:
             by=Claim(by),
             queue=shortages is not None,
             shared=shared,
+            agent=agent,
         )
         return self.does(command, executes=executes, shortages=shortages)
 

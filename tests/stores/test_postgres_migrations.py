@@ -278,6 +278,8 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
     await db.execute(f"alter table {schema}.events drop column trace_id")
     await db.execute(f"alter table {schema}.lent_pools drop column closed_ms")
     await db.execute(f"alter table {schema}.migrations drop column sha256")
+    await db.execute(f"alter table {schema}.limits drop column priority")
+    await db.execute(f"alter table {schema}.scopes drop column moved_at_ms")
     await db.execute(
         f"drop table {schema}.job_logs, {schema}.workflows, {schema}.streams, {schema}.chunks, {schema}.schedules,"
         f" {schema}.conversations, {schema}.exchanges, {schema}.shared_values, {schema}.shared_waits, {schema}.shared_locks,"

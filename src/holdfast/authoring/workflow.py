@@ -99,6 +99,7 @@ class Workflow:
         self.runs_on = tuple(sorted(set(runs_on)))
         self.nodes: dict[str, NodeDefinition] = {}
         self._demands: dict[str, Demand] = {}
+        self._agents: dict[str, str] = {}
         self.guards: dict[str, Guard] = {}
         self._edges: list[dict[str, Any]] = []
         self._problems: list[str] = []
@@ -109,10 +110,13 @@ class Workflow:
     def __repr__(self) -> str:
         return f"<workflow {self.name!r} version {self.version}>"
 
-    def node(self, name: str, *, demand: Demand = NOTHING) -> Callable[[Any], NodeDefinition]:
+    def node(
+        self, name: str, *, demand: Demand = NOTHING, agent: str | None = None
+    ) -> Callable[[Any], NodeDefinition]:  # fmt: skip
         """Give the node below a name and a place in this workflow. A bare function is a `task`.
 
-        `demand` says what it asks for besides a slot: labels, CPU, memory, GPUs, parts of pools.
+        `demand` says what it asks for besides a slot: labels, CPU, memory, GPUs, parts of pools. What it and its
+        children spend counts as `agent`'s in the team budget of a run that has one; else as of whom the run was started as.
         """
 
         def place(definition: Any) -> NodeDefinition:
@@ -126,6 +130,8 @@ class Workflow:
                 self._problems.append(f"node {name!r} is defined twice; give one of the two another name")
             self.nodes[name] = made
             self._demands[name] = demand
+            if agent is not None:
+                self._agents[name] = agent
             return made
 
         return place
@@ -267,7 +273,7 @@ class Workflow:
             retry=made.retry,
             timeout_s=made.timeout_s,
             continue_on_error=made.continue_on_error,
-            options=made.options(),
+            options=made.options() | ({"agent": self._agents[name]} if name in self._agents else {}),
             demand=NOTHING if isinstance(made, MapDefinition) else _demand(self._demands[name], made),
             each=self._each(name, made.each) if isinstance(made, MapDefinition) else None,
         )

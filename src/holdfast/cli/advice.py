@@ -25,7 +25,7 @@ from holdfast.core.questions import (
     LIMITS,
     WORKFLOW_MISSING,
 )
-from holdfast.core.scopes import CONVERSATION, FLEET_RUNS, TREE, in_words
+from holdfast.core.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
 from holdfast.core.status import Wait, waiting_for
 
 if TYPE_CHECKING:
@@ -139,6 +139,14 @@ def _for_room(wait: Wait, store: str | None) -> list[str]:
         return [
             f"The tree of run {root} has no {what} left for a call of {wait.step}, until the limit of that run is raised:",
             f"  {typed(*words, store=store)}",
+        ]
+    if wait.reason.startswith(f"{AGENT}_"):
+        whose = in_words((wait.about or "").removeprefix("tokens/"))
+        _, tenant, name, *_ = [unquote(part) for part in (wait.about or "").removeprefix("tokens/").split("/")]
+        more = typed("team-budgets", "show", name, "--tenant", tenant, store=store)
+        return [
+            f"{wait.step} waits for {what}: {whose} has too little left, and nobody may lend it enough:",
+            f"  {more}",
         ]
     if wait.reason.startswith(f"{CONVERSATION}_"):
         whose = in_words((wait.about or "").removeprefix("tokens/"))

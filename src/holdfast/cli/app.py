@@ -55,6 +55,7 @@ _COMMANDS: Final = {
         "budget",
         "See what a run, a tenant or a team has spent and set aside, and say what it may spend.",
     ),
+    "team-budgets": ("team_budgets", "See and say what agents may spend together, and how they stand."),
     "admission": ("admission", "See and say how many runs may be active at once."),
     "pools": ("pools", "See and say how much there is of what steps ask for before they are placed."),
     "chat": ("chat", "Talk with an agent, a line a message; what was said goes on on any machine."),

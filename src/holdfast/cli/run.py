@@ -60,6 +60,12 @@ def run(
     team: Annotated[
         str | None, typer.Option("--team", metavar="TEAM", help="Whose of the tenant: what its limits count it in.")
     ] = None,
+    team_budget: Annotated[
+        str | None, typer.Option("--team-budget", metavar="NAME", help="The team budget that it shares; with --agent.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="As whom it spends there, where a node has no agent.")
+    ] = None,
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
     ] = None,
@@ -105,7 +111,8 @@ def run(
             heard = terminal.is_live() and not as_json
             how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s, heard)
             return _follow(following, interruption, given, as_json, how,
-                           {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "max_tokens": token_limit,
+                           {"tenant": tenant, "team": team, "team_budget": team_budget, "agent": agent,
+                            "cost_limit_usd": cost_limit, "max_tokens": token_limit,
                             "max_model_calls": model_calls, "max_tool_calls": tool_calls, "max_wall_s": wall_s,
                             "on_limit": on_limit,
                             "key": key, "by": who(by).claim, "queue": queue})  # fmt: skip

@@ -16,6 +16,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
+from holdfast.control.team_budget import shared_scopes
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.graph import Graph
@@ -68,6 +69,8 @@ class Commands(ControlBase):
         max_wall_s: float | None = None,
         on_limit: OnLimit | None = None,
         team: str | None = None,
+        team_budget: str | None = None,
+        agent: str | None = None,
         key: str | None = None,
         by: str | Claim | None = None,
         queue: bool = False,
@@ -81,7 +84,9 @@ class Commands(ControlBase):
         `cost_limit_usd` and `max_tokens` are its limits, with all its children, instead of the workflow's; `max_model_calls`,
         `max_tool_calls` and `max_wall_s` are its own. `on_limit="record"` is a dry run of all of them: none stops it, and its
         history says where each would have.
-        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
+        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`). With a
+        `team_budget` it counts there as what `agent` spends, except in nodes that have an agent of their own (see
+        `set_team_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
         TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
         and begins when there is a place, in the order of arrival (see `set_admission`).
@@ -95,6 +100,12 @@ class Commands(ControlBase):
             raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
         tenant, key = word("tenant", tenant), None if key is None else word("key", key)
         team = None if team is None else word("team", team)
+        if (team_budget is None) != (agent is None):
+            raise InvalidInput(
+                "A run counts in a team budget as an agent: give team_budget and agent, or none of both."
+            )
+        of_nodes = [node.options.get("agent") for node in workflow.graph.nodes.values()]
+        shared = await shared_scopes(runtime.store, tenant, team_budget, [agent, *of_nodes])
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         tokens = None if max_tokens is None else self._token_limit(max_tokens)
         if isinstance(workflow, Workflow):
@@ -108,7 +119,7 @@ class Commands(ControlBase):
             self.executor.services.gateway.price_fingerprint, team, queue, max_tokens=tokens,
             max_model_calls=_calls("max_model_calls", max_model_calls),
             max_tool_calls=_calls("max_tool_calls", max_tool_calls), max_wall_s=_wall_s(max_wall_s),
-            on_limit=_on_limit(on_limit),
+            on_limit=_on_limit(on_limit), shared=shared, agent=agent,
         )  # fmt: skip
         return await self._begin(workflow.graph, start)
 

@@ -24,6 +24,8 @@ _BEGUN_S: Final = 0.02
 """How often to look for a child that was asked for, or for its parent's hearing of its end."""
 _HOPE_S: Final = 1.0
 """The same of a run that waits for a place: that there may be one is said by no commit of its own."""
+_MOST_WAITING: Final = 2_000
+"""Of those who wait above runs and have room, how many are looked at."""
 _EVENTS: Final = 1000
 _MOST_PAGES: Final = 20
 """How much of a history is read for a page of items: a few megabytes."""
@@ -99,15 +101,24 @@ class Run:
         while True:
             state = await self.until(self.needs_somebody)
             busy = await self._busy_child(state)
-            if busy is None:
+            if busy is None and not await self._has_room(state):
                 return state
             await self._runtime.clock.sleep(_BEGUN_S)
-            if await busy._has_begun():
+            if busy is not None and await busy._has_begun():
                 await busy.settled()
 
     async def rests(self, state: State) -> bool:
         """Whether the run goes no further by itself, and no child that it waits for does."""
-        return self.needs_somebody(state) and await self._busy_child(state) is None
+        return (
+            self.needs_somebody(state) and await self._busy_child(state) is None and not await self._has_room(state)
+        )  # fmt: skip
+
+    async def _has_room(self, state: State) -> bool:
+        """Whether this process is about to tell it that there is room where it waits: somebody has raised a limit above it."""
+        if not (state.short and self._executor.places(state)):
+            return False
+        waiting = await self._runtime.store.scopes.headroom(_MOST_WAITING)
+        return any(each.run == self._run for each in waiting)
 
     async def _busy_child(self, state: State) -> Run | None:
         """A child that goes on by itself, or has a child that does."""

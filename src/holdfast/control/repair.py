@@ -72,7 +72,7 @@ class Repairs(Commands):
         start = cmd.StartRun(
             plan.began.run, began.tenant, payload, digest(["fork", began.run, step, repeat_effects, *given]), limit,
             None if key is None else word("key", key), self._claim(by), self.executor.services.gateway.price_fingerprint,
-            began.team, queue, tuple(inherits), shared=began.shared, max_tokens=began.max_tokens,
+            began.team, queue, tuple(inherits), shared=began.shared, agent=began.agent, max_tokens=began.max_tokens,
             max_model_calls=began.max_model_calls, max_tool_calls=began.max_tool_calls, max_wall_s=began.max_wall_s,
             on_limit=began.on_limit,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from holdfast.core import commands, fence, limits, questions
+from holdfast.core import commands, fence, limits, questions, shortages
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
@@ -37,10 +37,11 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
     rooms = [limits.room(d, "model", offer.hold_nanousd, offer.tokens) for offer in offers]
     if "now" in rooms and not stopped:
         fitting = [number for number, room in enumerate(rooms) if room == "now"]
-        admitted = next((n for n in fitting if limits.scope_short_of(d, offers[n]) is None), None)
+        found = {n: shortages.room(d, c.step, offers[n]) for n in fitting}
+        admitted = next((n for n, room in found.items() if room.short is None), None)
         if admitted is None:
             least = min((offers[n] for n in fitting), key=lambda o: (o.hold_nanousd, o.tokens))
-            limits.wait_for_scope(d, c, "model", c.model, least)
+            shortages.wait(d, c, "model", c.model, least)
             return
         offer = offers[admitted]
         limits.note_excess(d, "model", offer.model, offer.hold_nanousd, offer.tokens)
@@ -51,6 +52,7 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
                 offer.tokens, scoped=True, tokens_scoped=True,
                 bound_percent=d.state.bound_percents.get(offer.model, 100),
                 token_bound_percent=d.state.token_bound_percents.get(offer.model, 100),
+                agent=shortages.agent_of(d, c.step), loans=found[admitted].loans,
             )
         )  # fmt: skip
         return
@@ -143,7 +145,8 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             f"Run {d.state.run} is a fork, and this call of {c.tool!r} is none of its origin's. What happens once is done anew"
             " only where a person approves it, or the run was forked with --repeat-effects. Nothing was called."
         )
-    if not _may_call(d, c):
+    loans = _granted(d, c)
+    if loans is None:
         return
     for id_ in doubted:
         questions.withdraw_about(d, id_, "it is called again under its key")
@@ -168,30 +171,34 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             given_up={
                 id_: call.hold for id_, call in d.state.calls.items() if call.key == key and call.hold is not None
             },
+            agent=shortages.agent_of(d, c.step) if c.hold_nanousd else None,
+            loans=loans,
         )
     )
 
 
-def _may_call(d: Decision, c: commands.IntendEffect) -> bool:
-    """Whether the run's limits let a tool be called; else the call waits. Undoing is not what limits are about."""
+def _granted(d: Decision, c: commands.IntendEffect) -> dict[str, int] | None:
+    """What others lend for the call of a tool, where the limits let it be made; None where it waits. Undoing is not what limits
+    are about."""
     if c.compensates is not None:
-        return True
+        return {}
     stopped = limits.is_out_of_time(d)
     room = limits.room(d, "tool", c.hold_nanousd, 0)
     if room == "now" and not stopped:
         offer = commands.Offer(c.tool, c.hold_nanousd, 0)
-        if limits.scope_short_of(d, offer) is None:
+        found = shortages.room(d, c.step, offer)
+        if found.short is None:
             limits.note_excess(d, "tool", c.tool, c.hold_nanousd, 0)
-            return True
-        limits.wait_for_scope(d, c, "tool", c.tool, offer)
-        return False
+            return found.loans
+        shortages.wait(d, c, "tool", c.tool, offer)
+        return None
     blocked = stopped or room == "never"
     d.emit(ev.HoldDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, c.hold_nanousd, 0, blocked, "tool"))
     if stopped:
         limits.attend_time(d)
     elif blocked:
         limits.block(d, "tool", c.tool, c.hold_nanousd, 0)
-    return False
+    return None
 
 
 def _check_request(c: commands.IntendEffect, requests: Mapping[CallId, str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core import commands, limits, scopes
+from holdfast.core import commands, limits, scopes, shortages
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
@@ -59,7 +59,7 @@ def request_child(d: Decision, c: commands.RequestChild) -> None:
         ev.ChildRequested(
             c.step, c.attempt, c.path, failed or c.child, c.workflow, c.version, c.graph_hash, c.args_hash, c.input,
             c.limit_nanousd, c.key, c.background, again=failed is not None, handoff=c.handoff,
-            max_tokens=c.max_tokens,
+            max_tokens=c.max_tokens, agent=shortages.agent_of(d, c.step),
         )
     )  # fmt: skip
 
@@ -78,7 +78,7 @@ def await_child(d: Decision, c: commands.AwaitChild) -> None:
         d.emit(
             ev.ChildRequested(
                 c.step, c.attempt, c.path, c.child, child.workflow, 0, child.graph_hash, child.args_hash, child.input,
-                child.limit_nanousd, child.key, again=True, max_tokens=child.max_tokens,
+                child.limit_nanousd, child.key, again=True, max_tokens=child.max_tokens, agent=child.agent,
             )
         )  # fmt: skip
         return

@@ -16,6 +16,7 @@ from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, 
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
 from holdfast.core.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
+from holdfast.core.team_budgets import Lender
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -27,11 +28,13 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """What is known of a scope that had no room: it may still take `left`; calls in flight there hold `held`."""
+    """What is known of a scope that had no room: it may still take `left`; calls in flight there hold `held`. Where it is an
+    agent's of a team budget, `team` are its agents."""
 
     limit: int
     left: int
     held: int
+    team: tuple[Lender, ...] = ()
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -52,7 +55,7 @@ class StartRun(Command, frozen=True):
     `limit_nanousd`, `max_tokens`, `max_model_calls`, `max_tool_calls` and `max_wall_s` are its limits, and `on_limit` what
     becomes of it there, instead of its workflow's.
     `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its calls count besides those
-    of its tenant and team. `inherits`: what a fork has from its origin (forking).
+    of its tenant and team; `agent`: as whom they do in a team budget. `inherits`: what a fork has from its origin (forking).
     """
 
     run: RunId
@@ -73,6 +76,7 @@ class StartRun(Command, frozen=True):
     max_tool_calls: int | None = None
     max_wall_s: float | None = None
     on_limit: OnLimit | None = None
+    agent: str | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ class RunStarted(Event, frozen=True):
     `awaits`: it waits for a place, in this scope first; nothing of it begins before.
     `on_limit`: what becomes of it at a limit, where its start has said something else than its workflow.
     `parent`: the run that it is a child of. `shared`: the scopes above it, besides those of its tenant and team, in which its
-    money counts.
+    money counts. `agent`: whose allotment its calls count in, where a team budget is among these, unless their node has one.
     """
 
     run: RunId
@@ -74,6 +74,7 @@ class RunStarted(Event, frozen=True):
     max_tool_calls: int | None = None
     max_wall_s: float | None = None
     on_limit: OnLimit | None = None
+    agent: str | None = None
 
 
 class RunAdmitted(Event, frozen=True):
@@ -562,13 +563,15 @@ class RetryScheduled(Event, frozen=True):
 class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
     """What had been set aside for a call that now closes, and when: its day is that of the hold, however late it closes.
 
-    `in_doubt`: nobody knew any more what it had cost.
+    `in_doubt`: nobody knew any more what it had cost. `agent` and `loans` as the call had them.
     """
 
     nanousd: int
     at_ms: int
     in_doubt: bool = False
     tokens: int = 0
+    agent: str | None = None
+    loans: dict[str, int] = {}
 
 
 class ModelCallHeld(Event, frozen=True):
@@ -578,7 +581,8 @@ class ModelCallHeld(Event, frozen=True):
     `tokens` is the most that it may use; they count against the run's limit as the money does.
     `scoped`: its money counts in the scopes above the run too; `tokens_scoped`: so do its tokens. Early versions had none.
     `bound_percent` and `token_bound_percent`: by how much its bounds were raised, because its model had billed a call of the
-    run above them.
+    run above them. `agent`: whose allotment of the run's team budget it counts in; `loans`: what others of the team lend
+    for it, by their scopes.
     """
 
     call: CallId
@@ -595,6 +599,8 @@ class ModelCallHeld(Event, frozen=True):
     tokens_scoped: bool = False
     bound_percent: int = 100
     token_bound_percent: int = 100
+    agent: str | None = None
+    loans: dict[str, int] = {}
 
 
 class PoolsAwaited(Event, frozen=True):
@@ -625,11 +631,12 @@ class HoldDeferred(Event, frozen=True):
 
 class ScopeExceeded(Event, frozen=True):
     """A call of a model or, of the kind `tool`, of a tool fits its run, but not the limit of a scope above the run: a tenant's
-    or a team's day or month, a conversation, or a tree of runs.
+    or a team's day or month, a conversation, a tree of runs, or a team budget.
 
     It waits for room there, at most until `due_at_ms`, when another day or month begins; a tree has none.
     `blocked`: what the calls in flight may leave would not be enough either, so a person may want to raise the limit.
-    Where the scope counts tokens, `limit_tokens` is its limit, and `limit_nanousd` is 0.
+    Where the scope counts tokens, `limit_tokens` is its limit, and `limit_nanousd` is 0. `grantable` is what an agent of a team
+    budget could have been granted instead, in what the scope counts, with all that others may lend.
     """
 
     step: StepId
@@ -645,6 +652,7 @@ class ScopeExceeded(Event, frozen=True):
     needed_tokens: int = 0
     limit_tokens: int | None = None
     kind: Literal["model", "tool"] = "model"
+    grantable: int | None = None
 
 
 class OperationReopened(Event, frozen=True):
@@ -710,7 +718,8 @@ class EffectIntended(Event, frozen=True):
     """A tool is about to be called: from here on it may have happened.
 
     `hold_nanousd` is what the call costs, by the tool's declared price, set aside as for a model call. `given_up` are calls
-    under the same key that nobody waits for any more: each may have been billed, so what was held for it is spent.
+    under the same key that nobody waits for any more: each may have been billed, so what was held for it is spent. `agent` and
+    `loans` as for a model call.
     """
 
     call: CallId
@@ -729,6 +738,8 @@ class EffectIntended(Event, frozen=True):
     tenant_wide: bool = False
     hold_nanousd: int = 0
     given_up: dict[CallId, Hold] = {}
+    agent: str | None = None
+    loans: dict[str, int] = {}
 
 
 class EffectReused(Event, frozen=True):
@@ -1002,7 +1013,8 @@ class ChildRequested(Event, frozen=True):
     where they are given.
 
     `background`: the step goes on. `key`: by which name the run knows the child. `again`: the child has failed, and is taken up
-    where it did. `handoff`: the conversation is handed over to it.
+    where it did. `handoff`: the conversation is handed over to it. `agent`: as whom it counts in the team
+    budget that it shares.
     """
 
     step: StepId
@@ -1020,6 +1032,7 @@ class ChildRequested(Event, frozen=True):
     again: bool = False
     handoff: bool = False
     max_tokens: int | None = None
+    agent: str | None = None
 
 
 class ChildAwaited(Event, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
-from holdfast.core import caps, commands, endings, interim, questions, scopes
+from holdfast.core import caps, commands, endings, interim, questions
 from holdfast.core import events as ev
 from holdfast.core.caps import active_ms, ms
 from holdfast.core.decision import Decision
@@ -146,54 +146,6 @@ def _too_dear(budget: Budget, name: str, hold_nanousd: int) -> _Reached:
     return "cost", hold_nanousd, message, facts
 
 
-def _taken_of(scope: str, offer: commands.Offer) -> int:
-    """What a call would take of a scope, in what that counts."""
-    return offer.tokens if scopes.counts_tokens(scope) else offer.hold_nanousd
-
-
-def scope_short_of(d: Decision, offer: commands.Offer) -> str | None:
-    """The first scope above the run that is known to have no room for a call."""
-    if not d.shortages:
-        return None
-    mine = (scope for scope in scopes.above(d.state, d.now_ms) if scope in d.shortages)
-    return next((scope for scope in mine if _taken_of(scope, offer) > d.shortages[scope].left), None)
-
-
-def wait_for_scope(
-    d: Decision, c: commands.HoldModelCall | commands.IntendEffect, kind: Kind, name: str, offer: commands.Offer
-) -> None:  # fmt: skip
-    """The call fits its run, not a scope above it: wait there, or end, as the workflow says."""
-    scope = scope_short_of(d, offer)
-    assert scope is not None
-    short = d.shortages[scope]
-    in_tokens = scopes.counts_tokens(scope)
-    blocked = _taken_of(scope, offer) > short.left + short.held
-    d.emit(
-        ev.ScopeExceeded(
-            c.step, c.attempt, c.path, name, c.args_hash, scope, offer.hold_nanousd, 0 if in_tokens else short.limit,
-            scopes.over_at_ms(scope), blocked, offer.tokens, short.limit if in_tokens else None,
-            kind,
-        )
-    )  # fmt: skip
-    if blocked and _fails(d):
-        needed, limit = (
-            (f"use {offer.tokens} tokens", f"{short.limit} tokens") if in_tokens
-            else (f"cost ${usd(offer.hold_nanousd)}", f"${usd(short.limit)}")
-        )  # fmt: skip
-        message = (
-            f"The next call to {name} may {needed}, for which {scopes.in_words(scope)} has no room under its limit of"
-            f" {limit}. Nothing was called."
-        )
-        endings.begin_failing(d, d.error("", LIMIT, message))
-
-
-def reopen(d: Decision, headroom: frozenset[str]) -> None:
-    """Let calls be tried again whose scope has room now, or is over: the money of the new day is another's."""
-    for step, path, op in d.state.short_operations():
-        if op.scope in headroom or (op.due_at_ms is not None and op.due_at_ms <= d.now_ms):
-            d.emit(ev.OperationReopened(step.id, path))
-
-
 def _stops(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> bool:
     """A limit is reached: open its gate, once, or begin to fail where the workflow says so. False where it is only recorded."""
     state = d.state
@@ -202,7 +154,7 @@ def _stops(d: Decision, limit: str, value: int, message: str, facts: Mapping[str
         if limit not in state.would_stop:
             d.emit(ev.LimitWouldStop(limit, message))
         return False
-    if _fails(d):
+    if fails(d):
         endings.begin_failing(d, d.error("", LIMIT, message))
     elif gate_of(state, limit) is None:
         shown = {"limit": limit, "reached": value, "message": message, **(facts or {})}
@@ -220,7 +172,7 @@ def records(d: Decision) -> bool:
     return _on_limit(d) == "record"
 
 
-def _fails(d: Decision) -> bool:
+def fails(d: Decision) -> bool:
     """Whether a limit makes the run fail. One that a person has taken up again after it had failed asks: somebody is
     there, and it would only fail as before."""
     return _on_limit(d) == "fail" and not d.state.phase and not d.state.reopened

@@ -3,14 +3,15 @@
 A scope is a row of the store with books as a run has them: settled, held, in doubt. A call's money counts in the scopes
 of the time of its hold, however late it is settled: a settlement on the third of the month goes to the day of the hold.
 Its tokens count beside it, in scopes of the same names before which `tokens/` stands, so that each scope counts one thing.
-The active runs of a tenant, and those of all together, are scopes too, in which each run holds one place until its end.
+The active runs of a tenant, and those of all together, are scopes too, in which each run holds one place until its end. A team
+budget is a scope of its total, and one below it for each agent, which counts what the agent uses under what it is allotted.
 
-Never here: what a limit is, or what happens where it is reached (limits).
+Never here: what a limit is, or what happens where it is reached (limits, shortages), who lends how much (team_budgets).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
@@ -21,6 +22,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import RunId
 from holdfast.core.state import State
+from holdfast.core.team_budgets import unused
 
 Period = Literal["day", "month"]
 PERIODS: Final[tuple[Period, ...]] = ("day", "month")
@@ -44,7 +46,8 @@ class Posting(msgspec.Struct, frozen=True):
     would be no room if all who wait in the scope before its run had got theirs. Where it is refused its run `waits` in the
     scope from then on, unless that has not begun, or has ended: nobody would take such a waiter away if the append that
     says more never came, and all others would wait behind it. `limit`, where it is given, is that of the scope's family from
-    this append on.
+    this append on. `limit_change` is lent to the scope's limit or, below zero, by it: `bounded`, at most half of what is
+    left there.
     """
 
     scope: str
@@ -56,6 +59,7 @@ class Posting(msgspec.Struct, frozen=True):
     in_turn: bool = False
     waits: bool = True
     limit: int | None = None
+    limit_change: int = 0
 
     @property
     def total(self) -> int:
@@ -96,6 +100,13 @@ class ScopeRow(msgspec.Struct, frozen=True):
     @property
     def left(self) -> int | None:
         return None if self.limit is None else self.limit - self.used
+
+
+class AgentRow(ScopeRow, frozen=True):
+    """The books of an agent in a team budget; what it calls moved them last at `moved_at_ms`, 0 for never."""
+
+    priority: float = 1.0
+    moved_at_ms: int = 0
 
 
 # --- Names ------------------------------------------------------------------------------------------------------------
@@ -166,10 +177,44 @@ def tree_of(run: RunId) -> str:
     return f"{TREE}/{run}"
 
 
-def above(state: State, at_ms: int) -> tuple[str, ...]:
-    """The scopes in which a run's money and tokens of that moment count, those that it shares included."""
+AGENT: Final = "agent"
+
+
+def team_budget(tenant: str, name: str) -> str:
+    """The money of a team budget; its tokens are in its `in_tokens`. Its limit is the total."""
+    return f"{AGENT}/{quote(tenant, safe='')}/{quote(name, safe='')}"
+
+
+def of_agent(budget: str, agent: str) -> str:
+    """What an agent uses of a team budget, in what that counts. Its limit is what it is allotted."""
+    return f"{budget}/{quote(agent, safe='')}"
+
+
+_PARTS_OF_AGENT: Final = 4
+
+
+def budget_of(scope: str) -> str | None:
+    """The team budget of which a scope is an agent's."""
+    names = scope.removeprefix(_TOKENS).split("/")
+    return scope.rpartition("/")[0] if names[0] == AGENT and len(names) == _PARTS_OF_AGENT else None
+
+
+def is_team_budget(scope: str) -> bool:
+    """Whether a scope is the whole of a team budget."""
+    return level(scope) == AGENT and budget_of(scope) is None
+
+
+def above(state: State, at_ms: int, agent: str | None = None) -> tuple[str, ...]:
+    """The scopes in which a run's money and tokens of that moment count, those that it shares included, as those of `agent` in
+    its team budget."""
     dated = money_scopes(state.tenant, state.team, at_ms)
-    return (*dated, *map(in_tokens, dated), *state.shared)
+    return (*dated, *map(in_tokens, dated), *_with_agents(state.shared, agent))
+
+
+def _with_agents(shared: tuple[str, ...], agent: str | None) -> tuple[str, ...]:
+    if agent is None:
+        return shared
+    return (*shared, *(of_agent(scope, agent) for scope in shared if is_team_budget(scope)))
 
 
 def owner_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
@@ -184,7 +229,7 @@ def family_of(scope: str) -> str:
 
 
 def level(scope: str) -> str:
-    """Whose scope it is: a `tenant`'s, a `team`'s, the `fleet`'s, a `conversation`'s, or a `tree`'s of runs."""
+    """Whose scope it is: a `tenant`'s, a `team`'s, the `fleet`'s, a `conversation`'s, an `agent`'s, or a `tree`'s of runs."""
     return scope.removeprefix(_TOKENS).partition("/")[0]
 
 
@@ -198,6 +243,9 @@ def in_words(scope: str) -> str:
         return f"conversation {names[1]} of tenant {names[0]}"
     if kind == TREE:
         return f"run {names[0]} with all its children"
+    if kind == AGENT:
+        whole = f"team budget {names[1]} of {names[0]}"
+        return f"agent {names[2]} in {whole}" if len(names) > _PARTS_OF_AGENT - 2 else whole
     if names[-1] == "runs":
         return "active runs" if kind == "fleet" else f"active runs of tenant {names[0]}"
     if kind == "team":
@@ -223,8 +271,8 @@ def over_at_ms(scope: str) -> int | None:
 
 
 class _Move(msgspec.Struct, frozen=True):
-    """What an event does to the books of scopes: of a call's day and month and of what its run shares, in money or, with
-    `tokens`, in those; or, without `at_ms`, of the active runs."""
+    """What an event does to the books of scopes: of a call's day and month and of what its run shares, there as `agent`, in
+    money or, with `tokens`, in those; or, without `at_ms`, of the active runs. Or to those of one `scope` alone."""
 
     at_ms: int | None = None
     tokens: bool = False
@@ -234,6 +282,9 @@ class _Move(msgspec.Struct, frozen=True):
     bounded: bool = False
     in_turn: bool = False
     waits: bool = True
+    agent: str | None = None
+    scope: str | None = None
+    limit_change: int = 0
 
 
 def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
@@ -255,16 +306,21 @@ def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
                 found[scope] = Posting(
                     scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
                     before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits,
-                    before.limit,
+                    before.limit, before.limit_change + move.limit_change,
                 )  # fmt: skip
     return tuple(found.values())
 
 
 def _scopes_of(after: State, move: _Move, shared: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    if move.scope is not None:
+        return ((move.scope, move.scope),)
     if move.at_ms is None:
         return tuple((scope, scope) for scope in run_scopes(after.tenant))
     dated = _dated(after.tenant, after.team, move.at_ms // _DAY_MS, move.tokens)
-    return (*dated, *((each, each) for each in shared if counts_tokens(each) == move.tokens)) if shared else dated
+    if not shared:
+        return dated
+    beside = (each for each in _with_agents(shared, move.agent) if counts_tokens(each) == move.tokens)
+    return (*dated, *((each, each) for each in beside))
 
 
 def opened_by(event: ev.TreeOpened, run: RunId) -> tuple[str, ...]:
@@ -329,8 +385,34 @@ _BEGINS: Final = msgspec.structs.replace(_TAKES_PLACE, waits=False)
 
 
 def _held(e: ev.ModelCallHeld, after: State) -> _Moves:
-    money = (_Move(after.at_ms, held=e.hold_nanousd, bounded=True),) if e.scoped else ()
-    return (*money, _Move(after.at_ms, tokens=True, held=e.tokens, bounded=True)) if e.tokens_scoped else money
+    money = (_Move(after.at_ms, held=e.hold_nanousd, bounded=True, agent=e.agent),) if e.scoped else ()
+    if not e.tokens_scoped:
+        return money
+    tokens = _Move(after.at_ms, tokens=True, held=e.tokens, bounded=True, agent=e.agent)
+    return (*money, tokens, *_lent(e.loans, e.agent))
+
+
+def _lent(loans: Mapping[str, int], agent: str | None) -> _Moves:
+    """What agents lend to another for a call: each at most half of what it has left."""
+    found: list[_Move] = []
+    for lender, amount in loans.items():
+        found += _Move(scope=lender, limit_change=-amount, bounded=True, waits=False), _to(lender, agent, amount)
+    return tuple(found)
+
+
+def _returned(loans: Mapping[str, int], agent: str | None) -> _Moves:
+    found: list[_Move] = []
+    for lender, amount in loans.items():
+        found += _Move(scope=lender, limit_change=amount), _to(lender, agent, -amount)
+    return tuple(found)
+
+
+def _to(lender: str, agent: str | None, amount: int) -> _Move:
+    """What the borrower's limit becomes more, or less again, by a loan of an agent of its team."""
+    budget = budget_of(lender)
+    assert budget is not None, "only agents of a team lend"
+    assert agent is not None, "and only to one of them"
+    return _Move(scope=of_agent(budget, agent), limit_change=amount)
 
 
 def _settled(e: ev.ModelCallSettled, after: State) -> _Moves:
@@ -347,31 +429,42 @@ def _failed(e: ev.ModelCallFailed, after: State) -> _Moves:
 
 
 def _closed(hold: ev.Hold | None, cost_nanousd: int, tokens: int) -> _Moves:
-    """What a call has used, for what was set aside for it. What an early version had set aside of tokens is in no scope."""
+    """What a call has used, for what was set aside for it, and what goes back of what was lent for it. What an early version
+    had set aside of tokens is in no scope."""
     if hold is None:
         return ()
     money = _close(hold, False, cost_nanousd, hold.nanousd)
-    return (money, _close(hold, True, tokens, hold.tokens)) if tokens or hold.tokens else (money,)
+    closed = (money, _close(hold, True, tokens, hold.tokens)) if tokens or hold.tokens else (money,)
+    if not hold.loans:
+        return closed
+    of_tokens = {lender: amount for lender, amount in hold.loans.items() if counts_tokens(lender)}
+    of_money = {lender: amount for lender, amount in hold.loans.items() if lender not in of_tokens}
+    back = unused(of_money, hold.nanousd - cost_nanousd) | unused(of_tokens, hold.tokens - tokens)
+    return (*closed, *_returned(back, hold.agent))
 
 
 def _close(hold: ev.Hold, tokens: bool, used: int, held: int) -> _Move:
     if hold.in_doubt:
-        return _Move(hold.at_ms, tokens, used, in_doubt=-held)
-    return _Move(hold.at_ms, tokens, used, -held)
+        return _Move(hold.at_ms, tokens, used, in_doubt=-held, agent=hold.agent)
+    return _Move(hold.at_ms, tokens, used, -held, agent=hold.agent)
 
 
 def _doubted(e: ev.ModelCallInDoubt, after: State) -> _Moves:
-    if e.hold is None:
+    hold = e.hold
+    if hold is None:
         return ()
-    money = _Move(e.hold.at_ms, held=-e.hold.nanousd, in_doubt=e.hold.nanousd)
-    if not e.hold.tokens:
+    money = _Move(hold.at_ms, held=-hold.nanousd, in_doubt=hold.nanousd, agent=hold.agent)
+    if not hold.tokens:
         return (money,)
-    return (money, _Move(e.hold.at_ms, tokens=True, held=-e.hold.tokens, in_doubt=e.hold.tokens))
+    return (money, _Move(hold.at_ms, tokens=True, held=-hold.tokens, in_doubt=hold.tokens, agent=hold.agent))
 
 
 def _intended(e: ev.EffectIntended, after: State) -> _Moves:
     given_up = tuple(_close(hold, False, hold.nanousd, hold.nanousd) for hold in e.given_up.values())
-    return (*given_up, _Move(after.at_ms, held=e.hold_nanousd, bounded=True)) if e.hold_nanousd else given_up
+    if not e.hold_nanousd:
+        return given_up
+    held = _Move(after.at_ms, held=e.hold_nanousd, bounded=True, agent=e.agent)
+    return (*given_up, held, *_lent(e.loans, e.agent))
 
 
 def _completed(e: ev.EffectCompleted, after: State) -> _Moves:
@@ -387,9 +480,10 @@ def _released(e: ev.EffectReleased, after: State) -> _Moves:
 
 
 def _in_doubt(e: ev.EffectInDoubt | ev.EffectUnanswered | ev.EffectReopened, after: State) -> _Moves:
-    if e.hold is None or e.hold.in_doubt:
+    hold = e.hold
+    if hold is None or hold.in_doubt:
         return ()
-    return (_Move(e.hold.at_ms, held=-e.hold.nanousd, in_doubt=e.hold.nanousd),)
+    return (_Move(hold.at_ms, held=-hold.nanousd, in_doubt=hold.nanousd, agent=hold.agent),)
 
 
 _MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Moves]]] = {

@@ -308,13 +308,16 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     compensates: CallId | None = None
     request: Payload = NULL
     error: ErrorRecord | None = None
+    agent: str | None = None
+    loans: dict[str, int] = {}
 
     @property
     def hold(self) -> ev.Hold | None:
         """What closing it gives back in the scopes above the run; None where nothing is held, or was before there were any."""
         if not self.scoped:
             return None
-        return ev.Hold(self.hold_nanousd, self.intended_at_ms, self.doubted, self.tokens if self.tokens_scoped else 0)
+        tokens = self.tokens if self.tokens_scoped else 0
+        return ev.Hold(self.hold_nanousd, self.intended_at_ms, self.doubted, tokens, self.agent, self.loans)
 
     @property
     def repeatable(self) -> bool:
@@ -438,6 +441,7 @@ class Child(msgspec.Struct, omit_defaults=True):
     """Whether the conversation was handed over to it."""
     undoing: bool = False
     """Whether it had completed, and undoes what it did."""
+    agent: str | None = None
 
 
 class Derived:
@@ -579,6 +583,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     parent: ev.Parent | None = None
     shared: tuple[str, ...] = ()
     """The scopes above the run, besides those of its tenant and team, in which its money or its tokens count."""
+    agent: str | None = None
+    """As whom it counts in the team budget among these, where its node is no other."""
     children: dict[RunId, Child] = {}
     children_asked: int = 0
     named_children: dict[str, RunId] = {}

@@ -67,9 +67,9 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     - `timer`: `sleep`; time
     - `retry`: the class of the error; time. Of an operation, the wait names the function or tool
     - `money`: `holds_in_flight`, and the same of a scope, `tenant_holds_in_flight`, `team_holds_in_flight`,
-      `tree_holds_in_flight`, `conversation_holds_in_flight`: other calls to settle; `over_limit`, `tenant_budget`,
-      `team_budget`, `tree_budget`, `conversation_budget`: a higher limit (of a tree, its root's), or above the run another day
-      or month
+      `tree_holds_in_flight`, `conversation_holds_in_flight`, `agent_holds_in_flight`: other calls to settle; `over_limit`,
+      `tenant_budget`, `team_budget`, `tree_budget`, `conversation_budget`, `agent_budget`: a higher limit (of a tree, its
+      root's), or above the run another day or month
     - `tokens`: those that end in `_holds_in_flight` and `_budget`, of a scope above the run that counts tokens
     - `calls`: `over_limit`; a higher limit on calls
     - `child`: `not_ended`, a child's end; the wait names its run

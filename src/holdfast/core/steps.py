@@ -88,6 +88,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             awaits=awaits,
             parent=c.parent,
             shared=c.shared,
+            agent=c.agent,
         )
     )
     for event in c.inherits:

@@ -6,7 +6,7 @@ time it is.
 
 from __future__ import annotations
 
-from holdfast.core import admission, calls, commands, deployment, gates, limits, mapping, steps, waits
+from holdfast.core import admission, calls, commands, deployment, gates, limits, mapping, shortages, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
@@ -35,7 +35,7 @@ def tick(d: Decision, c: commands.Tick) -> None:
     waits.fire_due(d)
     gates.attend_due(d)
     limits.attend_due(d)
-    limits.reopen(d, c.headroom)
+    shortages.reopen(d, c.headroom)
     for name, due_at_ms in list(d.state.joins.items()):
         if due_at_ms is None or due_at_ms > d.now_ms or name in d.state.steps or d.state.phase:
             continue

@@ -206,7 +206,7 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
             name, parent.tenant, child.input, child.args_hash, child.limit_nanousd,
             by=Claim(parent.by, parent.os_user, parent.client, parent.trace_id), price_fingerprint=parent.price_fingerprint,
             team=parent.team, parent=ev.Parent(parent.run, child.step, child.path, parent.root, depth), shared=parent.shared,
-            max_tokens=child.max_tokens,
+            max_tokens=child.max_tokens, agent=child.agent,
         )  # fmt: skip
     wish = _wish(parent, child)
     return [begin] if wish is None else [begin, wish]

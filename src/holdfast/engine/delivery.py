@@ -92,12 +92,14 @@ class Delivery:
     """Envelopes that are decided together, again and again until they are committed, refused, or known to be impossible;
     and what the tries so far have found."""
 
-    __slots__ = ("conflicts", "envelopes", "shortages", "taken")
+    __slots__ = ("conflicts", "envelopes", "refused", "shortages", "taken")
 
     def __init__(self, envelopes: list[Envelope]) -> None:
         self.envelopes = envelopes
         self.conflicts = 0
         self.shortages: dict[str, Shortage] = {}
+        self.refused: set[str] = set()
+        """Scopes that had no room for it."""
         self.taken: dict[EffectKey, Taken] = {}
 
     def heeds(self, problem: BaseException) -> bool:
@@ -109,8 +111,14 @@ class Delivery:
             case OverLimit():
                 # Decided again by what is left there, whichever hold it was that did not fit beside the others; where
                 # that has changed again, as if nothing were left: so there are two refusals a scope at most.
-                left = 0 if problem.scope in self.shortages else problem.limit - problem.used
-                self.shortages[problem.scope] = Shortage(problem.limit, left, problem.held)
+                left = 0 if problem.scope in self.refused else problem.limit - problem.used
+                self.refused.add(problem.scope)
+                team = tuple(problem.team)
+                self.shortages |= {
+                    each.scope: Shortage(each.limit, each.left, each.held, team)
+                    for each in team if each.scope not in self.refused
+                }  # fmt: skip
+                self.shortages[problem.scope] = Shortage(problem.limit, left, problem.held, team)
                 return True
             case EffectKeyTaken():
                 # Decided again knowing whose it is: one refusal an effect at most.
@@ -172,7 +180,11 @@ class Delivery:
 
 
 def _take_up(shortages: dict[str, Shortage], state: State, events: list[Event]) -> None:
-    """What these events take of the little that is left in scopes, the next envelope cannot have."""
+    """What these events take of the little that is left in scopes, the next envelope cannot have. Who has lent keeps as much,
+    which the next cannot borrow either."""
     for posting in postings(state, events):
         if (known := shortages.get(posting.scope)) is not None:
-            shortages[posting.scope] = Shortage(known.limit, known.left - posting.total, known.held + posting.held)
+            change = posting.limit_change * (2 if posting.limit_change < 0 else 1)
+            shortages[posting.scope] = msgspec.structs.replace(
+                known, left=known.left - posting.total + change, held=known.held + posting.held
+            )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from holdfast.core.scopes import ScopeRow, Waiting
+from holdfast.core.scopes import AgentRow, ScopeRow, Waiting
+from holdfast.core.team_budgets import TeamAgent
 
 
 class Scopes(Protocol):
@@ -19,7 +20,8 @@ class Scopes(Protocol):
     has a bounded posting above zero that would bring a scope's settled + held + in doubt above its limit is refused as a
     whole with OverLimit; every other posting is taken. For a posting `in_turn` it counts as used what those want who wait
     in the scope before its run, or all who wait there if its run does not. Books are kept whether there is a limit or
-    not.
+    not. A posting that changes a limit moves it by so much; one that lends more than half of what is left is refused. Whoever
+    moves anything of a team budget moves the books of its total too, so that the lock on that row is the lock on all of it.
 
     An append that is refused leaves a waiter in the same transaction, so that what makes room cannot miss it, unless
     its run is not there yet. One that is taken leaves exactly the waiters of its changes: those of the run that are
@@ -29,6 +31,15 @@ class Scopes(Protocol):
     async def set_limit(self, family: str, amount: int | None) -> None:
         """Set, or with None remove, the limit of every scope of this family, those of days gone by included. What is
         used already may be more: then nothing more is admitted."""
+        ...
+
+    async def allot(self, budget: str, total: int | None, team: Mapping[str, TeamAgent]) -> None:
+        """Set the total of a team budget and what its agents, by their scopes, are allotted of it (core.team_budgets.allotted),
+        or with None remove all of this. Against appends that lend it is one step."""
+        ...
+
+    async def agents(self, budget: str) -> Sequence[AgentRow]:
+        """The books of the agents of a team budget, by name."""
         ...
 
     async def limits(self, family: str) -> Mapping[str, int]:

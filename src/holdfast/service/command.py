@@ -36,6 +36,8 @@ class Start(Struct, frozen=True, kw_only=True):
     max_tool_calls: int | None = None
     max_wall_s: float | None = None
     on_limit: OnLimit | None = None
+    team_budget: str | None = None
+    agent: str | None = None
 
 
 class Fork(Struct, frozen=True, kw_only=True):

@@ -115,7 +115,7 @@ class Service(Answers):
             workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
             key=command.key, cost_limit_usd=command.cost_limit_usd, max_tokens=command.max_tokens,
             max_model_calls=command.max_model_calls, max_tool_calls=command.max_tool_calls, max_wall_s=command.max_wall_s,
-            on_limit=command.on_limit, by=who.claim, queue=command.queue,
+            on_limit=command.on_limit, team_budget=command.team_budget, agent=command.agent, by=who.claim, queue=command.queue,
         )  # fmt: skip
         return RunId(run.id)
 

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd", "team", "queue", "max_tokens", "max_model_calls", "max_tool_calls", "max_wall_s", "on_limit")
+    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd", "team", "queue", "max_tokens", "max_model_calls", "max_tool_calls", "max_wall_s", "on_limit", "team_budget", "agent")
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     YAML_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,8 @@ class SubmitRequest(_message.Message):
     MAX_TOOL_CALLS_FIELD_NUMBER: _ClassVar[int]
     MAX_WALL_S_FIELD_NUMBER: _ClassVar[int]
     ON_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TEAM_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
     workflow: str
     yaml: str
     version: int
@@ -38,7 +40,9 @@ class SubmitRequest(_message.Message):
     max_tool_calls: int
     max_wall_s: float
     on_limit: str
-    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., queue: _Optional[bool] = ..., max_tokens: _Optional[int] = ..., max_model_calls: _Optional[int] = ..., max_tool_calls: _Optional[int] = ..., max_wall_s: _Optional[float] = ..., on_limit: _Optional[str] = ...) -> None: ...
+    team_budget: str
+    agent: str
+    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., queue: _Optional[bool] = ..., max_tokens: _Optional[int] = ..., max_model_calls: _Optional[int] = ..., max_tool_calls: _Optional[int] = ..., max_wall_s: _Optional[float] = ..., on_limit: _Optional[str] = ..., team_budget: _Optional[str] = ..., agent: _Optional[str] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("run",)

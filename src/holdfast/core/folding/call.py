@@ -47,7 +47,7 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     s.calls[e.call] = OpenCall(
         "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
         tokens=e.tokens, scoped=e.scoped, tokens_scoped=e.tokens_scoped, sent_to=e.sent_to or e.model,
-        bound_percent=e.bound_percent, token_bound_percent=e.token_bound_percent,
+        bound_percent=e.bound_percent, token_bound_percent=e.token_bound_percent, agent=e.agent, loans=e.loans,
     )  # fmt: skip
 
 
@@ -170,6 +170,7 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
         "effect", e.step, e.attempt, e.path, e.tool, at_ms, _session_of(s, e.step), at_ms, key=e.key, named=e.named,
         policy=e.policy, args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
         compensates=e.compensates, request=e.request, hold_nanousd=e.hold_nanousd, scoped=e.hold_nanousd > 0,
+        agent=e.agent, loans=e.loans,
     )  # fmt: skip
     s.deferred.pop(f"{e.step}:{e.path}", None)
     leave_scope(s, e.step, e.path, op)

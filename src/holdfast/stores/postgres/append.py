@@ -46,7 +46,7 @@ class Entry(msgspec.Struct):
         """Whether one statement can write it, if no limit is in its way."""
         changes = self.changes
         ledger = changes.gates or changes.gate_changes or changes.effects or changes.effect_changes
-        limits = changes.postings and any(each.limit is not None for each in changes.postings)
+        limits = changes.postings and any(each.limit is not None or each.limit_change for each in changes.postings)
         beside = changes.effect_keys or changes.children or changes.dead_letters is not None
         shared = changes.shared_values or changes.shared_waits is not None or changes.shared_uses
         return not (ledger or beside or shared or limits)

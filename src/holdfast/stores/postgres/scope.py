@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from holdfast.core.ids import RunId
-from holdfast.core.scopes import Posting, ScopeRow, Waiting, family_of
+from holdfast.core.scopes import AgentRow, ScopeRow, Waiting, budget_of, family_of
+from holdfast.core.team_budgets import TeamAgent, allotted
 from holdfast.errors import OverLimit
+from holdfast.stores import books
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort
 
@@ -38,49 +38,57 @@ class ScopeBalances:
             return cls(db, sql, {})
         names = sorted(touched)
         await db.execute(sql["make_scopes"], names, [touched[name] for name in names])
-        rows = [ScopeRow(*row) for row in await db.fetch(sql["lock_scopes"], names)]
+        found = await db.fetch(sql["lock_scopes"], names)
+        if any(map(budget_of, names)):  # a limit that was lent while the lock was waited for is not in what it answered
+            found = await db.fetch(sql["balances"], names, [touched[name] for name in names])
+        rows = [ScopeRow(*row) for row in found]
         return cls(db, sql, {row.scope: row for row in rows})
 
     async def admit(self, new: Entry) -> bool:
         """Move the books as `new` does, if there is room in every scope."""
         for posting in new.changes.postings:
-            row = self._limited(posting)
-            if not posting.bounded or posting.total <= 0 or row.left is None:
-                continue
+            row = books.limited(self._rows, posting)
             ahead = 0
-            if posting.in_turn:
+            if posting.in_turn and row.left is not None:
                 asked = (posting.scope, new.run, self._admitted)
                 ahead = int(await self._db.fetchval(self._sql["wanted_ahead"], *asked))
-            if posting.total > row.left - ahead:
-                self.refused[new.run] = _over(new, row, ahead, posting)
+            wanted = books.excess(row, posting, ahead)
+            if wanted is not None:
+                self.refused[new.run] = books.over(new.run, row, wanted, ahead, await self._team(posting.scope))
                 return False
         for posting in new.changes.postings:
-            before = self._limited(posting)
-            self._rows[posting.scope] = ScopeRow(
-                before.scope, before.limit, before.settled + posting.settled, before.held + posting.held,
-                before.in_doubt + posting.in_doubt,
-            )  # fmt: skip
+            row = books.limited(self._rows, posting)
+            self._rows[posting.scope] = books.moved(row, posting)
         self._admitted.append(new.run)
         return True
 
-    def _limited(self, posting: Posting) -> ScopeRow:
-        """The books as `posting` finds them, with the limit that it brings along."""
-        row = self._rows[posting.scope]
-        return row if posting.limit is None else msgspec.structs.replace(row, limit=posting.limit)
+    async def _team(self, scope: str) -> list[AgentRow]:
+        """The agents of the team budget of which a scope is one's, as this flush has moved their books so far. Their rows need
+        no lock: nobody moves one without that on the row of their budget."""
+        budget = budget_of(scope)
+        if budget is None:
+            return []
+        return books.team(await agents(self._db, self._sql, budget), self._rows)
 
     async def write(self, written: Sequence[Entry]) -> None:
-        """Write down what the appends that were written move, each scope once."""
-        moved: dict[str, tuple[int, int, int]] = {}
+        """Write down what the appends that were written move, each scope and each limit once."""
+        moved: dict[str, ScopeRow] = {}
+        lent: dict[str, int] = {}
         for new in written:
             for posting in new.changes.postings:
                 if posting.limit is not None:
                     await self._db.execute(self._sql["set_limit"], posting.family, posting.limit)
-                settled, held, in_doubt = moved.get(posting.scope, (0, 0, 0))
-                moved[posting.scope] = settled + posting.settled, held + posting.held, in_doubt + posting.in_doubt
+                if posting.limit_change:
+                    lent[posting.family] = lent.get(posting.family, 0) + posting.limit_change
+                before = moved.get(posting.scope) or ScopeRow(posting.scope, None)
+                moved[posting.scope] = books.moved(before, posting)
         if moved:
-            names = sorted(moved)
-            parts = ([moved[name][part] for name in names] for part in range(3))
-            await self._db.execute(self._sql["move_scopes"], names, *parts)
+            of = [moved[name] for name in sorted(moved)]
+            parts = ([getattr(row, part) for row in of] for part in ("scope", "settled", "held", "in_doubt"))
+            times = books.moved_at_ms(new.changes for new in written)
+            await self._db.execute(self._sql["move_scopes"], *parts, [times.get(row.scope, 0) for row in of])
+        if lent:
+            await self._db.execute(self._sql["change_limits"], [*lent], [*lent.values()])
 
     async def leave_waiter(self, new: Entry, refused: OverLimit) -> None:
         if any(posting.waits for posting in new.changes.postings if posting.scope == refused.scope):
@@ -89,11 +97,9 @@ class ScopeBalances:
             )
 
 
-def _over(new: Entry, row: ScopeRow, ahead: int, posting: Posting) -> OverLimit:
-    return OverLimit(
-        f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {posting.total}. Nothing was written.",
-        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=posting.total,
-    )  # fmt: skip
+async def agents(db: Connection, sql: dict[str, str], budget: str) -> list[AgentRow]:
+    """The books of the agents of a team budget."""
+    return [AgentRow(*row) for row in await db.fetch(sql["agents"], f"{budget}/")]
 
 
 class Scopes(StorePort):
@@ -104,6 +110,23 @@ class Scopes(StorePort):
             await self._db.execute(self._sql["delete_limit"], family)
         else:
             await self._db.execute(self._sql["set_limit"], family, amount)
+
+    async def allot(self, budget: str, total: int | None, team: Mapping[str, TeamAgent]) -> None:
+        async with self._db.writing() as db:
+            await db.execute(self._sql["make_scopes"], [budget], [budget])
+            await db.execute(self._sql["lock_scopes"], [budget])
+            used = {row.scope: row.used for row in await agents(db, self._sql, budget)}
+            for scope in [*used, budget]:
+                await db.execute(self._sql["delete_limit"], scope)
+            if total is None:
+                return
+            await db.execute(self._sql["set_limit"], budget, total)
+            found = allotted(total, team, used)
+            priorities = [team.get(scope, TeamAgent(0)).priority for scope in found]
+            await db.execute(self._sql["allot"], [*found], [*found.values()], priorities)
+
+    async def agents(self, budget: str) -> Sequence[AgentRow]:
+        return [AgentRow(*row) for row in await self._db.fetch(self._sql["agents"], f"{budget}/")]
 
     async def limits(self, family: str) -> Mapping[str, int]:
         return dict(await self._db.fetch(self._sql["limits"], family))

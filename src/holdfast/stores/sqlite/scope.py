@@ -11,8 +11,10 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import RunId
-from holdfast.core.scopes import Posting, ScopeRow, Waiting, family_of
+from holdfast.core.scopes import AgentRow, ScopeRow, Waiting, budget_of, family_of
+from holdfast.core.team_budgets import TeamAgent, allotted
 from holdfast.errors import OverLimit
+from holdfast.stores import books
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 from holdfast.stores.sqlite.entry import Entry
 
@@ -34,23 +36,23 @@ class ScopeBalances:
     def admit(self, new: Entry) -> OverLimit | None:
         """Move the books as `new` does, or say which scope has no room for it: then nothing is moved."""
         for posting in new.changes.postings:
-            row = self._limited(posting)
-            if not posting.bounded or posting.total <= 0 or row.left is None:
-                continue
-            ahead = self._ahead(posting.scope, new.run) if posting.in_turn else 0
-            if posting.total > row.left - ahead:
+            row = books.limited(self._rows, posting)
+            ahead = self._ahead(posting.scope, new.run) if posting.in_turn and row.left is not None else 0
+            wanted = books.excess(row, posting, ahead)
+            if wanted is not None:
                 if posting.waits:
-                    self._refused.append((posting.scope, new.run, posting.total, new.changes.run.graph_hash))
-                return _over(new, row, ahead, posting)
+                    self._refused.append((posting.scope, new.run, wanted, new.changes.run.graph_hash))
+                return books.over(new.run, row, wanted, ahead, self._team(posting.scope))
         for posting in new.changes.postings:
-            self._rows[posting.scope] = _moved(self._limited(posting), posting)
+            row = books.limited(self._rows, posting)
+            self._rows[posting.scope] = books.moved(row, posting)
         self._admitted.append(new.run)
         return None
 
-    def _limited(self, posting: Posting) -> ScopeRow:
-        """The books as `posting` finds them, with the limit that it brings along."""
-        row = self._rows[posting.scope]
-        return row if posting.limit is None else msgspec.structs.replace(row, limit=posting.limit)
+    def _team(self, scope: str) -> list[AgentRow]:
+        """The agents of the team budget of which a scope is one's, as this commit has moved their books so far."""
+        budget = budget_of(scope)
+        return [] if budget is None else books.team(agents(self._db, budget), self._rows)
 
     def _ahead(self, scope: str, run: RunId) -> int:
         """What they want who wait in a scope before `run`, or at all where it does not wait."""
@@ -59,10 +61,11 @@ class ScopeBalances:
 
     def write(self, accepted: Sequence[Entry]) -> None:
         """Write the books down, and who waits now: what was taken waits where it says, what was refused where it was."""
+        times = books.moved_at_ms(new.changes for new in accepted)
         self._db.executemany(
             SQL["put_scope"],
             [
-                (scope, self._families[scope], row.settled, row.held, row.in_doubt)
+                (scope, self._families[scope], row.settled, row.held, row.in_doubt, times.get(scope, 0))
                 for scope, row in sorted(self._rows.items())
             ],
         )
@@ -70,6 +73,10 @@ class ScopeBalances:
             (each.family, each.limit) for new in accepted for each in new.changes.postings if each.limit is not None
         ]  # fmt: skip
         self._db.executemany(SQL["set_limit"], limits)
+        lent = [
+            (each.limit_change, each.family) for new in accepted for each in new.changes.postings if each.limit_change
+        ]
+        self._db.executemany(SQL["change_limit"], lent)
         waits = {new.run: [waiter.scope for waiter in new.changes.waiters] for new in accepted}
         rows(self._db, "delete_waiters", {"runs": _encode(waits).decode()})
         taken = [
@@ -85,17 +92,9 @@ def read(db: apsw.Connection, scopes: Sequence[tuple[str, str]]) -> list[ScopeRo
     return [ScopeRow(*row) for row in _decode_balances(value(db, "balances", (_encode(scopes).decode(),)))]
 
 
-def _moved(row: ScopeRow, posting: Posting) -> ScopeRow:
-    return ScopeRow(
-        row.scope, row.limit, row.settled + posting.settled, row.held + posting.held, row.in_doubt + posting.in_doubt
-    )
-
-
-def _over(new: Entry, row: ScopeRow, ahead: int, posting: Posting) -> OverLimit:
-    return OverLimit(
-        f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {posting.total}. Nothing was written.",
-        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=posting.total,
-    )  # fmt: skip
+def agents(db: apsw.Connection, budget: str) -> list[AgentRow]:
+    """The books of the agents of a team budget."""
+    return [AgentRow(*row) for row in rows(db, "agents", {"prefix": f"{budget}/"})]
 
 
 class Scopes(StorePort):
@@ -109,6 +108,23 @@ class Scopes(StorePort):
                 rows(db, "set_limit", (family, amount))
 
         await self._writer.write(write)
+
+    async def allot(self, budget: str, total: int | None, team: Mapping[str, TeamAgent]) -> None:
+        def write(db: apsw.Connection) -> None:
+            used = {row.scope: row.used for row in agents(db, budget)}
+            for scope in used:
+                rows(db, "delete_limit", (scope,))
+            if total is None:
+                rows(db, "delete_limit", (budget,))
+                return
+            rows(db, "set_limit", (budget, total))
+            for scope, amount in allotted(total, team, used).items():
+                rows(db, "allot", (scope, amount, team.get(scope, TeamAgent(0)).priority))
+
+        await self._writer.write(write)
+
+    async def agents(self, budget: str) -> Sequence[AgentRow]:
+        return await self._reader.ask(lambda db: agents(db, budget))
 
     async def limits(self, family: str) -> Mapping[str, int]:
         return dict(await self._reader.ask(lambda db: rows(db, "limits", {"family": family})))

@@ -104,14 +104,14 @@ in_line as (
     on conflict (scope, run) do update set wanted = excluded.wanted, graph = excluded.graph
 ),
 charged as (
-    insert into holdfast.scopes (scope, family, settled, held, in_doubt)
-    select scope, min(family), sum(settled), sum(held), sum(in_doubt)
-    from unnest($3::holdfast.given_charge[])
+    insert into holdfast.scopes (scope, family, settled, held, in_doubt, moved_at_ms)
+    select scope, min(family), sum(settled), sum(held), sum(in_doubt), max(updated_at_ms)
+    from unnest($3::holdfast.given_charge[]) join given using (run)
     where run in (select run from written)
     group by scope order by scope
     on conflict (scope) do update set
         settled = scopes.settled + excluded.settled, held = scopes.held + excluded.held,
-        in_doubt = scopes.in_doubt + excluded.in_doubt
+        in_doubt = scopes.in_doubt + excluded.in_doubt, moved_at_ms = greatest(scopes.moved_at_ms, excluded.moved_at_ms)
 )
 select holdfast.now_ms() as now_ms, array(select run::text from written) as written, is_free from free
 
@@ -178,12 +178,13 @@ left_line as (
     delete from holdfast.waiters using written where waiters.run = written.run
 ),
 charged as (
-    insert into holdfast.scopes (scope, family, settled, held, in_doubt)
-    select scope, family, settled, held, in_doubt from written join unnest($3::holdfast.given_charge[]) using (run)
+    insert into holdfast.scopes (scope, family, settled, held, in_doubt, moved_at_ms)
+    select scope, family, settled, held, in_doubt, updated_at_ms
+    from written join given using (run) join unnest($3::holdfast.given_charge[]) using (run)
     order by scope
     on conflict (scope) do update set
         settled = scopes.settled + excluded.settled, held = scopes.held + excluded.held,
-        in_doubt = scopes.in_doubt + excluded.in_doubt
+        in_doubt = scopes.in_doubt + excluded.in_doubt, moved_at_ms = greatest(scopes.moved_at_ms, excluded.moved_at_ms)
 )
 select holdfast.now_ms() as now_ms, exists (select from written) as is_written
 
@@ -308,8 +309,9 @@ where scope = any($1::text[]) order by scope for update of scopes
 -- What a flush moves, one update a scope.
 update holdfast.scopes set
     settled = scopes.settled + moved.settled, held = scopes.held + moved.held,
-    in_doubt = scopes.in_doubt + moved.in_doubt
-from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) as moved (scope, settled, held, in_doubt)
+    in_doubt = scopes.in_doubt + moved.in_doubt, moved_at_ms = greatest(scopes.moved_at_ms, moved.at_ms)
+from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+    as moved (scope, settled, held, in_doubt, at_ms)
 where scopes.scope = moved.scope
 
 -- name: wanted_ahead
@@ -338,6 +340,23 @@ order by asked.place
 insert into holdfast.limits (family, amount) values ($1, $2)
 on conflict (family) do update set amount = excluded.amount
 
+-- name: change_limits
+-- Of limits something is lent, or to them.
+update holdfast.limits set amount = limits.amount + changed.amount
+from unnest($1::text[], $2::bigint[]) as changed (family, amount) where limits.family = changed.family
+
+-- name: allot
+-- What the agents of a team budget are allotted.
+insert into holdfast.limits (family, amount, priority)
+select * from unnest($1::text[], $2::bigint[], $3::double precision[])
+on conflict (family) do update set amount = excluded.amount, priority = excluded.priority
+
+-- name: agents
+-- The books of the agents of a team budget whose scopes begin with a text.
+select limits.family, amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0), priority, coalesce(moved_at_ms, 0)
+from holdfast.limits left join holdfast.scopes on scope = limits.family
+where starts_with(limits.family, $1) order by limits.family
+
 -- name: delete_limit
 -- A family of scopes has no limit any more.
 delete from holdfast.limits where family = $1
@@ -354,14 +373,22 @@ where waiters.scope = any($1::text[])
 order by place limit $2
 
 -- name: room
--- Who waits, longest first, in a scope that has room for it alone, and what is left there; or for a tenant-wide effect
--- that no other run has in flight any more. And who waits for calls in flight that can leave no room any more, and is to be
--- told: for money or tokens, in a run whose status does not say so yet.
-select run::text, waiters.scope, wanted, amount - settled - held - in_doubt
+-- Who waits, longest first, in a scope that has room for it alone, and what is left there, with what other agents of its team
+-- budget may lend; or for a tenant-wide effect that no other run has in flight any more. And who waits for calls in flight that
+-- can leave no room any more, and is to be told: for money or tokens, in a run whose status does not say so yet.
+select run::text, waiters.scope, wanted, amount - settled - held - in_doubt + lendable
 from holdfast.waiters left join holdfast.scopes using (scope) left join holdfast.limits using (family)
+cross join lateral (
+    select
+        coalesce(sum(greatest(l.amount - coalesce(s.settled + s.held + s.in_doubt, 0), 0) / 2), 0)::bigint as lendable,
+        coalesce(sum(s.held), 0)::bigint as in_flight
+    from holdfast.limits as l left join holdfast.scopes as s on s.scope = l.family
+    where waiters.scope ~ '^(tokens/)?agent/[^/]+/[^/]+/[^/]+$'
+        and starts_with(l.family, regexp_replace(waiters.scope, '[^/]*$', '')) and l.family <> waiters.scope
+) as team
 where (
-        amount is null or wanted <= amount - settled - held - in_doubt or (
-            wanted > amount - settled - in_doubt
+        amount is null or wanted <= amount - settled - held - in_doubt + lendable or (
+            wanted > amount - settled - in_doubt + lendable + in_flight
             and family <> 'fleet/runs' and family not like 'tenant/%/runs'
             and (select status from holdfast.runs where runs.run = waiters.run) = 'waiting'
         )

@@ -105,8 +105,10 @@ left join limits on limits.family = asked.value ->> 1
 
 -- name: put_scope
 -- The books of a scope after a commit.
-insert into scopes (scope, family, settled, held, in_doubt) values (?, ?, ?, ?, ?)
-on conflict (scope) do update set settled = excluded.settled, held = excluded.held, in_doubt = excluded.in_doubt
+insert into scopes (scope, family, settled, held, in_doubt, moved_at_ms) values (?, ?, ?, ?, ?, ?)
+on conflict (scope) do update set
+    settled = excluded.settled, held = excluded.held, in_doubt = excluded.in_doubt,
+    moved_at_ms = max(moved_at_ms, excluded.moved_at_ms)
 
 -- name: put_waiter
 -- A run waits for room in a scope; if it does already, it keeps its turn.
@@ -149,6 +151,21 @@ delete from effect_keys where effect_key = ?
 -- A limit of a family of scopes.
 insert into limits (family, amount) values (?, ?) on conflict (family) do update set amount = excluded.amount
 
+-- name: change_limit
+-- Of a limit something is lent, or to it.
+update limits set amount = amount + ? where family = ?
+
+-- name: allot
+-- What an agent of a team budget is allotted.
+insert into limits (family, amount, priority) values (?, ?, ?)
+on conflict (family) do update set amount = excluded.amount, priority = excluded.priority
+
+-- name: agents
+-- The books of the agents of a team budget whose scopes begin with a text.
+select limits.family, amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0), priority, coalesce(moved_at_ms, 0)
+from limits left join scopes on scope = limits.family
+where substr(limits.family, 1, length(:prefix)) = :prefix order by limits.family
+
 -- name: delete_limit
 -- A family of scopes has no limit any more.
 delete from limits where family = ?
@@ -165,23 +182,42 @@ where waiters.scope in (select value from json_each(:scopes))
 order by waiters.id limit :most
 
 -- name: room
--- Who waits, longest first, in a scope that has room for it alone, and what is left there; or for a tenant-wide effect
--- that no other run has in flight any more. And who waits for calls in flight that can leave no room any more, and is to be
--- told: for money or tokens, in a run whose status does not say so yet.
-select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt as room
-from waiters left join scopes using (scope) left join limits using (family)
+-- Who waits, longest first, in a scope that has room for it alone, and what is left there, with what other agents of its team
+-- budget may lend; or for a tenant-wide effect that no other run has in flight any more. And who waits for calls in flight that
+-- can leave no room any more, and is to be told: for money or tokens, in a run whose status does not say so yet.
+with line as (
+    select
+        waiters.id, waiters.run, waiters.scope, wanted, family, amount - settled - held - in_doubt as own, held,
+        waiters.scope glob 'agent/*/*/*' or waiters.scope glob 'tokens/agent/*/*/*' as has_team,
+        rtrim(waiters.scope, replace(waiters.scope, '/', '')) || '*' as team
+    from waiters left join scopes using (scope) left join limits using (family)
+),
+rooms as (
+    select
+        line.*,
+        own + iif(has_team, (
+            select coalesce(sum(max(amount - coalesce(s.settled + s.held + s.in_doubt, 0), 0) / 2), 0)
+            from limits left join scopes as s on s.scope = limits.family
+            where limits.family glob team and limits.family <> line.scope
+        ), 0) as room,
+        held + iif(has_team, (
+            select coalesce(sum(s.held), 0) from scopes as s where s.scope glob team and s.scope <> line.scope
+        ), 0) as in_flight
+    from line
+)
+select run, scope, wanted, room from rooms
 where (
         room is null or wanted <= room or (
-            wanted > room + held and family <> 'fleet/runs' and family not like 'tenant/%/runs'
-            and (select status from runs where runs.run = waiters.run) = 'waiting'
+            wanted > room + in_flight and family <> 'fleet/runs' and family not like 'tenant/%/runs'
+            and (select status from runs where runs.run = rooms.run) = 'waiting'
         )
     )
-    and waiters.scope <> 'placement'
+    and scope <> 'placement'
     and not exists (
         select 1 from effect_keys
-        where waiters.scope = 'effect/' || effect_key and effect_keys.run <> waiters.run and response is null
+        where rooms.scope = 'effect/' || effect_key and effect_keys.run <> rooms.run and response is null
     )
-order by waiters.id limit :most
+order by id limit :most
 
 -- --- Children ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,153 @@
+"""`holdfast team-budgets`: what agents may spend together, how it is allotted, and how they stand.
+
+Never here: who lends how much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import table, terminal
+from holdfast.cli.moment import clock
+from holdfast.cli.opening import acting, asking
+from holdfast.cli.option import AsJson, Store
+from holdfast.cli.table import Column
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.core.team_budgets import Books, Dashboard, TeamAgent
+
+app = typer.Typer(help="See and say what agents may spend together, and how they stand.", no_args_is_help=True)
+
+NAMES: Final = (Column("team budget", 12),)
+AGENTS: Final = (
+    Column("agent", 12), Column("allocated"), Column("used"), Column("held", goes=2), Column("in doubt", goes=1),
+    Column("remaining"), Column("use", goes=5), Column("priority", goes=3), Column("idle since", goes=4),
+)  # fmt: skip
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The team budget's name.")]
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is.")]
+
+
+@app.command("list")
+def list_(tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """List the team budgets of a tenant."""
+    names = asyncio.run(_names(tenant, store))
+    if as_json:
+        terminal.emit(names)
+    else:
+        table.show(NAMES, [(name,) for name in names])
+
+
+@app.command()
+def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Show a team budget: its total, and what each agent is allotted, has used, holds and has left."""
+    _tell(asyncio.run(_show(name, tenant, store)), as_json)
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    agent: Annotated[
+        list[str],
+        typer.Option(
+            "--agent", metavar="NAME[=PRIORITY][:PERCENT]", help="An agent, its priority (1) and its part of the total, like"
+            " writer=1.5:25%; those without a part share the rest equally. Repeated.",
+        ),
+    ],
+    total_usd: Annotated[str | None, typer.Option("--total-usd", metavar="USD", help="What they may spend in all.")] = None,
+    total_tokens: Annotated[
+        int | None, typer.Option("--total-tokens", metavar="N", help="Tokens that they may use in all, in and out.")
+    ] = None,
+    tenant: Tenant = "default",
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:  # fmt: skip
+    """Give agents a budget together, or allot it anew: to nobody less than he has used. It holds at once.
+
+    An agent that has too little left for a call borrows of the others: the longest idle first, of each at most half of what it
+    has left. What the call does not use goes back.
+    """
+    _tell(asyncio.run(_set(name, tenant, dict(map(_agent, agent)), total_usd, total_tokens, store)), as_json)
+
+
+@app.command()
+def remove(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Have a team budget limit nothing any more; what was used stays known."""
+    asyncio.run(_remove(name, tenant, store))
+    if as_json:
+        terminal.emit({"name": name, "removed": True})
+    else:
+        terminal.say(f"Team budget {name} of tenant {tenant} limits nothing any more.")
+
+
+def _agent(given: str) -> tuple[str, TeamAgent]:
+    """What `writer=1.5:25%` says. Raises UsageError."""
+    from holdfast.core.team_budgets import TeamAgent
+
+    said, _, part = given.partition(":")
+    name, _, priority = said.partition("=")
+    try:
+        allocation = float(part.removesuffix("%")) / 100 if part else None
+        return name, TeamAgent(float(priority) if priority else 1.0, allocation)
+    except ValueError:
+        raise UsageError(f"{given!r:.100} is no agent; write it like writer, writer=1.5 or writer=1.5:25%.") from None
+
+
+async def _names(tenant: str, store: str | None) -> Sequence[str]:
+    async with asking(store) as engine:
+        return await engine.team_budgets(tenant=tenant)
+
+
+async def _show(name: str, tenant: str, store: str | None) -> Dashboard:
+    async with asking(store) as engine:
+        return await engine.team_dashboard(name, tenant=tenant)
+
+
+async def _set(
+    name: str, tenant: str, agents: dict[str, TeamAgent], usd: str | None, tokens: int | None, store: str | None
+) -> Dashboard:  # fmt: skip
+    async with acting(store, make=True) as service:  # limits come before runs
+        await service.control.set_team_budget(name, agents, total_usd=usd, total_tokens=tokens, tenant=tenant)
+        return await service.control.team_dashboard(name, tenant=tenant)
+
+
+async def _remove(name: str, tenant: str, store: str | None) -> None:
+    async with acting(store) as service:
+        await service.control.remove_team_budget(name, tenant=tenant)
+
+
+def _tell(found: Dashboard, as_json: bool) -> None:
+    if as_json:
+        import msgspec
+
+        terminal.emit(msgspec.to_builtins(found))
+        return
+    terminal.sheet([("Team budget", found.name), ("Tenant", found.tenant)])
+    for unit, books in (("dollars", found.money), ("tokens", found.tokens)):
+        if books is not None:
+            _tell_books(books, unit)
+
+
+def _tell_books(books: Books, unit: str) -> None:
+    from holdfast.core.money import usd
+
+    def amount(number: int) -> str:
+        return str(number) if unit == "tokens" else f"${usd(number)}"
+
+    terminal.show(
+        f"\nIn {unit}: {amount(books.total)} in all, {amount(books.used)} used, {amount(books.held)} held,"
+        f" {amount(books.in_doubt)} in doubt, {amount(books.remaining)} remaining"
+    )
+    rows: list[tuple[Any, ...]] = [
+        (
+            name, amount(each.allocated), amount(each.used), amount(each.held), amount(each.in_doubt), amount(each.remaining),
+            f"{each.utilization:.0%}", f"{each.priority:g}", clock(each.moved_at_ms) if each.moved_at_ms else "ever",
+        )
+        for name, each in books.agents.items()
+    ]  # fmt: skip
+    table.show(AGENTS, rows)

@@ -1,0 +1,81 @@
+"""The books of scopes as an append finds and leaves them, and whether there is room for it: the same in every store.
+
+Never here: SQL, a lock, who waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from holdfast.core.ids import RunId
+from holdfast.core.projection import Changes
+from holdfast.core.scopes import AgentRow, Posting, ScopeRow, budget_of
+from holdfast.core.team_budgets import Lender
+from holdfast.errors import OverLimit
+
+
+def limited(rows: Mapping[str, ScopeRow], posting: Posting) -> ScopeRow:
+    """The books as `posting` finds them, with the limit that it brings along. Nothing is allotted to an agent whom its team
+    budget does not know."""
+    row = rows[posting.scope]
+    if posting.limit is not None:
+        return msgspec.structs.replace(row, limit=posting.limit)
+    if row.limit is None and (budget := budget_of(posting.scope)) is not None and rows[budget].limit is not None:
+        return msgspec.structs.replace(row, limit=0)
+    return row
+
+
+def excess(row: ScopeRow, posting: Posting, ahead: int) -> int | None:
+    """What a posting wants, where that is more than its scope has left for it; `ahead` is what they want who come first."""
+    if not posting.bounded or row.left is None:
+        return None
+    if posting.limit_change < 0 and -posting.limit_change > max(row.left, 0) // 2:
+        return -posting.limit_change
+    if posting.total > 0 and posting.total > row.left + posting.limit_change - ahead:
+        return posting.total
+    return None
+
+
+def moved(row: ScopeRow, posting: Posting) -> ScopeRow:
+    """The books after `posting`."""
+    return ScopeRow(
+        row.scope,
+        None if row.limit is None else row.limit + posting.limit_change,
+        row.settled + posting.settled,
+        row.held + posting.held,
+        row.in_doubt + posting.in_doubt,
+    )
+
+
+def moved_at_ms(given: Iterable[Changes]) -> dict[str, int]:
+    """When the books of scopes were moved last by these changes. To lend is not to be busy."""
+    times: dict[str, int] = {}
+    for changes in given:
+        for each in changes.postings:
+            if each.settled or each.held or each.in_doubt:
+                times[each.scope] = max(times.get(each.scope, 0), changes.run.updated_at_ms)
+    return times
+
+
+def team(agents: Iterable[AgentRow], rows: Mapping[str, ScopeRow]) -> list[AgentRow]:
+    """The agents of a team budget as they stand where `rows` of the same scopes were moved further."""
+    return [
+        each if (row := rows.get(each.scope)) is None
+        else AgentRow(each.scope, row.limit, row.settled, row.held, row.in_doubt, each.priority, each.moved_at_ms)
+        for each in agents
+    ]  # fmt: skip
+
+
+def over(run: RunId, row: ScopeRow, wanted: int, ahead: int, team: Iterable[AgentRow]) -> OverLimit:
+    """What an append is told that wants more than a scope has left. `team`: the agents of the team budget that it is one of."""
+    assert row.limit is not None, "what has no limit has room"
+    return OverLimit(
+        f"{row.scope} has {row.left} of {row.limit} left, and run {run} wants {wanted}. Nothing was written.",
+        run=run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=wanted,
+        team=tuple(
+            Lender(each.scope, each.limit, each.left, each.held, each.priority, each.moved_at_ms)
+            for each in team if each.limit is not None and each.left is not None
+        ),
+    )  # fmt: skip
