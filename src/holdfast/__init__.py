@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from holdfast.authoring.cache import SemanticCache
     from holdfast.authoring.chat import Chat
     from holdfast.authoring.child import ChildHandle, ChildOutcome
     from holdfast.authoring.content import Audio, Document, Image
@@ -56,14 +57,15 @@ __all__ = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Complexity", "Context",
     "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image",
     "InvalidWorkflow", "Join", "LocalEmbedder", "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed",
-    "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed", "StateView", "Supervisor",
-    "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule", "TransitionDenied", "When", "WorkerAgent", "Workflow",
-    "WorkflowBudget", "WorkflowError",
+    "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed", "SemanticCache", "StateView",
+    "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule", "TransitionDenied", "When", "WorkerAgent",
+    "Workflow", "WorkflowBudget", "WorkflowError",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
     "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 _HOMES: Final = {
+    "authoring.cache": ("SemanticCache",),
     "authoring.chat": ("Chat",),
     "authoring.child": ("ChildHandle", "ChildOutcome"),
     "authoring.content": ("Audio", "Document", "Image"),

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring import compaction
 from holdfast.authoring.arguments import describe
+from holdfast.authoring.cache import SemanticCache, expect_cache
 from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.offer import Named, Offer
 from holdfast.authoring.offer import check as check_offers
@@ -157,6 +158,8 @@ def _plain(value: Any) -> Any:
         return value.name
     if isinstance(value, Skill):
         return [value.name, value.hash]
+    if isinstance(value, SemanticCache):
+        return value.identity
     if isinstance(value, Router):
         return [value.name, *msgspec.to_builtins(value.models)]
     if isinstance(value, list | tuple):
@@ -277,6 +280,7 @@ def llm_node(
     fallback_models: Sequence[str] = (),
     complexity: Complexity | int | Callable[[Any], Complexity | int] | None = None,
     max_latency_s: float | None = None,
+    cache: SemanticCache | None = None,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -310,6 +314,8 @@ def llm_node(
     With a `Router` in the place of the model each call goes to the cheapest of its models that can answer: `complexity` says
     how hard the task is, by itself or as a function of the state, `max_latency_s` how long a reply may be expected to take.
     Where a model cannot answer for now, another of the router is asked, or of `fallback_models`.
+
+    With a `cache` a question that means the same as one that the model has answered gets that answer, without a call.
     """
     if not callable(complexity):
         expect_complexity(complexity)
@@ -317,6 +323,7 @@ def llm_node(
     compaction.of(compact_above_tokens, compact_with)
     known = skills_of(skills)
     tools = (*tools, *tools_of(known))
+    expect_cache(cache, answers_alone=isinstance(model, str) and not tools and not continue_conversation)
     check_offers(tools, answers=output is not None)
     offered = tuple(each for each in tools if not isinstance(each, str | Tool))
     given = tuple(each for each in tools if isinstance(each, str | Tool))
@@ -329,6 +336,7 @@ def llm_node(
         continue_conversation=continue_conversation, stream=stream, tell_budget=tell_budget,
         compact_above_tokens=compact_above_tokens, compact_with=compact_with, skills=known,
         fallback_models=tuple(fallback_models), complexity=complexity, max_latency_s=max_latency_s,
+        cache=cache,
     )  # fmt: skip
 
 

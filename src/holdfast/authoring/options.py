@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.offer import Offer
 from holdfast.authoring.skill import Given
 from holdfast.core.routing import Complexity
@@ -31,6 +32,8 @@ class ModelOptions(TypedDict, total=False):
     """Those that are asked where the model cannot answer for now: its trouble passes, or it takes too long."""
     complexity: Complexity | int
     """Of what is asked, for a Router: 1 to 5."""
+    cache: SemanticCache | None
+    """Answers of this model to questions that mean the same are given again; there is none unless it is said."""
     max_latency_s: float
     """How long the reply may be expected to take, for a Router."""
 

@@ -20,7 +20,8 @@ from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.scopes import counts_tokens, in_words
-from holdfast.core.state import FUNCTION
+from holdfast.core.shared_values import CACHE
+from holdfast.core.state import FUNCTION, SHARED_USE
 
 _CLIP: Final = 100
 """How much of a value a line shows; --json has all of it."""
@@ -58,6 +59,16 @@ def _completed(e: ev.StepCompleted, at_ms: int) -> str:
 
 def _retried(e: ev.AttemptFailed, at_ms: int) -> str:
     return f"{named(e.step)} failed and is tried again in {span(e.retry_at_ms - at_ms)}: {failure(e.error)}"
+
+
+def _of_value(e: ev.ValueRecorded) -> str | None:
+    if e.kind == FUNCTION:
+        return f"{named(e.step)}: {e.name} completed"
+    if e.kind == SHARED_USE and e.name.startswith(CACHE) and e.payload is not None:
+        for hit in e.payload.value():
+            saved = usd(hit["saved_nanousd"])
+            return f"{named(e.step)} got a cached answer (likeness {hit['likeness']:g}), which saved ${saved}"
+    return None
 
 
 def _short_of(e: ev.ScopeExceeded) -> str:
@@ -145,7 +156,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.StepReplayed: lambda e, at_ms: f"{named(e.step)} is tried again",
     ev.DeadLetterEdited: lambda e, at_ms: f"the run has another input{by(e)}, for {named(e.step)}",
     ev.DeadLetterResolved: lambda e, at_ms: f"{named(e.step)} stays failed{by(e)}",
-    ev.ValueRecorded: lambda e, at_ms: f"{named(e.step)}: {e.name} completed" if e.kind == FUNCTION else None,
+    ev.ValueRecorded: lambda e, at_ms: _of_value(e),
     ev.FunctionFailed: lambda e, at_ms: f"{named(e.step)}: {e.name} failed: {failure(e.error)}",
     ev.RetryScheduled: lambda e, at_ms: f"{named(e.step)} tries that again in {span(e.retry_at_ms - at_ms)}",
     ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",

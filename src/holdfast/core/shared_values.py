@@ -45,6 +45,8 @@ _COMMON: Final = frozenset(
 _WORD: Final = re.compile(r"[^\W_]+")
 _OURS: Final = "!"
 """With which the names of the engine's own spaces begin."""
+CACHE: Final = "!cache"
+"""The spaces of answers that models have given."""
 _DEEPEST: Final = 100
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.form import form_of
@@ -46,6 +47,7 @@ from holdfast.engine.cursor import cursor
 from holdfast.engine.exchange import Exchange
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.memory import AgentMemory
+from holdfast.engine.semantic_cache import CachedAnswers
 from holdfast.engine.shared_lock import SharedLocks
 from holdfast.engine.shared_space import SharedSpace
 from holdfast.engine.stream import Stream
@@ -305,6 +307,9 @@ class StepContext(AttemptContext):
             return await gateway.call(
                 self._journal, path, request, cheaper, stream=stream, route=route, fallbacks=fallbacks
             )
+
+    def cached_answers(self, cache: SemanticCache, request: ModelRequest) -> CachedAnswers:
+        return CachedAnswers(self._journal, self._locks, cache, request)
 
     async def ahead(self, prepare: Callable[[StepJournal, Path], Awaitable[T]]) -> T:
         """What `prepare` comes to beside the operation that comes next, whose place it is told."""

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
 _TAKEN: Final = "Taken."
+_WHOLE: Final = ("stop", "tool_call")
+"""How a reply ends that has all that the model had to say."""
 
 
 async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None = None) -> Any:
@@ -81,10 +83,14 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
     while used < max_turns + mended:
         used += 1
         request, messages = await _prepared(context, asked, turns, heard, messages, given.compaction)
-        if given.tell_budget:
+        cached = (
+            context.cached_answers(given.cache, request) if given.cache is not None and _is_alone(request) else None
+        )
+        found = await cached.find() if cached is not None else None
+        if given.tell_budget and found is None:
             request = budget.telling(request, await context.ahead(budget.beside))
         cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
-        reply = await context.call_model(
+        reply = found or await context.call_model(
             request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
         )
         turns.append(ModelTurn(reply.turn))
@@ -102,6 +108,8 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
             continue
         problem, value = _fit(reply, output, answer)
         if problem is None:
+            if cached is not None and found is None and reply.finish_reason in _WHOLE:
+                await cached.keep(reply)
             turns.extend(_heard(reply))
             return value
         if mended:
@@ -161,6 +169,11 @@ def _heard(reply: ModelReply) -> list[Turn]:
     """What must be said to a final answer before anything else can be."""
     open_ = requests.open_requests(reply)
     return [ToolTurn(tuple(ToolReply(each.id, each.name, _TAKEN) for each in open_))] if open_ else []
+
+
+def _is_alone(request: ModelRequest) -> bool:
+    """Whether a request is one question in words, and nothing besides."""
+    return len(request.turns) == 1 and isinstance(request.turns[0], UserTurn) and not request.turns[0].parts
 
 
 def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | None) -> list[ModelRequest]:

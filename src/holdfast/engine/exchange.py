@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from pydantic import BaseModel
 
 from holdfast.authoring import compaction
+from holdfast.authoring.cache import SemanticCache, expect_cache
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.compaction import Compaction
 from holdfast.authoring.memory import MemoryTool
@@ -53,6 +54,7 @@ class Exchange(NamedTuple):
     fallback_models: Sequence[str] = ()
     complexity: Complexity | None = None
     max_latency_s: float | None = None
+    cache: SemanticCache | None = None
 
     @property
     def name(self) -> str:
@@ -111,13 +113,21 @@ def _exchange(
         prompt, model, options.get("max_tokens"), output, temperature=options.get("temperature"),
         stream=options.get("stream", False), compact=_compaction(options),
         fallback_models=tuple(options.get("fallback_models", ())), complexity=_complexity(options),
-        max_latency_s=options.get("max_latency_s"),
+        max_latency_s=options.get("max_latency_s"), cache=_cache(model, options),
     )  # fmt: skip
 
 
 def _compaction(options: Mapping[str, Any]) -> Compaction | None:
     try:
         return compaction.of(options.get("compact_above_tokens"), options.get("compact_with"))
+    except UsageError as problem:
+        raise InvalidInput(f"{problem.message} Nothing was called.") from None
+
+
+def _cache(model: str | Router, options: Mapping[str, Any]) -> SemanticCache | None:
+    alone = isinstance(model, str) and not options.get("tools") and not options.get("skills")
+    try:
+        return expect_cache(options.get("cache"), answers_alone=alone)
     except UsageError as problem:
         raise InvalidInput(f"{problem.message} Nothing was called.") from None
 

@@ -6,7 +6,6 @@ what is relevant, what a model is told (core.memory).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import msgspec
 from pydantic import ValidationError
 
 from holdfast.authoring.arguments import describe
-from holdfast.authoring.embedder import Embedder, expected
+from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.memory import By, MemoryTool, memory_tools
 from holdfast.core import commands as cmd
 from holdfast.core import memory as rule
@@ -22,14 +21,13 @@ from holdfast.core.memory import CONTEXT_TOKENS, IMPORTANCE, MOST_ENTRIES, RECAL
 from holdfast.core.payload import digest, inline
 from holdfast.core.shared_values import SharedIndex
 from holdfast.core.state import SHARED_USE
+from holdfast.engine import embedding
 from holdfast.engine.cursor import cursor
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_space import Kept, SharedSpace
 from holdfast.errors import InvalidInput
 from holdfast.ports import SharedFound, ToolReply, ToolRequest
 
-_EMBEDDING: Final = "embedding"
-"""The kind of a vector that an embedder has made."""
 _KEY: Final = "memory"
 _KEY_DIGITS: Final = 20
 
@@ -128,16 +126,8 @@ class AgentMemory:
         return SharedIndex(model=self._embedder.name, vector=await self._vector(self._embedder, query))
 
     async def _vector(self, embedder: Embedder, text: str) -> bytes:
-        """What the embedder makes of a text, or had made of it at this place."""
-        name, args_hash = embedder.name, digest([embedder.name, embedder.dimension, text])
         with cursor().place() as path:
-            known = self._journal.found(path, _EMBEDDING, name, args_hash)
-            if known is not None and known.outcome is not None:
-                return msgspec.json.decode(known.outcome.json, type=bytes)
-            made = embedder.embed([text])
-            [vector] = expected(embedder, [text], await made if inspect.isawaitable(made) else made)
-            self._journal.note(cmd.Value(path, _EMBEDDING, None, inline(msgspec.to_builtins(vector)), name, args_hash))
-        return vector
+            return await embedding.vector(self._journal, path, embedder, text)
 
     async def _found(self, query: SharedIndex | None) -> list[Memory]:
         """All memories that answer, the likest first, or without a query the most relevant."""

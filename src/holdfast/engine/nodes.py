@@ -134,6 +134,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
         fallback_models=settings.get("fallback_models", ()),
         complexity=await _complexity(attempt, settings.get("complexity")),
         max_latency_s=settings.get("max_latency_s"),
+        cache=settings.get("cache"),
     )
     answer = await conversation.talk(context, asked, turns)
     return Result(answer, conversation=turns)

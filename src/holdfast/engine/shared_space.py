@@ -89,7 +89,7 @@ class SharedSpace:
             known = self._journal.found(path, _READ, name)
             if known is None:
                 await self._locks.within(held)
-                body = msgspec.json.encode(await self._latest(key))
+                body = msgspec.json.encode(await self.latest(key))
                 self._journal.note(cmd.Value(path, _READ, None, Payload(json=msgspec.Raw(body)), name=name))
             else:
                 assert known.outcome is not None
@@ -216,7 +216,7 @@ class SharedSpace:
         lost: SharedLockLost | None = None
         for _ in range(_TRIES):
             fence = None if lost is not None else await self._locks.within(held)
-            current = await self._latest(write.key)
+            current = await self.latest(write.key)
             dropped = await write.evict() if write.evict is not None else ()
             try:
                 command = self._command(path, write, args_hash, current, fence, lost)
@@ -265,7 +265,8 @@ class SharedSpace:
     def _name(self, key: str) -> str:
         return f"{self._space}/{rule.expect_name('key', key)}"
 
-    async def _latest(self, key: str) -> SharedValue | None:
+    async def latest(self, key: str) -> SharedValue | None:
+        """The version that is there now; no journal knows of this look."""
         tenant, space = self._journal.tenant, self._space
         return await self._journal.attempt.patiently(lambda: self._values.find(tenant, space, key))
 

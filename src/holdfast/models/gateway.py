@@ -42,7 +42,7 @@ from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
 from holdfast.models.quota import Lent, Quotas
 from holdfast.models.routing import Learned, quotes, routed
-from holdfast.ports import Journal, Model, ModelReply, ModelRequest
+from holdfast.ports import Journal, Model, ModelReply, ModelRequest, Usage
 
 log = logging.getLogger("holdfast")
 
@@ -99,6 +99,10 @@ class Gateway:
         """With which of `models` so many tokens cost most, and how much. Raises UnknownPrice."""
         costs = {model: self._prices.of(model).plain_nanousd(input_tokens, output_tokens) for model in models}
         return max(costs.items(), key=lambda each: each[1])
+
+    def cost_nanousd(self, model: str, usage: Usage | None) -> int:
+        """What a reply of that model cost; 0 where it does not say what it used. Raises UnknownPrice."""
+        return 0 if usage is None else self._prices.of(model).cost_nanousd(usage)
 
     @cached_property
     def price_fingerprint(self) -> str:
