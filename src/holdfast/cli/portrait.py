@@ -36,9 +36,38 @@ TREE: Final = (
 )  # fmt: skip
 
 
-def show(run: str, *, tree: bool, as_json: bool, store: str | None) -> None:
-    """Print a run: its steps, its money, its effects, and what it waits for; or with everything below it, a line for each."""
-    asyncio.run(_show_tree(run, as_json, store) if tree else _show(run, as_json, store))
+TRACE: Final = (
+    Column("node", 12), Column("type", 8), Column("event"), Column("took", goes=3), Column("tokens", goes=1),
+    Column("cost", goes=2),
+)  # fmt: skip
+
+
+def show(run: str, *, tree: bool, trace: bool, as_json: bool, store: str | None) -> None:
+    """Print a run: its steps, its money, its effects, and what it waits for; with everything below it, a line for each; or
+    its trace."""
+    shown = _show_trace if trace else _show_tree if tree else _show
+    asyncio.run(shown(run, as_json, store))
+
+
+async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
+    from holdfast.core.money import usd
+    from holdfast.service import view
+
+    async with looking(store) as inquiries:
+        events = await inquiries.trace((await reference.run(inquiries, run)).run)
+    if as_json:
+        for each in events:
+            terminal.emit_line(view.of_trace(each))
+        return
+    table.show(TRACE, [
+        (
+            each.node_name or "-", each.event_type, str(each.seq),
+            moment.span(each.latency_ms) if each.latency_ms is not None else "-",
+            str(sum(each.token_usage.values())) if each.token_usage else "-",
+            f"${usd(each.cost_nanousd)}" if each.cost_nanousd else "-",
+        )
+        for each in events
+    ])  # fmt: skip
 
 
 async def _show_tree(run: str, as_json: bool, store: str | None) -> None:

@@ -66,11 +66,19 @@ def show(
     tree: Annotated[
         bool, typer.Option("--tree", help="With everything below it: its children, theirs, and what all have cost.")
     ] = False,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            "--trace", help="Its trace: what happened at its nodes, how long it took and what it cost, no data."
+        ),
+    ] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """Show a run: its steps, its money, its effects, and what it waits for."""
-    portrait.show(run, tree=tree, as_json=as_json, store=store)
+    if tree and trace:
+        raise UsageError("--tree shows many runs, --trace one: say one of them.")
+    portrait.show(run, tree=tree, trace=trace, as_json=as_json, store=store)
 
 
 @app.command()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.scopes import Waiting
+    from holdfast.core.trajectory import TraceEvent, Trajectory
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.stored_workflow import StoredWorkflow
 
@@ -76,6 +77,20 @@ class Inquiries:
 
         definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
         return Graph(definition, is_accepted=True)
+
+    async def trajectory(self, run_id: str) -> Trajectory:
+        """The path that a run has taken so far. Raises NotFound."""
+        from holdfast.core.trajectory import trajectory  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return trajectory(await self.store.log.events(row.run), await self.graph_of(row.graph_hash))
+
+    async def trace(self, run_id: str) -> Sequence[TraceEvent]:
+        """What happened at the nodes of a run, without what its data says. Raises NotFound."""
+        from holdfast.core.trajectory import trace  # noqa: PLC0415 - as above
+
+        row = await self.find(run_id)
+        return list(trace(await self.store.log.events(row.run), await self.graph_of(row.graph_hash)))
 
     async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
         """How many living processes can run this very version of `workflow`, those included that take any in YAML if it

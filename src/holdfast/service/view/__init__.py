@@ -14,6 +14,7 @@ from holdfast.service.view.repair import of_fork, of_letter, of_letter_whole, of
 from holdfast.service.view.run import of_item, of_map, of_row, of_run, of_run_whole, of_step, of_tree
 from holdfast.service.view.schedule import of_schedule
 from holdfast.service.view.shared_value import of_shared_value
+from holdfast.service.view.trajectory import of_trace, of_trajectory
 from holdfast.service.view.workflow import of_workflow, of_workflow_whole
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "of_step",
     "of_talk",
     "of_told",
+    "of_trace",
+    "of_trajectory",
     "of_tree",
     "of_wait",
     "of_workflow",
