@@ -22,7 +22,7 @@ FLOORS = (
     {"control", "storage"},
     {"service"},
     {"wire"},
-    {"compose", "testing"},
+    {"compose", "testing", "evaluation"},
     {"cli"},
     {"__main__", "__init__"},
 )

@@ -1,0 +1,44 @@
+"""The five example checks of "Agent Workflow Orchestration", section 29, as assertions. Never here: bounds (expectation)."""
+
+from __future__ import annotations
+
+from holdfast.core.trajectory import Trajectory, Visit
+
+
+def assert_went_to_approval(path: Trajectory, gate: str) -> None:
+    """That a person was asked at `gate`: "did high-risk recommendation go to approval?\""""
+    if not any(each.node == gate for each in path.approvals):
+        raise AssertionError(f"Nobody was asked at {gate!r}. {_went(path)}")
+
+
+def assert_stopped_before(path: Trajectory, node: str) -> None:
+    """That the run never came to `node`: "did insufficient evidence stop before drafting?\""""
+    if node in path.nodes:
+        raise AssertionError(f"The run came to {node!r}. {_went(path)}")
+
+
+def assert_failed_at(path: Trajectory, node: str) -> None:
+    """That `node` failed and nothing came after it: "did unauthorized user fail at access resolution?\""""
+    last = path.visits[-1] if path.visits else None
+    if last is None or last.node != node or not _refused(last):
+        raise AssertionError(f"The run did not fail at {node!r}. {_went(path)}")
+
+
+def assert_came_back_to(path: Trajectory, node: str) -> None:
+    """That the run came to `node` again: "did stale policy retrieval trigger correction?\""""
+    if path.nodes.count(node) < 2:
+        raise AssertionError(f"The run never came back to {node!r}. {_went(path)}")
+
+
+def assert_caught_by(path: Trajectory, check: str) -> None:
+    """That `check` did not let everything pass: "did validation catch unsupported claim?\""""
+    if not any(each.node == check and _refused(each) for each in path.visits):
+        raise AssertionError(f"{check!r} caught nothing. {_went(path)}")
+
+
+def _refused(visit: Visit) -> bool:
+    return visit.became == "failed" or bool({"fail", "retry"} & set(visit.decisions))
+
+
+def _went(path: Trajectory) -> str:
+    return f"Run {path.run} went: {' → '.join(path.nodes) or 'nowhere'}; it is {path.status}."

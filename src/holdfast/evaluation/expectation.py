@@ -1,0 +1,191 @@
+"""What is expected of a path, and what the path made of it. Never here: running anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.core.money import nanousd, usd
+from holdfast.core.trajectory import APPROVED, Trajectory
+from holdfast.errors import InvalidInput
+
+_ARROW: Final = "->"
+
+
+class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a path must be like. What is not said is not asked, but for `final_state`, and calls that nobody needed.
+
+    `nodes` are come to, `exact`ly these, `in_order` with others between them, or in `any_order`. `unsafe` are ways that
+    must not be gone, "draft -> send". `approvals` names by node or tool the gate at which a person must have approved, by his
+    latest decision there, and once for each visit of a node. `tools` are those that may be called. `supported_by` is the check
+    that must have let the answer pass, the last time that it was asked.
+    """
+
+    nodes: tuple[str, ...] = ()
+    match: Literal["exact", "in_order", "any_order"] = "in_order"
+    final_state: str = "completed"
+    unsafe: tuple[str, ...] = ()
+    approvals: dict[str, str] = {}
+    tools: tuple[str, ...] | None = None
+    supported_by: str | None = None
+    max_unnecessary_tool_calls: int = 0
+    max_retries: int | None = None
+    max_model_calls: int | None = None
+    max_tool_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost_usd: str | int | float | None = None
+    max_holds: int | None = None
+    max_duration_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raises InvalidInput."""
+        for way in self.unsafe:
+            if not all(_ends(way)) or way.count(_ARROW) != 1:
+                raise InvalidInput(f"{way!r} is not a way from one node to another; write it like 'draft -> send'.")
+        if self.max_cost_usd is not None:
+            try:
+                nanousd(self.max_cost_usd)
+            except ValueError as problem:
+                raise InvalidInput(f"max_cost_usd: {problem}") from None
+
+
+class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of what was expected of a run; the fields are those of the document, with a sentence for each miss.
+
+    `final_answer_supported` is None where nothing was said that would support it.
+    """
+
+    run_id: str
+    scenario_id: str
+    reached_expected_final_state: bool
+    expected_nodes_visited: tuple[str, ...]
+    actual_nodes_visited: tuple[str, ...]
+    unsafe_transition_count: int
+    missing_approval: bool
+    unnecessary_tool_calls: int
+    retry_count: int
+    final_answer_supported: bool | None
+    misses: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.misses
+
+    @property
+    def notes(self) -> str | None:
+        return " ".join(self.misses) or None
+
+    def require(self) -> None:
+        """Raises AssertionError, with a line for each miss."""
+        if self.misses:
+            raise AssertionError("\n".join((f"{self.scenario_id} (run {self.run_id}):", *self.misses)))
+
+
+def evaluate(path: Trajectory, expected: Expectation, scenario_id: str = "") -> WorkflowTrajectoryEval:
+    """Hold a path against what was expected of it."""
+    unsafe, unapproved = list(_unsafe(path, expected)), list(_unapproved(path, expected))
+    needless, supported = list(_needless(path, expected)), _supported(path, expected)
+    misses = [*_misplaced(path, expected), *unsafe, *unapproved, *_exceeded(path, expected)]
+    if path.status != expected.final_state:
+        misses.insert(0, f"The run is {path.status}; expected was {expected.final_state}.")
+    if len(needless) > expected.max_unnecessary_tool_calls:
+        misses += needless
+    if supported is False:
+        misses.append(f"The check {expected.supported_by!r} did not let the answer pass.")
+    return WorkflowTrajectoryEval(
+        run_id=path.run, scenario_id=scenario_id or path.workflow,
+        reached_expected_final_state=path.status == expected.final_state,
+        expected_nodes_visited=expected.nodes, actual_nodes_visited=path.nodes,
+        unsafe_transition_count=len(unsafe), missing_approval=bool(unapproved), unnecessary_tool_calls=len(needless),
+        retry_count=path.retries, final_answer_supported=supported, misses=tuple(misses),
+    )  # fmt: skip
+
+
+def assert_trajectory(path: Trajectory, expected: Expectation, scenario_id: str = "") -> None:
+    """Raises AssertionError, with a line for each thing that the path misses."""
+    evaluate(path, expected, scenario_id).require()
+
+
+def _misplaced(path: Trajectory, expected: Expectation) -> Iterator[str]:
+    if not expected.nodes and expected.match != "exact":
+        return
+    ahead = iter(path.nodes)
+    met = {
+        "exact": path.nodes == expected.nodes,
+        "in_order": all(node in ahead for node in expected.nodes),
+        "any_order": Counter(expected.nodes) <= Counter(path.nodes),
+    }[expected.match]
+    if not met:
+        yield f"It went {_way(path.nodes)}; expected was {_way(expected.nodes)} ({expected.match})."
+
+
+def _unsafe(path: Trajectory, expected: Expectation) -> Iterator[str]:
+    never = {_ends(way) for way in expected.unsafe}
+    for each in path.transitions:
+        if (each.source, each.target) in never:
+            yield f"It went from {each.source!r} to {each.target!r}, which is unsafe (event {each.seq})."
+
+
+def _unapproved(path: Trajectory, expected: Expectation) -> Iterator[str]:
+    """Each visit of a node that needs an approval, and each call of a tool that does, without one."""
+    for name, gate in expected.approvals.items():
+        decided = [
+            (each.decided_seq, each.decision) for each in path.approvals if each.node == gate and each.decided_seq
+        ]
+        visits = [visit.seq for visit in path.visits if visit.node == name]
+        since = [
+            *pairwise([0, *visits]),
+            *((0, use.seq) for use in path.tools if use.tool == name and use.how == "called"),
+        ]
+        for after, seq in since:
+            latest = max((each for each in decided if after < each[0] < seq), default=(0, None))
+            if latest[1] not in APPROVED:
+                yield f"{name!r} went on without an approval at {gate!r} (event {seq})."
+
+
+def _needless(path: Trajectory, expected: Expectation) -> Iterator[str]:
+    seen: set[tuple[str, str]] = set()
+    for use in path.tools:
+        if use.how == "reused":
+            continue
+        if expected.tools is not None and use.tool not in expected.tools:
+            yield f"{use.node!r} asked for the tool {use.tool!r}, which was not needed (event {use.seq})."
+        elif (use.tool, use.args_hash) in seen:
+            yield f"{use.node!r} called {use.tool!r} again with the same arguments (event {use.seq})."
+        seen.add((use.tool, use.args_hash))
+
+
+def _supported(path: Trajectory, expected: Expectation) -> bool | None:
+    if expected.supported_by is None:
+        return None
+    asked = [visit for visit in path.visits if visit.node == expected.supported_by]
+    return bool(asked) and asked[-1].became == "completed" and not {"fail", "retry"} & set(asked[-1].decisions)
+
+
+def _exceeded(path: Trajectory, expected: Expectation) -> Iterator[str]:
+    most_cost = None if expected.max_cost_usd is None else nanousd(expected.max_cost_usd)
+    for what, used, most in (
+        ("retries", path.retries, expected.max_retries),
+        ("calls of models", path.model_calls, expected.max_model_calls),
+        ("calls of tools", path.tool_calls, expected.max_tool_calls),
+        ("tokens", path.tokens, expected.max_tokens),
+        ("holds", path.holds, expected.max_holds),
+        ("milliseconds", path.duration_ms, None if expected.max_duration_s is None else expected.max_duration_s * 1000),
+    ):
+        if most is not None and used > most:
+            yield f"It took {used} {what}; at most {most:g} were expected."
+    if most_cost is not None and path.cost_nanousd > most_cost:
+        yield f"It cost ${usd(path.cost_nanousd)}; at most ${usd(most_cost)} was expected."
+
+
+def _ends(way: str) -> tuple[str, str]:
+    source, _, target = way.partition(_ARROW)
+    return source.strip(), target.strip()
+
+
+def _way(nodes: tuple[str, ...]) -> str:
+    return " → ".join(nodes) or "nowhere"
