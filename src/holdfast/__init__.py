@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.child import ChildHandle, ChildOutcome
     from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.context import Answer, Context
-    from holdfast.authoring.embedder import LocalEmbedder
+    from holdfast.authoring.embedder import LocalEmbedder, ModelEmbedder
     from holdfast.authoring.flow import flow
     from holdfast.authoring.guards import require_approval_for_high_risk, require_evidence
     from holdfast.authoring.mapping import map_node
@@ -56,10 +56,10 @@ __version__ = "0.2.0.dev0"
 __all__ = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Complexity", "Context",
     "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image",
-    "InvalidWorkflow", "Join", "LocalEmbedder", "NodeResult", "NodeView", "NonDeterministicStep", "OperationFailed",
-    "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed", "SemanticCache", "StateView",
-    "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule", "TransitionDenied", "When", "WorkerAgent",
-    "Workflow", "WorkflowBudget", "WorkflowError",
+    "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
+    "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed",
+    "SemanticCache", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule",
+    "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
     "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -70,7 +70,7 @@ _HOMES: Final = {
     "authoring.child": ("ChildHandle", "ChildOutcome"),
     "authoring.content": ("Audio", "Document", "Image"),
     "authoring.context": ("Answer", "Context"),
-    "authoring.embedder": ("LocalEmbedder",),
+    "authoring.embedder": ("LocalEmbedder", "ModelEmbedder"),
     "authoring.flow": ("flow",),
     "authoring.guards": ("require_approval_for_high_risk", "require_evidence"),
     "authoring.mapping": ("map_node",),

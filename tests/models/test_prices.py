@@ -140,7 +140,7 @@ def test_a_usage_that_cannot_be_true_has_no_cost(prices: Prices, usage: Usage) -
         prices.of("claude-haiku-4-5").cost_nanousd(usage)
 
 
-@pytest.mark.parametrize(("input_tokens", "max_tokens"), [(-1, 10), (10, 0)])
+@pytest.mark.parametrize(("input_tokens", "max_tokens"), [(-1, 10), (10, -1)])
 def test_a_call_that_cannot_be_has_no_worst_case(prices: Prices, input_tokens: int, max_tokens: int) -> None:
     with pytest.raises(ValueError, match="no call"):
         prices.of("claude-haiku-4-5").worst_case_nanousd(input_tokens, max_tokens)

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.actions.shell import Script
 from holdfast.core import policies
 from holdfast.errors import ModelRateLimited, ModelRefused, ModelUncertain, OutcomeUnknown, ToolFailed
-from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
 from holdfast.testing.pieces import streamed
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
@@ -264,6 +264,9 @@ class SimulatedModel:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         return streamed(self.request(request))
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingReply:
+        raise ModelRefused(f"{request.model} makes no embeddings.", error_class=policies.VALIDATION)
 
     async def request(self, request: ModelRequest) -> ModelReply:
         world, faults = self._world, self._world.faults

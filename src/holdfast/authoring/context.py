@@ -286,6 +286,12 @@ class Context(Protocol):
         node's unless it is given. Raises InvalidInput for what is no name."""
         ...
 
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> list[list[float]]:
+        """A vector of length one of each of 1 to 256 texts, by a provider's model like `openai:text-embedding-3-small`, with
+        `dimensions` numbers where it can make others than its own. One call, held and paid for as any other, whose outcome is
+        recorded. Raises InvalidInput, and OperationFailed where the model does not answer."""
+        ...
+
     def memory(
         self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
     ) -> AgentMemory:

@@ -21,6 +21,11 @@ class Embedder(Protocol):
     def name(self) -> str: ...
     @property
     def dimension(self) -> int: ...
+
+
+class FunctionEmbedder(Embedder, Protocol):
+    """One whose vectors code of this process makes."""
+
     @property
     def embed(self) -> Callable[[list[str]], Vectors | Awaitable[Vectors]]: ...
 
@@ -30,6 +35,14 @@ class LocalEmbedder(NamedTuple):
 
     name: str
     embed: Callable[[list[str]], Vectors | Awaitable[Vectors]]
+    dimension: int
+
+
+class ModelEmbedder(NamedTuple):
+    """A provider's model that makes vectors of `dimension` numbers, like `openai:text-embedding-3-small`: each by a call that
+    is held and paid for as any other."""
+
+    name: str
     dimension: int
 
 

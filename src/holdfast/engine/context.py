@@ -38,8 +38,8 @@ from holdfast.core.ids import CallId, Path, RunId, Unique
 from holdfast.core.memory import MOST_ENTRIES, namespace
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
-from holdfast.core.shared_values import expect_space
-from holdfast.engine import branches, budget, child, exchange, function, mapping
+from holdfast.core.shared_values import expect_space, unpacked
+from holdfast.engine import branches, budget, child, embedding, exchange, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
@@ -213,6 +213,13 @@ class StepContext(AttemptContext):
     def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:
         """Values that the runs and agents of this tenant share."""
         return SharedSpace(self._journal, self._locks, expect_space(space), agent)
+
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> list[list[float]]:
+        """A vector of each text; see Context."""
+        request = embedding.asked(texts, model, dimensions)
+        with cursor().place() as path:
+            reply = await self._services.gateway.embed(self._journal, path, request)
+        return [[*unpacked(each)] for each in reply.vectors]
 
     def memory(
         self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES

@@ -36,7 +36,7 @@ from typing import Any, Final
 from holdfast.core.content import ContentPart
 from holdfast.errors import UnboundableRequest
 from holdfast.models import content, turn
-from holdfast.ports import ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn
+from holdfast.ports import EmbeddingRequest, ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn
 
 REQUEST_TOKENS: Final = 64
 """What frames a request as a whole: the start of the conversation, of the reply, and an effort or a date line."""
@@ -83,6 +83,15 @@ def input_tokens_at_most(request: ModelRequest, context_window_tokens: int | Non
             )
         total += MESSAGE_TOKENS + (context_window_tokens or 0 if tokens is None else tokens)
     return total if context_window_tokens is None else min(total, context_window_tokens)
+
+
+def embedded_tokens_at_most(request: EmbeddingRequest, context_window_tokens: int | None = None) -> int:
+    """The most tokens that the texts of `request` can be billed for; of none of them more than the model reads, where known.
+
+    Raises UnboundableRequest.
+    """
+    counts = (MESSAGE_TOKENS + _text(text) for text in request.texts)
+    return sum(each if context_window_tokens is None else min(each, context_window_tokens) for each in counts)
 
 
 def _content(model: str, part: ContentPart) -> int | None:

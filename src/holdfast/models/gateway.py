@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,15 +36,18 @@ from holdfast.errors import (
     UnknownPrice,
 )
 from holdfast.models import turn
-from holdfast.models.bounds import input_tokens_at_most
+from holdfast.models.bounds import embedded_tokens_at_most, input_tokens_at_most
 from holdfast.models.family import family_of
 from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
 from holdfast.models.quota import Lent, Quotas
 from holdfast.models.routing import Learned, quotes, routed
-from holdfast.ports import Journal, Model, ModelReply, ModelRequest, Usage
+from holdfast.ports import EmbeddingReply, EmbeddingRequest, Journal, Model, ModelReply, ModelRequest, Recall, Usage
 
 log = logging.getLogger("holdfast")
+
+Asked: TypeAlias = ModelRequest | EmbeddingRequest
+R = TypeVar("R", ModelReply, EmbeddingReply)
 
 GRACE_S: Final = 5.0
 """How much longer than its own time-out a request may take before it is given up from outside."""
@@ -61,7 +64,7 @@ _ELSEWHERE: Final = object()
 class _Sending(NamedTuple):
     """One way to make a call: the request, what is held for it, what it was lent, and all pools that count anything."""
 
-    request: ModelRequest
+    request: Asked
     price: Price
     offer: Offer
     lent: Lent | None
@@ -125,35 +128,55 @@ class Gateway:
         Raises OperationFailed with the recorded error; lets the engine's suspensions (money) through. A request that
         has no price or no bound is never sent.
         """
-        asked = request.compared()
-        args_hash = digest(asked)
-        known = await journal.recall(path, "model", request.model, args_hash, asked)
-        if known is not None and known.error is not None:
-            raise OperationFailed(known.error.message, error=known.error, path=path)
+        asking, known = await self._recalled(journal, path, request, stream=stream)
         if known is not None:
             return msgspec.convert(known.value, ModelReply)
-        asking = _Asking(path, request.model, args_hash, stream)
         try:
             ways = routed(request, route, self._prices, self._learned) if route is not None else [request, *cheaper]
         except UnboundableRequest as problem:
             raise self._unasked(journal, problem) from None
         spare = [msgspec.structs.replace(ways[0], model=model) for model in fallbacks]
+        return await self._paced(journal, asking, ways, spare, ModelReply)
+
+    async def embed(self, journal: Journal, path: Path, request: EmbeddingRequest) -> EmbeddingReply:
+        """The vectors of the request's texts, or the recorded ones; as `call` in all else."""
+        asking, known = await self._recalled(journal, path, request, stream=False)
+        if known is not None:
+            return msgspec.convert(known.value, EmbeddingReply)
+        return await self._paced(journal, asking, [request], (), EmbeddingReply)
+
+    async def _recalled(
+        self, journal: Journal, path: Path, request: Asked, *, stream: bool
+    ) -> tuple[_Asking, Recall | None]:  # fmt: skip
+        """What a step asks for, and its recorded outcome. Raises OperationFailed where that is an error."""
+        asked = request.compared()
+        args_hash = digest(asked)
+        known = await journal.recall(path, "model", request.model, args_hash, asked)
+        if known is not None and known.error is not None:
+            raise OperationFailed(known.error.message, error=known.error, path=path)
+        return _Asking(path, request.model, args_hash, stream), known
+
+    async def _paced(
+        self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest], reply_type: type[R]
+    ) -> R:  # fmt: skip
+        """Send one of `ways` at the pace at which the step may call models."""
         pace, names = journal.pace, self._quotas.names_of(ways[0].model)
         if pace is None:
-            return msgspec.convert(await self._send(journal, asking, ways, spare), ModelReply)
+            return msgspec.convert(await self._send(journal, asking, ways, spare), reply_type)
         async with pace.call(names):
-            reply = msgspec.convert(await self._send(journal, asking, ways, spare), ModelReply)
+            reply = msgspec.convert(await self._send(journal, asking, ways, spare), reply_type)
         if reply.usage is not None:
             pace.used(names, reply.usage)
         return reply
 
     async def _send(
-        self, journal: Journal, asking: _Asking, ways: Sequence[ModelRequest], spare: Sequence[ModelRequest]
+        self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest]
     ) -> Any:
         """Ask one model after another, until one answers or fails for another reason than that it cannot for now."""
         if parts := ways[0].content:
             contents = await journal.contents(parts)
-            ways, spare = [way.filled(contents) for way in ways], [way.filled(contents) for way in spare]
+            ways = [way.filled(contents) if isinstance(way, ModelRequest) else way for way in ways]
+            spare = [way.filled(contents) for way in spare]
         while True:
             value, failed = await self._ask(journal, asking, ways, spare)
             if failed is None:
@@ -164,14 +187,14 @@ class Gateway:
             ways, spare = [every[n] for n in others_first(models, providers, models.index(failed))], ()
 
     async def _ask(
-        self, journal: Journal, asking: _Asking, ways: Sequence[ModelRequest], spare: Sequence[ModelRequest]
+        self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[Asked]
     ) -> tuple[Any, str | None]:
         """Hold the first of `ways` that fits, and send it: the reply, or the model that cannot answer for now."""
         path = asking.path
         try:
-            prices = [self._prices.of(way.model) for way in ways]
+            prices = [self._price_of(way) for way in ways]
             offers = [_offer(way, price) for way, price in zip(ways, prices, strict=True)]
-            others = [_offer(way, self._prices.of(way.model)) for way in spare]
+            others = [_offer(way, self._price_of(way)) for way in spare]
             for model in dict.fromkeys(way.model for way in ways):
                 await self._model.prepare(model)
         except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:
@@ -200,6 +223,9 @@ class Gateway:
                 return value, None
             refusals += 1
 
+    def _price_of(self, request: Asked) -> Price:
+        return self._prices.of(request.model, writes=isinstance(request, ModelRequest))
+
     def _unasked(self, journal: Journal, problem: HoldfastError) -> OperationFailed:
         """A request that no model is sent."""
         error = journal.error(getattr(problem, "error_class", VALIDATION), problem.message)
@@ -212,7 +238,7 @@ class Gateway:
         return [pool for pool in self._quotas.of(model, counted) if pool.name not in reserved]
 
     async def _reserve(
-        self, journal: Journal, path: Path, request: ModelRequest, offer: Offer, counted: Sequence[DeclaredPool]
+        self, journal: Journal, path: Path, request: Asked, offer: Offer, counted: Sequence[DeclaredPool]
     ) -> Lent | None:
         """Wait for what the request takes of pools; None where nothing limits it."""
         pools = self._pools(journal, request.model, counted)
@@ -252,7 +278,10 @@ class Gateway:
         began_s = loop.time()
         try:
             async with asyncio.timeout(request.timeout_s + GRACE_S):
-                if sending.hearing is None:
+                reply: ModelReply | EmbeddingReply
+                if isinstance(request, EmbeddingRequest):
+                    reply = await self._model.embed(request)
+                elif sending.hearing is None:
                     reply = await self._model.request(request)
                 else:
                     reply = await sending.hearing.reply(self._model, request)
@@ -344,7 +373,9 @@ class Gateway:
             await _doubt(journal, call, sending, error)
         return OperationFailed(error.message, error=error, path=path)
 
-    async def _settle(self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply) -> Any:
+    async def _settle(
+        self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply | EmbeddingReply
+    ) -> Any:
         price, offer, hearing = sending.price, sending.offer, sending.hearing
         output = msgspec.to_builtins(reply)
         if hearing is not None and hearing.besides:
@@ -381,8 +412,11 @@ async def _doubt(
     await journal.doubt(call, error, reopens=reopens, partial=hearing.said, cost_nanousd=cost_nanousd)
 
 
-def _offer(request: ModelRequest, price: Price) -> Offer:
+def _offer(request: Asked, price: Price) -> Offer:
     """What a request can use and cost at most."""
-    input_tokens = input_tokens_at_most(request, price.context_window_tokens)
+    if isinstance(request, EmbeddingRequest):
+        input_tokens = embedded_tokens_at_most(request, price.context_window_tokens)
+    else:
+        input_tokens = input_tokens_at_most(request, price.context_window_tokens)
     hold_nanousd = price.worst_case_nanousd(input_tokens, request.max_tokens)
     return Offer(request.model, hold_nanousd, input_tokens + request.max_tokens)

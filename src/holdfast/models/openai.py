@@ -16,15 +16,18 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.content import Piece
+from holdfast.core.shared_values import packed
+from holdfast.errors import InvalidInput
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.content import PDF
 from holdfast.models.exchange import UnusableReply
 from holdfast.models.turn import Part, Said
-from holdfast.ports import ModelRequest, ModelTurn, ToolReply, ToolTurn, Turn, UserTurn
+from holdfast.ports import EmbeddingRequest, ModelRequest, ModelTurn, ToolReply, ToolTurn, Turn, UserTurn
 
 HOME: Final = "https://api.openai.com/v1"
 PATH: Final = "/chat/completions"
+EMBEDDINGS: Final = "/embeddings"
 
 _OWN: Final = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
 """OpenAI's own models. Any other is served by somebody else who speaks the format, as it was for longest."""
@@ -74,6 +77,23 @@ def body(name: str, request: ModelRequest) -> dict[str, Any]:
     if tools := _tools(request):
         made |= {"tools": tools, "tool_choice": "required" if request.answer else "auto"}
     return made
+
+
+def embedding_body(name: str, request: EmbeddingRequest) -> dict[str, Any]:
+    """The request for vectors to the model called `name` here."""
+    made: dict[str, Any] = {"model": name, "input": list(request.texts), "encoding_format": "float"}
+    return made if request.dimensions is None else made | {"dimensions": request.dimensions}
+
+
+def vectors(said: Mapping[str, Any], texts: int) -> tuple[bytes, ...]:
+    """The vectors of a reply, one of each text. Raises UnusableReply."""
+    found = {each["index"]: each["embedding"] for each in said["data"]}
+    if sorted(found) != [*range(texts)]:
+        raise UnusableReply(f"it has {len(found)} vectors of {texts} texts")
+    try:
+        return tuple(packed([float(number) for number in found[index]]) for index in range(texts))
+    except (InvalidInput, ValueError, OverflowError) as problem:
+        raise UnusableReply(f"one of its vectors is none: {problem}") from None
 
 
 def _tools(request: ModelRequest) -> list[dict[str, Any]]:

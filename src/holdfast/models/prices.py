@@ -74,7 +74,7 @@ class Price(msgspec.Struct, frozen=True):
 
     def worst_case_nanousd(self, input_tokens_at_most: int, max_tokens: int) -> int:
         """The most a call can cost, whatever part of its input is written to or read from a cache, rounded up."""
-        if input_tokens_at_most < 0 or max_tokens < 1:
+        if input_tokens_at_most < 0 or max_tokens < 0:
             raise ValueError(f"no call reads {input_tokens_at_most} and writes up to {max_tokens} tokens")
         reachable = (rates for rates in self.tiers if rates.above_tokens < max(input_tokens_at_most, 1))
         return nanousd(max(_worst(rates, input_tokens_at_most, max_tokens) for rates in reachable))
@@ -111,15 +111,18 @@ class Prices:
         self._declared = {model: _declared(model, price) for model, price in (declared or {}).items()}
         self._now = now
 
-    def of(self, model: str) -> Price:
-        """The price of `model`, a name as in ModelRequest. Raises UnknownPrice for any that is not exactly known."""
+    def of(self, model: str, *, writes: bool = True) -> Price:
+        """The price of `model`, a name as in ModelRequest; of one that `writes` nothing, its input's. Raises UnknownPrice for
+        any that is not exactly known."""
         provider, colon, name = model.partition(":")
         providers = (provider,) if colon and provider in _PROVIDERS else _PROVIDERS
         name = name if providers != _PROVIDERS else model
         if price := self._declared.get(model) or self._declared.get(name):
             return price
         for provider in providers:
-            if (info := _find(_listed()[provider], name)) and (price := _listed_price(name, info, self._now())):
+            if (info := _find(_listed()[provider], name)) and (
+                price := _listed_price(name, info, self._now(), writes=writes)
+            ):
                 return price
         raise self._unknown(model, name)
 
@@ -169,11 +172,12 @@ def _declared(model: str, price: DeclaredPrice) -> Price:
     return Price(model, (rates,), price.context_window_tokens)
 
 
-def _listed_price(name: str, info: ModelInfo, now: datetime) -> Price | None:
+def _listed_price(name: str, info: ModelInfo, now: datetime, *, writes: bool = True) -> Price | None:
     """The price of a listed model, or None where text tokens are not all it bills."""
     priced = info.get_prices(now)
     keys = {key for key, value in vars(priced).items() if value is not None}
-    if not {"input_mtok", "output_mtok"} <= keys or keys - _TOKEN_RATES - _RATES_OF_THINGS_NEVER_ASKED_FOR:
+    needed = {"input_mtok", "output_mtok"} if writes else {"input_mtok"}
+    if not needed <= keys or keys - _TOKEN_RATES - _RATES_OF_THINGS_NEVER_ASKED_FOR:
         return None
     starts = {0} | {tier.start for key in keys for tier in getattr(getattr(priced, key), "tiers", ())}
     return Price(name, tuple(_rates(priced, start) for start in sorted(starts)), _window(info))

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core import policies
 from holdfast.errors import ModelRefused
 from holdfast.models.family import ProviderName, provider_of
-from holdfast.ports import ModelDelta, ModelReply, ModelRequest
+from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
+    from holdfast.models.exchange import Exchange
     from holdfast.models.wire import Line
+
+A = TypeVar("A", ModelRequest, EmbeddingRequest)
+R = TypeVar("R")
 
 
 class Providers:
@@ -44,12 +48,26 @@ class Providers:
 
     async def request(self, request: ModelRequest) -> ModelReply:
         """Send `request` exactly once; see ports.Model. `timeout_s` counts from when the client is loaded."""
+        return await self._answered(request, lambda line: line.ask)
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingReply:
+        """The same for vectors."""
+        provider, _ = provider_of(request.model, self._declared)
+        if provider != "openai":
+            raise ModelRefused(
+                f"{provider} makes no embeddings. Nothing was called: name a model of openai's, or of whoever speaks its"
+                " format at OPENAI_BASE_URL.",
+                error_class=policies.VALIDATION,
+            )
+        return await self._answered(request, lambda line: line.embed)
+
+    async def _answered(self, request: A, ask: Callable[[Line], Callable[[str, A, Exchange], Awaitable[R]]]) -> R:
         provider, name = provider_of(request.model, self._declared)
         line = await self._line(provider)
         exchange = line.exchange()
         try:
             async with asyncio.timeout(request.timeout_s):
-                return await line.ask(name, request, exchange)
+                return await ask(line)(name, request, exchange)
         except Exception as error:  # noqa: BLE001 - whatever is raised, the money held for the call needs an answer
             exchange.timed_out |= isinstance(error, TimeoutError)
             failure = exchange.failure(request.model, error)

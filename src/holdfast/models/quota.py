@@ -21,7 +21,7 @@ import msgspec
 from holdfast.core.lending import DeclaredPool
 from holdfast.errors import ModelRefused
 from holdfast.models.family import provider_of
-from holdfast.ports import ModelRequest, Reservation, Usage
+from holdfast.ports import EmbeddingRequest, ModelRequest, Reservation, Usage
 
 _MARGIN: Final = 1.1
 _FORGETTING: Final = 0.1
@@ -58,7 +58,9 @@ class Quotas:
         names = self.names_of(model)
         return [pool for pool in pools if pool.of in names]
 
-    def amounts(self, pools: Collection[DeclaredPool], request: ModelRequest, input_bound: int) -> dict[str, int]:
+    def amounts(
+        self, pools: Collection[DeclaredPool], request: ModelRequest | EmbeddingRequest, input_bound: int
+    ) -> dict[str, int]:
         """How much of each of its pools a call takes at most, as far as is known."""
         estimate = math.ceil(input_bound * min(1.0, self._parts.get(request.model, 1.0) * _MARGIN))
         return {pool.name: max(1, _amount(pool, estimate, request.max_tokens)) for pool in pools}

@@ -24,6 +24,15 @@ def of_reply(provider: str, body: Any) -> Usage | None:
     return usage if 0 < usage.input_tokens >= cached else None
 
 
+def of_embedding(body: Any) -> Usage | None:
+    """The usage that a reply with vectors reports, all of it input; None as above."""
+    try:
+        tokens = _count(body["usage"]["prompt_tokens"])
+    except (LookupError, TypeError, ValueError):
+        return None
+    return Usage(tokens, 0) if tokens else None
+
+
 def _of_anthropic(body: Mapping[str, Any]) -> Usage:
     """Here `input_tokens` is what the cache had no part in. Writes for an hour cost more, and are never asked for."""
     report = body["usage"]

@@ -25,7 +25,7 @@ from holdfast.models.exchange import Exchange, UnusableReply
 from holdfast.models.family import ProviderName
 from holdfast.models.stream import REPLY_BYTES, STREAM_BYTES, Assembly, Events, Excess, decoded
 from holdfast.models.turn import Said
-from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolRequest
+from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest
 
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 
@@ -111,6 +111,17 @@ class Line:
         with _reading(exchange, response.status_code):
             return self._understood(decoded(content), request, exchange)
 
+    async def embed(self, name: str, request: EmbeddingRequest, exchange: Exchange) -> EmbeddingReply:
+        """Ask for vectors, in OpenAI's format."""
+        response = await self._sent(openai.embedding_body(name, request), exchange, openai.EMBEDDINGS)
+        content = await _read(response)
+        if not response.is_success:
+            raise _refusal(exchange, response, content)
+        with _reading(exchange, response.status_code):
+            said = decoded(content)
+            exchange.usage = usage.of_embedding(said)
+            return EmbeddingReply(openai.vectors(said, len(request.texts)), exchange.usage)
+
     async def stream(
         self, name: str, request: ModelRequest, exchange: Exchange, until_s: float
     ) -> AsyncGenerator[ModelDelta | ModelReply, None]:
@@ -141,9 +152,11 @@ class Line:
         finally:
             await response.aclose()
 
-    async def _sent(self, body: Mapping[str, Any], exchange: Exchange) -> httpx2.Response:
+    async def _sent(
+        self, body: Mapping[str, Any], exchange: Exchange, path: str | None = None
+    ) -> httpx2.Response:  # fmt: skip
         """What the provider answers, of which nothing has been read but its head."""
-        sent = self._http.build_request("POST", self._format.path, json=body)
+        sent = self._http.build_request("POST", path or self._format.path, json=body)
         sent.extensions["trace"] = exchange.trace
         exchange.begun = True
         return await self._http.send(sent, stream=True)

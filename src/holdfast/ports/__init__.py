@@ -27,6 +27,8 @@ from holdfast.ports.lending import Lending
 from holdfast.ports.log import Append, History, Log, SnapshotRecord
 from holdfast.ports.model import (
     AnswerSpec,
+    EmbeddingReply,
+    EmbeddingRequest,
     Model,
     ModelDelta,
     ModelReply,
@@ -98,6 +100,8 @@ __all__ = [
     "DeadLetters",
     "DueRun",
     "Edited",
+    "EmbeddingReply",
+    "EmbeddingRequest",
     "Flushed",
     "Freed",
     "GateBegan",

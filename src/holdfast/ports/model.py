@@ -6,7 +6,7 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -105,6 +105,24 @@ class ModelRequest(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, turns=turns)
 
 
+class EmbeddingRequest(msgspec.Struct, frozen=True):
+    """One request for vectors of `texts`, complete; of `dimensions` numbers each where that is said, else as many as the model
+    makes."""
+
+    model: str
+    texts: tuple[str, ...]
+    dimensions: int | None = None
+    timeout_s: float = 60.0
+
+    max_tokens: ClassVar[int] = 0
+    """What it writes, as far as is paid for."""
+    content: ClassVar[tuple[ContentPart, ...]] = ()
+
+    def compared(self) -> Any:
+        """What a journal compares it by."""
+        return msgspec.to_builtins(self)
+
+
 def _filled(said: UserTurn, contents: Mapping[str, bytes]) -> UserTurn:
     return UserTurn(
         said.text,
@@ -138,6 +156,13 @@ class ModelReply(msgspec.Struct, frozen=True):
     finish_reason: str | None
     response_id: str | None
     turn: Any
+
+
+class EmbeddingReply(msgspec.Struct, frozen=True):
+    """A vector of each text, in their order, as core.shared_values.packed makes it. `usage` as of a ModelReply."""
+
+    vectors: tuple[bytes, ...]
+    usage: Usage | None
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -182,6 +207,10 @@ class Model(Protocol):
 
         Raises ModelRefused (ModelRateLimited) when certainly nothing was spent, ModelUncertain when nobody can know.
         """
+        ...
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingReply:
+        """The same for vectors; ModelRefused also where the provider makes none."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:

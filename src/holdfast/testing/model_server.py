@@ -32,6 +32,7 @@ from holdfast.testing.script import Script, load_rules, read_rules
 from holdfast.testing.scripted_model import Kind, Reply, ScriptedModel
 from holdfast.testing.wire import BadRequest, Call, Usage, Wire, WireName
 from holdfast.testing.wires.anthropic import AnthropicWire
+from holdfast.testing.wires.embeddings import EmbeddingsWire
 from holdfast.testing.wires.openai import OpenAIWire
 
 with needs("testing", "The model server", is_program=__name__ == "__main__"):
@@ -56,7 +57,7 @@ __all__ = [
     "read_calls",
 ]
 
-WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire())
+WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire(), EmbeddingsWire())
 API_KEY = "any-key-will-do"
 MAX_BODY_BYTES = 32 * 1024 * 1024  # as Anthropic's
 EXCERPT = 200

@@ -32,13 +32,16 @@ from holdfast.core import events as ev
 from holdfast.core.graph import Edge, Join
 from holdfast.core.ids import GateId, NodeName, node_of
 from holdfast.core.policies import ErrorRecord
+from holdfast.core.shared_values import packed
 from holdfast.core.state import State
 from holdfast.core.status import waiting_for
 from holdfast.errors import ModelRefused, UsageError
-from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.pieces import streamed
+from holdfast.testing.wire import tokens
+from holdfast.testing.wires.embeddings import DIMENSIONS, vector
 
 _TESTER: Final = "the test"
 _PERSON: Final = "whoever is asked"
@@ -146,6 +149,11 @@ class _Replies:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         return streamed(self.request(request))
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingReply:
+        """As the model server does: texts that share words are near each other."""
+        made = (packed(vector(text, request.dimensions or DIMENSIONS)) for text in request.texts)
+        return EmbeddingReply(tuple(made), Usage(sum(map(tokens, request.texts)), 0))
 
     async def request(self, request: ModelRequest) -> ModelReply:
         self.requests.append(request)

@@ -73,6 +73,8 @@ class Call(Struct, frozen=True):
     stream_usage: bool
     cache_control_on_tools: bool
     request_sha256: str
+    dimensions: int | None = None
+    """Of the vectors that are asked for, in the place of an answer."""
 
     @property
     def user(self) -> str:
