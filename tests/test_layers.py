@@ -36,8 +36,9 @@ NEIGHBOURS = {
     ("privacy", "errors"),
     ("machine", "errors"),
     ("testing", "compose"),
+    ("evaluation", "compose"),
 }
-"""Rooms of one floor that may know each other: `settings` raises errors, `testing.run_node` opens engines."""
+"""Rooms of one floor that may know each other: `settings` raises errors, `testing.run_node` and `evaluation` open engines."""
 
 EXCEPTIONS = {("machine", "core")}
 """`machine` keeps the Clock and Ids ports and needs the ids' types; nothing in core knows it."""

@@ -48,6 +48,10 @@ _COMMANDS: Final = {
     ),
     "workflows": ("workflows", "See which workflows the store knows, and what each is started with."),
     "validate": ("graph", "Say everything that is wrong with a workflow, and what should be thought about."),
+    "eval": (
+        "evaluation",
+        "Play scenarios, each on a throwaway store, and say what their paths miss. Models and tools are really called.",
+    ),
     "graph": ("graph", "Print a workflow as a Mermaid flowchart."),
     "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend or signal one."),
     "gates": ("gates", "See what people are asked, and answer."),

@@ -21,6 +21,7 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.evaluation.suite import Suite
     from holdfast.wire.task import Tasks
 
 T = TypeVar("T")
@@ -54,6 +55,16 @@ def load_tasks(target: str) -> Tasks:
     if not place:
         raise UsageError(f"{target!r} names no tasks; write FILE.py:TASKS or PACKAGE.MODULE:TASKS.")
     return _only(_imported(place), place, name, Tasks, "set of tasks", "make one with tasks = holdfast.wire.Tasks()")
+
+
+def load_suite(target: str) -> Suite:
+    """Scenarios that are made in Python. Raises UsageError as `load` does."""
+    from holdfast.evaluation.suite import Suite
+
+    place, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
+    if not place:
+        raise UsageError(f"{target!r} names no scenarios; write FILE.yaml, FILE.py:SUITE or PACKAGE.MODULE:SUITE.")
+    return _only(_imported(place), place, name, Suite, "suite", "make one with suite = holdfast.evaluation.Suite(...)")
 
 
 def _imported(place: str) -> ModuleType:

@@ -14,9 +14,13 @@ from holdfast.evaluation.checks import (
     assert_went_to_approval,
 )
 from holdfast.evaluation.expectation import Expectation, WorkflowTrajectoryEval, assert_trajectory, evaluate
+from holdfast.evaluation.suite import Answer, Scenario, Suite
 
 __all__ = [
+    "Answer",
     "Expectation",
+    "Scenario",
+    "Suite",
     "WorkflowTrajectoryEval",
     "assert_came_back_to",
     "assert_caught_by",

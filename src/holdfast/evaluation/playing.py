@@ -1,0 +1,59 @@
+"""Plays a scenario: a real run on a throwaway store, in which people say what they were told to.
+
+Models and tools are those of the workflow, and are really called. Never here: judging the path (expectation).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.compose import Engine
+from holdfast.core.ids import GateId, node_of
+from holdfast.core.state import State
+from holdfast.core.status import waiting_for
+from holdfast.core.trajectory import Trajectory
+from holdfast.evaluation.suite import Answer, Scenario
+from holdfast.settings import Settings
+
+_ASKS: Final = "the scenario"
+_PERSON: Final = "whoever is asked"
+
+
+async def play(workflow: Workflow, scenario: Scenario, settings: Settings | None = None) -> Trajectory:
+    """The path of a run of `workflow`, until it has ended, waits for what nobody was told to say, or its time is up.
+
+    Raises what `engine.start` and `engine.decide` raise.
+    """
+    left = {gate: deque(answers) for gate, answers in scenario.answers.items()}
+    with tempfile.TemporaryDirectory(prefix="holdfast-eval-") as folder:
+        store = Path(folder) / "eval.db"
+        async with Engine.open(store, workflows=[workflow], settings=settings or Settings()) as engine:
+            run = await engine.start(workflow, scenario.input, cost_limit_usd=scenario.cost_limit_usd, by=_ASKS)
+            with contextlib.suppress(TimeoutError):  # how far it has come is told
+                async with asyncio.timeout(scenario.timeout_s):
+                    while await _answered(engine, await run.settled(), left):
+                        pass
+            return await engine.trajectory(run.id)
+
+
+async def _answered(engine: Engine, state: State, left: dict[str, deque[str | Answer]]) -> bool:
+    """Say what is to be said at the gates that are open; whether there was anything."""
+    asked = [
+        (wait.id, left[node_of(wait.step)]) for wait in waiting_for(state)
+        if wait.kind == "gate" and wait.id and wait.step is not None and left.get(node_of(wait.step))
+    ]  # fmt: skip
+    for gate, answers in asked:
+        said = answers.popleft()
+        answer = Answer(said) if isinstance(said, str) else said
+        data = {} if answer.data is msgspec.UNSET else {"data": answer.data}
+        roles = state.gates[GateId(gate)].opened.reviewers  # the person who is asked answers
+        await engine.decide(gate, answer.decision, by=_PERSON, roles=roles, **data)
+    return bool(asked)

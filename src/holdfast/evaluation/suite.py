@@ -1,0 +1,88 @@
+"""Scenarios, what is expected of each, and how many must pass; written in Python or in YAML.
+
+Never here: playing one (playing), opening a file.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.ids import MOST_NAME_BYTES
+from holdfast.errors import InvalidInput, UsageError
+from holdfast.evaluation.expectation import Expectation
+
+MOST_BYTES: Final = 1_000_000
+"""Of a file."""
+MOST_SCENARIOS: Final = 1_000
+TIMEOUT_S: Final = 60.0
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a person says at a gate."""
+
+    decision: str
+    data: Any = msgspec.UNSET
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run that is to be made, and what is expected of its path.
+
+    `answers` are what people say, by gate, in order: a decision, or one with data. A gate without one stays open.
+    `cost_limit_usd` is the run's limit, instead of its workflow's.
+    """
+
+    id: str
+    input: Any = None
+    answers: dict[str, list[str | Answer]] = {}
+    expect: Expectation = Expectation()
+    cost_limit_usd: str | int | float | None = None
+    timeout_s: float = TIMEOUT_S
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Scenarios of one `workflow`, named as on the command line (FILE.py:WORKFLOW). The share `min_passed` of them must pass,
+    or more."""
+
+    workflow: str
+    scenarios: list[Scenario]
+    min_passed: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raises InvalidInput."""
+        ids = [scenario.id for scenario in self.scenarios]
+        if not 1 <= len(ids) <= MOST_SCENARIOS:
+            raise InvalidInput(f"A suite has 1 to {MOST_SCENARIOS} scenarios; this has {len(ids)}.")
+        twice = next((name for at, name in enumerate(ids) if name in ids[:at]), None)
+        if twice is not None:
+            raise InvalidInput(f"Two scenarios are called {twice!r}; each needs an id of its own.")
+        if any(not name.strip() or len(name.encode()) > MOST_NAME_BYTES for name in ids):
+            raise InvalidInput(f"The id of a scenario is 1 to {MOST_NAME_BYTES} bytes.")
+        if not 0 < self.min_passed <= 1:
+            raise InvalidInput(f"min_passed={self.min_passed:g} is no share; write 0.9 for nine of ten.")
+        if any(not 0 < scenario.timeout_s <= 3600 for scenario in self.scenarios):
+            raise InvalidInput("The timeout_s of a scenario is more than 0 and at most 3600 seconds.")
+
+    def is_met_by(self, passed: int) -> bool:
+        """Whether so many of its scenarios are enough."""
+        return passed / len(self.scenarios) >= self.min_passed
+
+
+def read(text: str, name: str) -> Suite:
+    """The suite that a YAML file `name` describes. Raises UsageError."""
+    from ruamel.yaml import YAML  # noqa: PLC0415 - for those who have one in YAML
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    from ruamel.yaml.events import AliasEvent  # noqa: PLC0415
+
+    if len(text.encode()) > MOST_BYTES:
+        raise UsageError(f"{name} is larger than {MOST_BYTES} bytes. Nothing was run.")
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        if any(isinstance(event, AliasEvent) for event in yaml.parse(text)):
+            raise UsageError(f"{name} refers to a part of itself with `*`; write that part out. Nothing was run.")
+        return msgspec.convert(yaml.load(text), Suite)
+    except (YAMLError, RecursionError) as problem:
+        raise UsageError(f"{name} is no YAML: {' '.join(str(problem).split())[:300]}. Nothing was run.") from None
+    except (msgspec.ValidationError, InvalidInput) as problem:
+        raise UsageError(f"{name}: {problem}. Nothing was run.".replace("..", ".")) from None
