@@ -125,6 +125,22 @@ def test_one_waits_for_the_run_before_and_of_several_the_last_however_long_that_
     assert (after.skipped, after.missed, after.queued_ms) == (2, 0, None)
 
 
+def test_what_is_too_old_while_one_waits_for_the_run_before_is_missed_once() -> None:
+    found = turn(schedule(overlap="queue", catch_up_s=60), ms("2026-11-23T01:00:00"), last_has_ended=False).after
+    late_ms = ms("2026-11-23T04:30:00")
+    for _ in range(3):
+        found = turn(found, late_ms, last_has_ended=False).after
+    assert (stamps([found.queued_ms]), found.missed) == (["2026-11-23T01:00:00Z"], 0)
+    found = turn(found, late_ms, last_has_ended=True).after
+    assert stamps(found.pending) == ["2026-11-23T01:00:00Z"]
+    again = turn(hindered(found, "no such workflow", late_ms), late_ms, last_has_ended=True).after
+    assert (again.pending, again.missed) == ((), 4), "by now it is too old itself"
+    found = begun(found, [RunId("r")])
+    assert found.due_at_ms == ms("2026-11-23T02:00:00")
+    found = turn(found, late_ms, last_has_ended=False).after
+    assert (found.pending, found.missed, found.skipped) == ((), 3, 0)
+
+
 @pytest.mark.parametrize(
     ("overlap", "fired", "missed"), [("allow", 3, 69), ("skip", 1, 71), ("queue", 1, 71), ("cancel", 1, 71)]
 )

@@ -221,6 +221,8 @@ def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
     is_all, due = len(due) <= MOST_FIRED, due[:MOST_FIRED]
     oldest_ms = now_ms - int(schedule.catch_up_s * 1000)
     kept = [at_ms for at_ms in due if at_ms == schedule.queued_ms or starts_at_ms(schedule, at_ms) >= oldest_ms]
+    if kept:  # what is too old after them is counted once they have their runs: until then it is looked at again
+        due = due[: due.index(kept[-1]) + 1]
     missed, skipped = len(due) - len(kept), 0
     if schedule.overlap != "allow":  # of several, the last is the one that counts
         kept, passed = (kept[-1:], len(kept[:-1])) if is_all else ([], len(kept))
