@@ -27,3 +27,17 @@ def test_a_trace_of_many_runs_is_refused_in_words(shell: Shell) -> None:
     said = shell("runs", "show", "0", "--trace", "--tree")
     assert said.code == 2
     assert "say one of them" in said.err
+
+
+def test_two_runs_are_compared_by_their_paths(shell: Shell) -> None:
+    done, open_ = (started(shell, "letter", "-i", f'{{"customer": "{name}"}}') for name in ("Ada", "Bob"))
+    gate = shell("gates", "list", "--run", done, "--json").data[0]["gate_id"]
+    assert shell("gates", "retry", gate, "--as", "ann", "--role", "ann").code == 0
+    shell("worker", "flow:letter", "--until-idle")
+    said = shell("runs", "diff", open_, done).out
+    assert said.startswith("  draft\n  approval\n+ draft\n+ approval\n\napproval")
+    assert "no answer → retry" in said
+    found = shell("runs", "diff", done, open_, "--json").data
+    assert [part["of"] for part in found["nodes"]].count("first") == 2
+    assert found["same_way"] is False
+    assert shell("runs", "diff", done, "none").code == 3

@@ -13,6 +13,7 @@ import typer
 
 from holdfast.cli import bulk, history, listing, portrait, reference, terminal
 from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
+from holdfast.cli.comparison import diff
 from holdfast.cli.exit_code import OK
 from holdfast.cli.filter import Asked, Key, Since, Statuses, Tenant, Until, Workflow
 from holdfast.cli.fork import fork
@@ -32,6 +33,7 @@ app = typer.Typer(help="See what runs there are, and pause, cancel, retry, exten
 app.command()(tail)
 app.command()(stream)
 app.command()(fork)
+app.command()(diff)
 
 
 @app.command("list")

@@ -13,11 +13,13 @@ from holdfast.evaluation.checks import (
     assert_stopped_before,
     assert_went_to_approval,
 )
+from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.expectation import Expectation, WorkflowTrajectoryEval, assert_trajectory, evaluate
 from holdfast.evaluation.suite import Answer, Scenario, Suite
 
 __all__ = [
     "Answer",
+    "Comparison",
     "Expectation",
     "Scenario",
     "Suite",
@@ -28,5 +30,6 @@ __all__ = [
     "assert_stopped_before",
     "assert_trajectory",
     "assert_went_to_approval",
+    "compare",
     "evaluate",
 ]

@@ -1,0 +1,79 @@
+"""Where two paths part: what one run came to, called and used that another did not. Never here: which of them is better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import SequenceMatcher
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.core.trajectory import Trajectory
+
+TOTALS: Final = ("retries", "holds", "model_calls", "tool_calls", "tokens", "cost_nanousd", "duration_ms")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A node that `both` runs came to there, or only the `first` or the `second`."""
+
+    node: str
+    of: Literal["both", "first", "second"]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Two runs beside each other. `status` and `totals` have what is different, of the first and of the second; `decisions`
+    what people said, by gate in their order; `tools` how many more calls the second made of each."""
+
+    first: str
+    second: str
+    nodes: tuple[Part, ...]
+    status: tuple[str, str] | None
+    decisions: dict[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    tools: dict[str, int]
+    totals: dict[str, tuple[int, int]]
+
+    @property
+    def same_way(self) -> bool:
+        """Whether both came to the same nodes in the same order, with the same decisions, calls of tools and end."""
+        return not (self.status or self.decisions or self.tools) and all(part.of == "both" for part in self.nodes)
+
+
+def compare(first: Trajectory, second: Trajectory) -> Comparison:
+    """Lay two paths beside each other, those of a run and of its fork for instance."""
+    said, other = _decisions(first), _decisions(second)
+    more = _tools(second)
+    more.subtract(_tools(first))
+    return Comparison(
+        first.run, second.run, tuple(_nodes(first, second)),
+        (first.status, second.status) if first.status != second.status else None,
+        {gate: (said.get(gate, ()), other.get(gate, ())) for gate in {**said, **other} if said.get(gate) != other.get(gate)},
+        {tool: count for tool, count in more.items() if count},
+        {
+            name: (getattr(first, name), getattr(second, name))
+            for name in TOTALS if getattr(first, name) != getattr(second, name)
+        },
+    )  # fmt: skip
+
+
+def _nodes(first: Trajectory, second: Trajectory) -> list[Part]:
+    parts: list[Part] = []
+    matcher = SequenceMatcher(None, first.nodes, second.nodes, autojunk=False)
+    for how, begin, end, other_begin, other_end in matcher.get_opcodes():
+        if how == "equal":
+            parts += [Part(node, "both") for node in first.nodes[begin:end]]
+            continue
+        parts += [Part(node, "first") for node in first.nodes[begin:end]]
+        parts += [Part(node, "second") for node in second.nodes[other_begin:other_end]]
+    return parts
+
+
+def _decisions(path: Trajectory) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for each in path.approvals:
+        if each.decision is not None:
+            found[each.node] = (*found.get(each.node, ()), each.decision)
+    return found
+
+
+def _tools(path: Trajectory) -> Counter[str]:
+    return Counter(use.tool for use in path.tools if use.how == "called")
