@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from tests.cli.conftest import Shell
 
 WRITE = ("shared", "write", "board", "case-7", "--as", "ann", "--value")
@@ -31,6 +33,16 @@ def test_a_long_list_goes_on_where_it_is_said(shell: Shell) -> None:
     assert "There are more: holdfast shared list --after" in told.err
     rest = shell("shared", "list", "--after", '["default","board","b"]', "--json").data
     assert [row["key"] for row in rest] == ["c"]
+
+
+def test_what_goes_on_lists_no_other_rows(shell: Shell) -> None:
+    for space, key in (("board", "a"), ("board", "b"), ("desk", "c")):
+        for tenant in ("acme", "default"):
+            assert shell("shared", "write", space, key, "--value", "1", "--tenant", tenant).code == 0
+    told = shell("shared", "list", "board", "--tenant", "acme", "--limit", "1").err
+    command = shlex.split(told.partition("There are more: holdfast ")[2])
+    rest = shell(*command, "--json").data
+    assert [(row["tenant"], row["space"], row["key"]) for row in rest] == [("acme", "board", "b")]
 
 
 def test_what_cannot_be_written_is_refused_in_words(shell: Shell) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import moment, table, terminal
+from holdfast.cli import moment, page, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, asking, typed
+from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.cli.target import is_name, load
@@ -21,6 +21,7 @@ from holdfast.cli.target import is_name, load
 if TYPE_CHECKING:
     from holdfast.control.schedule import Backfilled
     from holdfast.service.command import OfSchedule
+    from holdfast.service.query import Page
 
 app = typer.Typer(help="Start runs by the calendar, and see what comes next.", no_args_is_help=True)
 
@@ -103,22 +104,17 @@ def set_(
 
 @app.command("list")
 def list_(
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    tenant: page.OfTenant = None,
+    after: page.After = None,
+    limit: page.Limit = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """List the schedules, with their next times and how their last runs stand."""
-    rows, cursor, now_ms = asyncio.run(_list(tenant, after, limit, store))
-    if as_json:
-        terminal.emit(rows)
-        return
-    table.show(COLUMNS, [_line(row, now_ms) for row in rows])
-    if cursor is not None:
-        terminal.say(f"There are more: {typed('schedules', 'list', '--after', cursor, store=store)}")
+    page.show(
+        asyncio.run(_list(tenant, after, limit, store)), COLUMNS, _line, "schedules", "list",
+        tenant=tenant, as_json=as_json, store=store,
+    )  # fmt: skip
 
 
 @app.command()
@@ -179,14 +175,11 @@ async def _set(name: str, target: str, cron: str, how: dict[str, Any], store: st
         return await view.of_schedule(service.control, await service.control.set_schedule(name, meant, cron, **how))
 
 
-async def _list(
-    tenant: str | None, after: str | None, limit: int, store: str | None
-) -> tuple[list[dict[str, Any]], str | None, int]:
+async def _list(tenant: str | None, after: str | None, limit: int, store: str | None) -> Page:
     from holdfast.service import query
 
     async with acting(store) as service:
-        page = await service.ask(who(None), query.Schedules(tenant=tenant, cursor=after, limit=limit))
-        return page.rows, page.cursor, service.control.store.clock.now_ms()
+        return await service.ask(who(None), query.Schedules(tenant=tenant, cursor=after, limit=limit))
 
 
 async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
@@ -201,8 +194,8 @@ async def _told(command: OfSchedule, store: str | None) -> dict[str, Any]:
 
     async with acting(store) as service:
         await service.tell(who(None), command)
-        page = await service.ask(who(None), query.Schedules(name=command.name, tenant=command.tenant))
-        return page.rows[0]
+        found = await service.ask(who(None), query.Schedules(name=command.name, tenant=command.tenant))
+        return found.rows[0]
 
 
 async def _remove(name: str, tenant: str, store: str | None) -> None:
@@ -219,7 +212,7 @@ async def _backfill(name: str, tenant: str, since: str, until: str, store: str |
         return list(await engine.backfill_schedule(name, *times, tenant=tenant))
 
 
-def _line(row: dict[str, Any], now_ms: int) -> tuple[str, ...]:
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
     coming = row["next_times"][0] if row["next_times"] else None
     return (
         row["name"], row["workflow"], row["cron"], row["timezone"], "paused" if row["paused"] else _short(coming),

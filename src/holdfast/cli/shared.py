@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import table, terminal
+from holdfast.cli import page, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, typed
+from holdfast.cli.opening import acting
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.table import Column
 
@@ -33,24 +33,20 @@ Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it 
 @app.command("list")
 def list_(
     space: Annotated[str | None, typer.Argument(metavar="SPACE", help="Only those of one space.")] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    tenant: page.OfTenant = None,
+    after: page.After = None,
+    limit: page.Limit = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """List the shared values, each as it is now."""
     from holdfast.service import query
 
-    page = asyncio.run(_ask(query.SharedValues(space=space, tenant=tenant, cursor=after, limit=limit), store))
-    if as_json:
-        terminal.emit(page.rows)
-        return
-    table.show(COLUMNS, [(each["space"], each["key"], *_line(each)) for each in page.rows])
-    if page.cursor is not None:
-        terminal.say(f"There are more: {typed('shared', 'list', '--after', page.cursor, store=store)}")
+    found = asyncio.run(_ask(query.SharedValues(space=space, tenant=tenant, cursor=after, limit=limit), store))
+    page.show(
+        found, COLUMNS, lambda row: (row["space"], row["key"], *_line(row)), "shared", "list", *filter(None, [space]),
+        tenant=tenant, as_json=as_json, store=store,
+    )  # fmt: skip
 
 
 @app.command()

@@ -11,14 +11,15 @@ from urllib.parse import quote, unquote
 
 import typer
 
-from holdfast.cli import table, terminal
-from holdfast.cli.opening import asking, typed
+from holdfast.cli import page, table, terminal
+from holdfast.cli.opening import asking
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.core.supervision import Dashboard, WorkerView
+    from holdfast.core.supervision import Dashboard, Supervisor, WorkerView
+    from holdfast.service.query import Page
 
 app = typer.Typer(help="See how much supervisors have to do, and how their workers stand.", no_args_is_help=True)
 
@@ -34,24 +35,17 @@ Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it 
 
 @app.command("list")
 def list_(
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    tenant: page.OfTenant = None,
+    after: page.After = None,
+    limit: page.Limit = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """List the supervisors, with their load and how many tasks wait."""
-    rows = asyncio.run(_list(tenant, after, limit + 1, store))
-    shown = rows[:limit]
-    if as_json:
-        terminal.emit(shown)
-        return
-    table.show(COLUMNS, [(row["name"], row["tenant"], f"{row['system_load']:.0%}", _waiting(row)) for row in shown])
-    if len(rows) > limit:
-        cursor = f"{quote(shown[-1]['tenant'], safe='')}/{quote(shown[-1]['name'], safe='')}"
-        terminal.say(f"There are more: {typed('supervisors', 'list', '--after', cursor, store=store)}")
+    page.show(
+        asyncio.run(_list(tenant, after, limit, store)), COLUMNS, _line, "supervisors", "list",
+        tenant=tenant, as_json=as_json, store=store,
+    )  # fmt: skip
 
 
 @app.command()
@@ -69,26 +63,33 @@ def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store:
         ("Load", f"{found.system_load:.0%}"),
         ("Waiting", f"{found.queue_size} of {found.max_queue}"),
     ])  # fmt: skip
-    table.show(WORKERS, [_line(worker, view) for worker, view in found.workers.items()])
+    table.show(WORKERS, [_line_of_worker(worker, view) for worker, view in found.workers.items()])
 
 
-async def _list(tenant: str | None, after: str | None, limit: int, store: str | None) -> list[dict[str, Any]]:
+async def _list(tenant: str | None, after: str | None, limit: int, store: str | None) -> Page:
+    from holdfast.service.query import Page
+
     place = None if after is None else _place(after)
     async with asking(store) as engine:
-        found = await engine.supervisors(tenant, after=place, limit=limit)
-    return [
+        found = await engine.supervisors(tenant, after=place, limit=limit + 1)
+    rows = [
         {
             "name": each.name, "tenant": each.tenant, "system_load": round(each.load, 3),
             "queue_size": len(each.queue), "max_queue": each.max_queue,
             "workers": [worker.name for worker in each.workers],
         }
-        for each in found
+        for each in found[:limit]
     ]  # fmt: skip
+    return Page(rows, _cursor(found[limit - 1]) if len(found) > limit else None)
 
 
 async def _show(name: str, tenant: str, store: str | None) -> Dashboard:
     async with asking(store) as engine:
         return await engine.supervisor(name, tenant=tenant).dashboard()
+
+
+def _cursor(last: Supervisor) -> str:
+    return f"{quote(last.tenant, safe='')}/{quote(last.name, safe='')}"
 
 
 def _place(cursor: str) -> tuple[str, str]:
@@ -98,11 +99,11 @@ def _place(cursor: str) -> tuple[str, str]:
     return unquote(tenant), unquote(name)
 
 
-def _waiting(row: dict[str, Any]) -> str:
-    return f"{row['queue_size']} of {row['max_queue']}"
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    return row["name"], row["tenant"], f"{row['system_load']:.0%}", f"{row['queue_size']} of {row['max_queue']}"
 
 
-def _line(name: str, worker: WorkerView) -> tuple[str, ...]:
+def _line_of_worker(name: str, worker: WorkerView) -> tuple[str, ...]:
     return (
         name, worker.state, f"{worker.active} of {worker.max_concurrent}", str(worker.queued), str(worker.completed),
         str(worker.errors), f"{worker.avg_ms:.0f} ms",
