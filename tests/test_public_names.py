@@ -9,8 +9,8 @@ import holdfast
 
 PUBLIC = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Complexity", "Context",
-    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image",
-    "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
+    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "GateDecision", "Handoff", "HoldfastError",
+    "Image", "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
     "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed",
     "SemanticCache", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule",
     "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.view import Fields, NodeView, StateView
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
+    from holdfast.control.command import GateDecision
     from holdfast.control.handle import Run
     from holdfast.control.supervisor import Supervisor, TaskResult, WorkerAgent
     from holdfast.core.demand import Demand
@@ -55,8 +56,8 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Complexity", "Context",
-    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Handoff", "HoldfastError", "Image",
-    "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
+    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "GateDecision", "Handoff", "HoldfastError",
+    "Image", "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
     "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed",
     "SemanticCache", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule",
     "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
@@ -84,6 +85,7 @@ _HOMES: Final = {
     "authoring.view": ("Fields", "NodeView", "StateView"),
     "authoring.workflow": ("Workflow",),
     "compose": ("Engine",),
+    "control.command": ("GateDecision",),
     "control.handle": ("Run",),
     "control.supervisor": ("Supervisor", "TaskResult", "WorkerAgent"),
     "core.demand": ("Demand",),

@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from holdfast.core.gates import MOST_REMINDERS
+from holdfast.core.gates import MOST_REMINDERS, asked_together
 from holdfast.core.ids import GateId, Path
 from holdfast.core.payload import Payload, inline
 from holdfast.errors import (
@@ -287,6 +287,29 @@ def test_the_approval_of_a_call_adds_no_argument() -> None:
     game.do(command)
     with pytest.raises(DecisionRefused, match="note would be something else"):
         game.decide("approve", data={"note": "to another account"})
+
+
+def test_what_other_steps_ask_is_not_decided_together() -> None:
+    game = Game(graph("a > end", "b > end"))
+    for name, path in (("a", "0.0"), ("a", "0.1"), ("b", "0")):
+        place = (*game.at(name), Path(path), "tool_approval", "h", NULL, "h", ("approve", "reject"))
+        game.do(cmd.OpenGate(*place))
+    first, second, other = game.state.gates
+    assert asked_together(game.state, second) == [first, second]
+    assert asked_together(game.state, other) == [other]
+    assert asked_together(game.state, GateId("nobody's")) == []
+
+    def decided(*gates: GateId) -> list[ev.Event]:
+        return game.do(cmd.DecideTogether(tuple(cmd.DecideGate(gate, "approve") for gate in gates)), session=None)
+
+    for gates, words in (
+        ((first, other), "decide it by itself"),
+        ((first, first), "of each once"),
+        ((), "at least one"),
+    ):
+        with pytest.raises(InvalidDecision, match=words):
+            decided(*gates)
+    assert kinds(decided(second, first)) == ["GateDecided", "GateDecided"]
 
 
 def test_an_edit_takes_the_edge_for_edits() -> None:

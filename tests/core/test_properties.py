@@ -22,6 +22,7 @@ from holdfast.core.divergence import RESTART
 from holdfast.core.evolve import evolve
 from holdfast.core.fence import approval_at, may_begin
 from holdfast.core.forking import Wish, forked
+from holdfast.core.gates import asked_together
 from holdfast.core.graph import FIELD_STRATEGIES, Graph, Join
 from holdfast.core.ids import (
     CallId,
@@ -479,7 +480,7 @@ class Chaos:
                 cmd.UndoChild(*at, path, pick.choice([*self.game.state.children, RunId("nobody")]), "other", args),
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
-                cmd.OpenGate(*at, path, "question", args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
+                cmd.OpenGate(*at, path, pick.choice(["question", "tool_approval"]), args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
                              remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000])),
                 cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True),
             ]
@@ -532,7 +533,12 @@ class Chaos:
         data = self.pick.choice(
             [None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}, RESTART]
         )
-        return cmd.DecideGate(gate, decision, data, Claim(self.pick.choice(["ann", None])))
+        by = Claim(self.pick.choice(["ann", None]))
+        together = asked_together(self.game.state, gate)
+        if together and self.pick.random() < 0.5:
+            others = [*together, *self.pick.choice([(), (), (gate,), self.gates[-1:]])]
+            return cmd.DecideTogether(tuple(cmd.DecideGate(each, decision, data, by) for each in others))
+        return cmd.DecideGate(gate, decision, data, by)
 
 
 @quick(300)

@@ -20,6 +20,7 @@ from holdfast.cli.table import ID, Column
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.control.command import AskedTogether
     from holdfast.control.control import Control
     from holdfast.core.projection import GateChange, GateRow, RunRow
     from holdfast.service.gate import Story
@@ -31,6 +32,7 @@ COLUMNS: Final = (
     Column("gate", ID), Column("state"), Column("open for"), Column("deadline"), Column("reason", 8, goes=3),
     Column("about", 10, goes=4), Column("asks", 6, goes=2), Column("reminders", goes=1),
 )  # fmt: skip
+TOOL_APPROVAL: Final = "tool_approval"
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
 _MOST_NAMED: Final = 10
@@ -113,11 +115,38 @@ async def _show(given: str, as_json: bool, store: str | None) -> None:
         run = await engine.find(run_of(story.opened.gate))
         found = await gate.whole(engine, story, run)
         now_ms = engine.now_ms()
-    commands = advice.commands(run.run, story.opened, store) if story.state in ("open", "escalated") else []
+        is_open = story.state in ("open", "escalated")
+        beside = (
+            await engine.asked_together(found["gate_id"]) if is_open and story.opened.reason == TOOL_APPROVAL else None
+        )
+    commands = advice.commands(run.run, story.opened, store) if is_open else []
+    together = None if beside is None or len(beside.calls) == 1 else beside
     if as_json:
-        terminal.emit({**found, "commands": commands})
+        terminal.emit({**found, "commands": commands, "asked_together": _of_together(together)})
     else:
         _print(story, run, found["shown"], found["filled"], commands, now_ms)
+        if together is not None:
+            _print_together(together, store)
+
+
+def _of_together(together: AskedTogether | None) -> dict[str, Any] | None:
+    if together is None:
+        return None
+    calls = [{"gate_id": each.gate, "tool": each.tool, "arguments": each.arguments} for each in together.calls]
+    return {"calls": calls, "shown_hash": together.shown_hash}
+
+
+def _print_together(together: AskedTogether, store: str | None) -> None:
+    first = together.calls[0].gate
+    terminal.show(f"\nAsked together, {len(together.calls)} calls")
+    terminal.sheet(
+        [(str(number), f"{each.tool} {_readable(each.arguments)}") for number, each in enumerate(together.calls, 1)],
+        indent="  ",
+    )
+    terminal.show("\nAnswer all, or each by its number, with")
+    shown = ("--shown", together.shown_hash)
+    for words in (("approve",), ("reject", "--reason", "..."), ("--each", '{"1": "approve", "2": "reject"}')):
+        terminal.show(f"  {typed('gates', 'together', first, *words, *shown, store=store)}")
 
 
 def _print(story: Story, run: RunRow, shown: Any, filled: Any, commands: list[str], now_ms: int) -> None:
@@ -204,6 +233,71 @@ for _decision, _help in (
     app.command(_decision, help=_help)(_answering(_decision))
 
 
+@app.command()
+def together(
+    gate: GateArgument,
+    decision: Annotated[
+        str | None, typer.Argument(metavar="DECISION", help="What is decided of all: approve or reject.")
+    ] = None,
+    each: Annotated[
+        str | None,
+        typer.Option(
+            "--each", metavar="JSON",
+            help='Or of each by its number, as `gates show` has them: {"1": "approve", "2": {"decision": "edit",'
+            ' "data": {...}}}; those that are not named stay open.',
+        ),
+    ] = None,
+    reason: Reason = None,
+    shown: Annotated[
+        str | None,
+        typer.Option("--shown", metavar="HASH", help="Decide only if these calls are asked about (`gates show` prints it)."),
+    ] = None,
+    by: Who = None,
+    role: Roles = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:  # fmt: skip
+    """Answer the calls of tools that a step asks about at the same time: in one commit, all of the answers or none."""
+    if (decision is None) == (each is None):
+        raise UsageError("Say what is decided of all (approve or reject), or of each with --each. Nothing was decided.")
+    if decision is not None and decision not in ("approve", "reject"):
+        raise UsageError(f"{decision!r}: all at once are approved or rejected; --each says other things of each.")
+    given = json_value(each, "--each") if each is not None else decision
+    done = asyncio.run(_decide_together(gate, given, reason, shown, who(by, role), store))
+    if as_json:
+        terminal.emit(done)
+    else:
+        terminal.say("\n".join(f"Gate {gate}: {said}." for gate, said in done.items()))
+
+
+async def _decide_together(
+    gate: str, given: Any, reason: str | None, shown: str | None, by: Principal, store: str | None
+) -> dict[str, str]:
+    from holdfast.control.command import GateDecision
+
+    async with acting(store) as service:
+        engine = service.control
+        calls = (await engine.asked_together(await _found(engine, gate))).calls
+        said = given if isinstance(given, dict) else {str(number): given for number in range(1, len(calls) + 1)}
+        decisions = {}
+        for number, each in said.items():
+            if not str(number).isdecimal() or not 1 <= int(number) <= len(calls):
+                raise UsageError(
+                    f"There is no call {number!r}; `gates show` lists 1 to {len(calls)}. Nothing was decided."
+                )
+            more = {"decision": each} if isinstance(each, str) else each
+            if (
+                not isinstance(more, dict)
+                or "decision" not in more
+                or not more.keys() <= {"decision", "data", "reason"}
+            ):
+                raise UsageError(f"Of call {number}: give a decision, or an object with decision, data and reason.")
+            told: dict[str, Any] = {"reason": reason, **more}
+            decisions[calls[int(number) - 1].gate] = GateDecision(**told)
+        await engine.decide_together(decisions, by=by.claim, roles=by.roles, shown_hash=shown)
+    return {gate: each.decision for gate, each in decisions.items()}
+
+
 async def _decide(
     gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Principal,
     store: str | None,
@@ -266,14 +360,14 @@ def _became(change: GateChange | None) -> str:
 
 
 async def _found(engine: Control, given: str) -> str:
-    """The gate to look at: by its id, or a run's only open one, else its last. Raises NotFound, and UsageError where several
-    are open."""
+    """The gate to look at: by its id, or a run's only open one, or the first of those that are asked together, else its last.
+    Raises NotFound, and UsageError where others are open."""
     if ":" in given:
         return await reference.gate(engine, given)
     run = await reference.run(engine, given)
     rows = await engine.gates(run.run, open_only=False, limit=reference.MOST_OF_A_RUN)
     still: list[GateRow] = [row for row, change in rows if _is_open(change)]
-    if len(still) > 1:
+    if len(still) > 1 and {(row.reason, row.step) for row in still} != {(TOOL_APPROVAL, still[0].step)}:
         raise UsageError(f"Run {given} has {len(still)} open gates; say which: {', '.join(row.gate for row in still)}.")
     if not rows:
         raise NotFound(f"Run {given} asks nothing; it is {run.status}.")

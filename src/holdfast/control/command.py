@@ -6,9 +6,9 @@ Never here: what follows from it (core).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
@@ -19,6 +19,7 @@ from holdfast.control.handle import Run, output
 from holdfast.control.team_budget import shared_scopes
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
+from holdfast.core.gates import asked_together
 from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.limits import whole_tokens
@@ -28,7 +29,7 @@ from holdfast.core.policies import OnLimit
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, InvalidInput, KeyReused, UsageError
+from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, UsageError
 
 DEFAULT_TENANT: Final = "default"
 
@@ -50,6 +51,29 @@ def _on_limit(how: OnLimit | None) -> OnLimit | None:
     if how is not None and how not in get_args(OnLimit):
         raise InvalidInput(f"on_limit is {how!r:.80}; it is one of {', '.join(get_args(OnLimit))}. No run was started.")
     return how
+
+
+class GateDecision(NamedTuple):
+    """What is decided at one gate among several."""
+
+    decision: str
+    data: Any = NOT_GIVEN
+    reason: str | None = None
+
+
+class AskedCall(NamedTuple):
+    """The call of a tool that a gate asks about."""
+
+    gate: str
+    tool: str
+    arguments: Any
+
+
+class AskedTogether(NamedTuple):
+    """Calls that are asked about at the same time; `shown_hash` is of all that is shown of them."""
+
+    calls: list[AskedCall]
+    shown_hash: str
 
 
 class Commands(ControlBase):
@@ -203,6 +227,51 @@ class Commands(ControlBase):
             gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
         )
         await self.runtime.runs.send(run_of(gate), command)
+
+    async def decide_together(
+        self, decisions: Mapping[str, GateDecision | str], *, by: str | Claim | None = None, roles: Sequence[str] = (),
+        shown_hash: str | None = None,
+    ) -> None:  # fmt: skip
+        """Answer several calls of tools that one step asks about at the same time, each as `decide` does, in one commit: all
+        of these answers are taken, or none. A word is a decision without data. Those that are not named stay open.
+        `shown_hash` binds it to what `asked_together` has shown. Raises what `decide` raises, and InvalidDecision for gates
+        that were not asked together.
+        """
+        if not decisions:
+            raise InvalidInput("No gate was named, so nothing was decided.")
+        claim, kept = self._claim(by), self._roles(roles)
+        first = next(iter(decisions))
+        if shown_hash is not None and shown_hash != (await self.asked_together(first)).shown_hash:
+            raise Conflict(
+                f"Other calls are asked about together with {first} by now than were decided about. Nothing was decided: look"
+                " again."
+            )
+        commands = []
+        for gate, given in decisions.items():
+            said = given if isinstance(given, GateDecision) else GateDecision(given)
+            has_data = said.data is not NOT_GIVEN
+            plain = self.payloads.plain(said.data) if has_data else None
+            reason = self._clean(said.reason)
+            commands.append(
+                cmd.DecideGate(GateId(gate), said.decision, plain, claim, reason, given=has_data, roles=kept)
+            )
+        await self.runtime.runs.send(run_of(GateId(first)), cmd.DecideTogether(tuple(commands)))
+
+    async def asked_together(self, gate_id: str) -> AskedTogether:
+        """The calls of tools that a step asks about at the same time as this one, and a hash of all that they show. Raises
+        NotFound where the gate is not open, or is about something else."""
+        state = await self.runtime.runs.state(run_of(GateId(gate_id)), fresh=True)
+        found = asked_together(state, GateId(gate_id))
+        if not found:
+            raise NotFound(f"Gate {gate_id} is no open question about the call of a tool.")
+        opened = [state.gates[each].opened for each in found]
+        calls = [
+            AskedCall(
+                each.gate, (shown := await self.payloads.value(each.shown, state.tenant))["tool"], shown["arguments"]
+            )
+            for each in opened
+        ]
+        return AskedTogether(calls, digest([each.shown_hash for each in opened]))
 
     def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         payloads = self.payloads

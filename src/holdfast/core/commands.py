@@ -196,6 +196,12 @@ class DecideGate(Command, frozen=True):
     roles: tuple[str, ...] = ()
 
 
+class DecideTogether(Command, frozen=True):
+    """Answer several gates of one step about calls of tools, all of them or none."""
+
+    decisions: tuple[DecideGate, ...]
+
+
 class JudgeGuards(Command, frozen=True):
     """The verdicts of guards: (step, target or None, guard, allowed, reason, error)."""
 

@@ -80,6 +80,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.ReadMessages: messages.read_messages,
     commands.OpenGate: gates.open_gate,
     commands.DecideGate: gates.decide_gate,
+    commands.DecideTogether: gates.decide_together,
     commands.RaiseLimit: limits.raise_limit,
     commands.PauseRun: endings.pause_run,
     commands.ResumeRun: endings.resume_run,

@@ -7,7 +7,7 @@ engine asks (an unknown effect, a limit, a failure) is a gate like any other. Ne
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, steps, waits
 from holdfast.core import events as ev
@@ -113,7 +113,50 @@ def _offered(d: Decision, c: commands.OpenGate) -> tuple[str, ...]:
 # --- Deciding ---------------------------------------------------------------------------------------------------------
 
 
+class _Checked(NamedTuple):
+    """A decision that a gate takes: what was asked, what the decision comes to, and the limit that it raises."""
+
+    opened: ev.GateOpened
+    decision: commands.DecideGate
+    data: Payload
+    raised: ev.LimitRaised | None
+
+
 def decide_gate(d: Decision, c: commands.DecideGate) -> None:
+    _take(d, _checked(d, c))
+
+
+def decide_together(d: Decision, c: commands.DecideTogether) -> None:
+    """Answer several calls of tools that a step asks about at the same time: all of these answers are taken, or none."""
+    gates_ = [each.gate for each in c.decisions]
+    if not gates_ or len(set(gates_)) < len(gates_):
+        raise InvalidDecision("Say of at least one gate, and of each once, what is decided. Nothing was decided.")
+    checked = [_checked(d, each) for each in c.decisions]
+    first = checked[0].opened
+    for each in checked:
+        if each.opened.gate not in asked_together(d.state, first.gate):
+            raise InvalidDecision(
+                f"Gate {each.opened.gate} is not about a call of a tool that is asked about together with {first.gate}."
+                " Nothing was decided: decide it by itself."
+            )
+    for each in checked:
+        _take(d, each)
+
+
+def asked_together(state: State, gate: GateId) -> list[GateId]:
+    """The open gates about calls of tools that the same step asks about at the same time, this one among them; in the order in
+    which they were opened. Of a gate about something else none."""
+    known = state.gates.get(gate)
+    if known is None or known.opened.reason != TOOL_APPROVAL:
+        return []
+    return [
+        id_ for id_, other in state.gates.items()
+        if other.opened.reason == TOOL_APPROVAL and other.opened.step == known.opened.step
+    ]  # fmt: skip
+
+
+def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
+    """Raises whatever speaks against a decision."""
     gate = d.state.gates.get(c.gate)
     if gate is None:
         raise closed(d.state, c.gate)
@@ -131,8 +174,14 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
         _check_repeat(d, opened)
     if opened.reason == CODE_CHANGED:
         divergence.check(d, opened, c)
-    follow = _FOLLOWS.get(opened.reason)
     raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
+    return _Checked(opened, c, data, raised)
+
+
+def _take(d: Decision, checked: _Checked) -> None:
+    """Record a decision, and what follows from it."""
+    opened, c, data, raised = checked
+    follow = _FOLLOWS.get(opened.reason)
     d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.kept, c.reason, c.roles))
     if raised is not None:
         d.emit(raised)
