@@ -14,6 +14,7 @@ import msgspec
 from holdfast.authoring.content import Audio, Document, Image
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, limits_of, word
+from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.core import conversations as rule
 from holdfast.core.claim import Claim
@@ -26,7 +27,6 @@ from holdfast.engine.dialogue import Dialogues
 from holdfast.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 
-_TRIES: Final = 20
 _MOST_NAME: Final = 128
 """Of an id: a start key, and the name of a scope, are made of it."""
 
@@ -176,14 +176,15 @@ class Conversations(Commands):
         """Delete a conversation with all that was said in it, for good. The histories of its runs stay until their months go,
         and what it has spent stays counted under its name. Raises NotFound, and Conflict where the agent is at work."""
         tenant, name = word("tenant", tenant), word("name of the conversation", name)
-        for _ in range(_TRIES):
+
+        async def attempt() -> bool | None:
             found = await self._dialogues.carry_on(tenant, name)
             if found is None:
                 raise _no_conversation(name)
             rule.expect_idle(found)
-            if await self.store.conversations.remove(found):
-                return
-        raise Conflict(f"Conversation {name!r} is changed by others all the time. Nothing was deleted: try again.")
+            return await self.store.conversations.remove(found) or None
+
+        await changed(f"Conversation {name!r}", attempt)
 
     async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
         """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words, of one that

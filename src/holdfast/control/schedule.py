@@ -15,6 +15,7 @@ import msgspec
 from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
+from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.core import schedules
 from holdfast.core.claim import Claim
@@ -23,13 +24,11 @@ from holdfast.core.payload import INLINE_BYTES
 from holdfast.core.schedules import Overlap, Schedule
 from holdfast.engine import firing
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, InvalidInput, NotFound
+from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
 
 MOST_MADE_UP_FOR: Final = 1_000
 """Times of one backfill."""
-_TRIES: Final = 10
-"""Of a change, while others change the same schedule: it fires, say."""
 
 
 class Backfilled(NamedTuple):
@@ -162,14 +161,16 @@ class Schedules(Commands):
         return [Backfilled(at_ms, await firing.start(self.runtime, schedule, at_ms)) for at_ms in times]
 
     async def _changed(self, tenant: str, name: str, change: Callable[[Schedule], Schedule]) -> Schedule:
-        for _ in range(_TRIES):
-            found = await self.store.schedules.find(word("tenant", tenant), word("name of the schedule", name))
+        tenant, name = word("tenant", tenant), word("name of the schedule", name)
+
+        async def attempt() -> Schedule | None:
+            found = await self.store.schedules.find(tenant, name)
             if found is None:
                 raise _no_schedule(name, tenant)
-            changed = change(found.schedule)
-            if await self.store.schedules.replace(changed, found.revision):
-                return changed
-        raise Conflict(f"Schedule {name!r:.130} is being changed by others. Nothing was changed: try again.")
+            after = change(found.schedule)
+            return after if await self.store.schedules.replace(after, found.revision) else None
+
+        return await changed(f"Schedule {name!r:.130}", attempt)
 
 
 def _in_place_of(before: Schedule, schedule: Schedule, now_ms: int) -> Schedule:

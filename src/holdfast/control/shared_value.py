@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.control.base import ControlBase, word
+from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT
 from holdfast.core import shared_values as rule
 from holdfast.core.claim import Claim
@@ -19,8 +20,6 @@ from holdfast.core.shared_values import SharedValue
 from holdfast.errors import Conflict, NotFound
 from holdfast.ports import MOST_LISTED, SharedEntry
 
-_TRIES: Final = 10
-"""Of a write that says no version, while others write."""
 _NOBODY: Final = "a command"
 """By whom a value is written of which nobody says it."""
 
@@ -58,7 +57,8 @@ class SharedValues(ControlBase):
         plain = msgspec.json.decode(self.payloads.clean(value))
         rule.expect_size(msgspec.json.encode(plain))
         author = self._claim(by).name or _NOBODY
-        for _ in range(_TRIES):
+
+        async def attempt() -> SharedValue | None:
             current = await self.store.shared_values.find(*names)
             base = current.version if current is not None else 0
             if rule.resolve(current, plain, expected_version, "reject").is_conflict:
@@ -67,8 +67,7 @@ class SharedValues(ControlBase):
                     " it, and decide again."
                 )
             written = SharedValue(plain, base + 1, self.store.clock.now_ms(), author)
-            if await self.store.shared_values.put(SharedChange(*names, base, msgspec.json.encode(written))):
-                return written
-        raise Conflict(
-            f"{key!r} of {space!r} was changed by others {_TRIES} times in a row. Nothing was written: try again later."
-        )
+            kept = await self.store.shared_values.put(SharedChange(*names, base, msgspec.json.encode(written)))
+            return written if kept else None
+
+        return await changed(f"{key!r} of {space!r}", attempt)

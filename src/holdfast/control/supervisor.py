@@ -13,6 +13,7 @@ import msgspec
 from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
+from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.control.handle import output
 from holdfast.core import supervision as rule
@@ -24,7 +25,6 @@ from holdfast.engine.supervising import no_supervisor
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
 
-_TRIES: Final = 20
 _LOOK_AGAIN_S: Final = 0.05
 _LOOK_AGAIN_AT_MOST_S: Final = 0.5
 """For a task that waits: its turn is told by no commit of a run of its own."""
@@ -91,12 +91,13 @@ class Supervisors(Commands):
         )  # fmt: skip
         if problems := list(rule.problems(declared)):
             raise InvalidInput(f"Supervisor {name!r} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
-        for _ in range(_TRIES):
+
+        async def attempt() -> Supervisor | None:
             there = await self.store.supervisors.find(tenant, name)
             now = declared if there is None else rule.declared_anew(there, declared)
-            if await self.store.supervisors.put(Change(now)):
-                return Supervisor(self, tenant, name)
-        raise Conflict(f"Supervisor {name!r} is being changed by others. Nothing was changed: try again.")
+            return Supervisor(self, tenant, name) if await self.store.supervisors.put(Change(now)) else None
+
+        return await changed(f"Supervisor {name!r}", attempt)
 
     async def _worker(self, given: WorkerAgent) -> rule.Worker:
         workflow = await self._meant(given.workflow, None)

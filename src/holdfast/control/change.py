@@ -1,0 +1,24 @@
+"""A change of a record as it was seen: decided anew and kept in its place, again where somebody else was first.
+
+Never here: what changes, and who may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from holdfast.errors import Conflict
+
+TRIES: Final = 20
+
+Kept = TypeVar("Kept")
+
+
+async def changed(what: str, attempt: Callable[[], Awaitable[Kept | None]]) -> Kept:
+    """What the first `attempt` has kept that nobody came before: one that somebody did answers None. `what` is the record, in
+    words. Raises Conflict after so many that somebody came before all."""
+    for _ in range(TRIES):
+        if (kept := await attempt()) is not None:
+            return kept
+    raise Conflict(f"{what} was changed by others {TRIES} times in a row. Nothing was changed: try again later.")
