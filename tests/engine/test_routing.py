@@ -207,6 +207,9 @@ async def test_a_report_says_what_was_saved_against_the_dearest(store: str, mode
         (lambda: Router([NANO, NANO]), "each once"),
         (lambda: Router([RoutedModel(NANO, Complexity.EXPERT, Complexity.SIMPLE)]), "is for no complexity"),
         (lambda: llm_node(model=ROUTER, complexity=6), "complexity=6: it is one of TRIVIAL"),
+        (lambda: llm_node(model=ROUTER, max_latency_s=0), "max_latency_s=0: it is how long"),
+        (lambda: llm_node(model=ROUTER, max_latency_s="soon"), "max_latency_s='soon': it is how long"),
+        (lambda: llm_node(model=ROUTER, max_latency_s=float("nan")), "max_latency_s=nan: it is how long"),
     ],
 )
 def test_a_router_that_could_not_choose_is_refused_where_it_is_made(make: Any, words: str) -> None:

@@ -21,7 +21,7 @@ from holdfast.authoring.cache import SemanticCache, expect_cache
 from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.offer import Named, Offer
 from holdfast.authoring.offer import check as check_offers
-from holdfast.authoring.router import Router, expect_complexity
+from holdfast.authoring.router import Router, expect_complexity, expect_latency
 from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
 from holdfast.core.demand import LABEL, RESERVED
@@ -319,6 +319,7 @@ def llm_node(
     """
     if not callable(complexity):
         expect_complexity(complexity)
+    expect_latency(max_latency_s)
     check_turns(max_turns, max_tokens)
     compaction.of(compact_above_tokens, compact_with)
     known = skills_of(skills)

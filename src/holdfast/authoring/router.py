@@ -5,6 +5,7 @@ Never here: choosing (core.routing), prices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -51,3 +52,12 @@ def expect_complexity(given: object) -> Complexity | None:
         raise UsageError(
             f"complexity={given!r}: it is one of {', '.join(each.name for each in Complexity)}, or 1 to 5."
         ) from None
+
+
+def expect_latency(given: object) -> float | None:
+    """Seconds above 0. Raises UsageError."""
+    if given is None or (type(given) in (int, float) and 0 < given < math.inf):  # type: ignore[operator]
+        return given  # type: ignore[return-value]
+    raise UsageError(
+        f"max_latency_s={given!r:.100}: it is how long a reply may be expected to take, in seconds above 0."
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from holdfast.authoring.router import Route, Router, expect_complexity
+from holdfast.authoring.router import Route, Router, expect_complexity, expect_latency
 from holdfast.control.allowance import Allowances
 from holdfast.core.money import usd
 from holdfast.core.routing import Complexity, Needs, Quote
@@ -54,7 +54,7 @@ class Routing(Allowances):
         """What a request would cost at most, is expected to cost and to take with each model of a router, and why one is not
         asked; nothing is called. The one that is taken is the cheapest without a `refusal`. Raises UsageError."""
         request = ModelRequest(router.name, system, (UserTurn(user),), max_tokens)
-        needs = Needs(expect_complexity(complexity), max_latency_s)
+        needs = Needs(expect_complexity(complexity), expect_latency(max_latency_s))
         return self.executor.services.gateway.quotes(request, Route(router, needs))
 
     async def routing_report(

@@ -19,7 +19,7 @@ from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check
 from holdfast.authoring.offer import Handoff, Offer
 from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.options import AgentOptions, ModelOptions
-from holdfast.authoring.router import Route, Router, expect_complexity
+from holdfast.authoring.router import Route, Router, expect_complexity, expect_latency
 from holdfast.authoring.skill import introduced, skills_of, tools_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
@@ -112,8 +112,7 @@ def _exchange(
     return Exchange(
         prompt, model, options.get("max_tokens"), output, temperature=options.get("temperature"),
         stream=options.get("stream", False), compact=_compaction(options),
-        fallback_models=tuple(options.get("fallback_models", ())), complexity=_complexity(options),
-        max_latency_s=options.get("max_latency_s"), cache=_cache(model, options),
+        fallback_models=tuple(options.get("fallback_models", ())), cache=_cache(model, options), **_needs(options),
     )  # fmt: skip
 
 
@@ -132,9 +131,12 @@ def _cache(model: str | Router, options: Mapping[str, Any]) -> SemanticCache | N
         raise InvalidInput(f"{problem.message} Nothing was called.") from None
 
 
-def _complexity(options: Mapping[str, Any]) -> Complexity | None:
+def _needs(options: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return expect_complexity(options.get("complexity"))
+        return {
+            "complexity": expect_complexity(options.get("complexity")),
+            "max_latency_s": expect_latency(options.get("max_latency_s")),
+        }
     except UsageError as problem:
         raise InvalidInput(f"{problem.message} Nothing was called.") from None
 
