@@ -14,6 +14,7 @@ from holdfast.core.status import status
 from holdfast.engine.pool_client import PoolClient
 from holdfast.models.providers import Providers
 from holdfast.ports import Usage
+from holdfast.testing.model_rule import Fault
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import bounded, opened
 from tests.engine.test_model_calls import HAIKU
@@ -190,6 +191,25 @@ async def test_what_steps_have_used_is_what_the_next_of_their_kind_asks_for(
             await asyncio.sleep(0.05)
         (learned,) = await engine.pool_estimates("TPM")
         assert (learned.workflow, learned.node, learned.amount, learned.samples) == ("asking", "ask", 940, 1)
+
+
+@bounded
+async def test_what_a_fallback_has_used_counts_for_the_pools_of_the_fallback(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    wf = Workflow("asking")
+    wf.node("ask", demand=Demand(pools={"FIRST": None, "SECOND": None}))(
+        llm_node(model=HAIKU, max_tokens=50, fallback_models=["gpt-4.1-mini"])(lambda state: "How?")
+    )
+    server.script.add(Rule(model=HAIKU, fault=Fault("status", status=503)), Rule(usage=Usage(30, 40)))
+    async with opened(store, workflows=[wf], model=model) as engine:
+        await engine.set_pool("FIRST", rate=1_000_000, per_s=60, counts="tokens", of="anthropic")
+        await engine.set_pool("SECOND", rate=1_000_000, per_s=60, counts="tokens", of="openai")
+        await (await engine.start(wf)).result()
+        while not await engine.pool_estimates("SECOND"):
+            await asyncio.sleep(0.05)
+        used = [[each.amount for each in await engine.pool_estimates(name)] for name in ("FIRST", "SECOND")]
+    assert used == [[0], [70]]
 
 
 @bounded

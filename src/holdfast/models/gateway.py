@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -47,7 +48,6 @@ from holdfast.ports import EmbeddingReply, EmbeddingRequest, Journal, Model, Mod
 log = logging.getLogger("holdfast")
 
 Asked: TypeAlias = ModelRequest | EmbeddingRequest
-R = TypeVar("R", ModelReply, EmbeddingReply)
 
 GRACE_S: Final = 5.0
 """How much longer than its own time-out a request may take before it is given up from outside."""
@@ -136,14 +136,14 @@ class Gateway:
         except UnboundableRequest as problem:
             raise self._unasked(journal, problem) from None
         spare = [msgspec.structs.replace(ways[0], model=model) for model in fallbacks]
-        return await self._paced(journal, asking, ways, spare, ModelReply)
+        return msgspec.convert(await self._send(journal, asking, ways, spare), ModelReply)
 
     async def embed(self, journal: Journal, path: Path, request: EmbeddingRequest) -> EmbeddingReply:
         """The vectors of the request's texts, or the recorded ones; as `call` in all else."""
         asking, known = await self._recalled(journal, path, request, stream=False)
         if known is not None:
             return msgspec.convert(known.value, EmbeddingReply)
-        return await self._paced(journal, asking, [request], (), EmbeddingReply)
+        return msgspec.convert(await self._send(journal, asking, [request], ()), EmbeddingReply)
 
     async def _recalled(
         self, journal: Journal, path: Path, request: Asked, *, stream: bool
@@ -156,19 +156,6 @@ class Gateway:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         return _Asking(path, request.model, args_hash, stream), known
 
-    async def _paced(
-        self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest], reply_type: type[R]
-    ) -> R:  # fmt: skip
-        """Send one of `ways` at the pace at which the step may call models."""
-        pace, names = journal.pace, self._quotas.names_of(ways[0].model)
-        if pace is None:
-            return msgspec.convert(await self._send(journal, asking, ways, spare), reply_type)
-        async with pace.call(names):
-            reply = msgspec.convert(await self._send(journal, asking, ways, spare), reply_type)
-        if reply.usage is not None:
-            pace.used(names, reply.usage)
-        return reply
-
     async def _send(
         self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest]
     ) -> Any:
@@ -178,7 +165,9 @@ class Gateway:
             ways = [way.filled(contents) if isinstance(way, ModelRequest) else way for way in ways]
             spare = [way.filled(contents) for way in spare]
         while True:
-            value, failed = await self._ask(journal, asking, ways, spare)
+            pace = nullcontext() if journal.pace is None else journal.pace.call(self._quotas.names_of(ways[0].model))
+            async with pace:
+                value, failed = await self._ask(journal, asking, ways, spare)
             if failed is None:
                 return value
             every = [*ways, *spare]
@@ -303,15 +292,23 @@ class Gateway:
             error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
             await _doubt(journal, call, sending, error)
             raise OperationFailed(error.message, error=error, path=path) from problem
-        if lent is not None:
-            self._quotas.used(lent, request.model, reply.usage)
-        if reply.usage is not None:
-            self._learned.take(request.model, reply.usage, loop.time() - began_s)
+        self._used(journal, sending, reply.usage, loop.time() - began_s)
         try:
             return await self._settle(journal, call, sending, reply)
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
             uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
             raise await self._failed(journal, path, call, sending, uncertain) from problem
+
+    def _used(self, journal: Journal, sending: _Sending, usage: Usage | None, took_s: float) -> None:
+        """What an answered call has taken, of the pools of the model that has answered."""
+        model = sending.request.model
+        if sending.lent is not None:
+            self._quotas.used(sending.lent, model, usage)
+        if usage is None:
+            return
+        if journal.pace is not None:
+            journal.pace.used(self._quotas.names_of(model), usage)
+        self._learned.take(model, usage, took_s)
 
     async def _refusal(
         self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
