@@ -25,7 +25,7 @@ LONG = {  # what stands in a column whose width is bounded by what it means; any
     "status": "requires_attention", "state": "partly archived", "began": "999 min", "took": "999 min", "changed": "999 d",
     "age": "999 d", "open for": "999 d", "deadline": "in 999 min", "cost": "$1234567.123456", "limit": "$1234567.12",
     "allocated": "$1234567.123456", "remaining": "$1234567.12", "use": "100%", "priority": "1000000",
-    "idle since": "2026-11-21 01:30:00Z", "settled": "$1234567.123456", "left": "$1234567.12", "hold": "$12345.123456", "wants": "$12345.123456", "day": "2026-11-21",
+    "approval": A_RUN, "when": "amount <= 1000", "until": "2026-11-21 01:30:00Z", "idle since": "2026-11-21 01:30:00Z", "settled": "$1234567.123456", "left": "$1234567.12", "hold": "$12345.123456", "wants": "$12345.123456", "day": "2026-11-21",
     "month": "2026-11", "type": "integer", "needed": "yes", "calls": "1234567", "attempts": "12345", "reminders": "1000",
     "runs": "12345678", "unended": "12345678", "events": "12345678901", "size": "1023.9 GB", "granted": "1234567",
     "used": "1234567", "wanted": "1234567", "life": "starting", "amount": "1234567", "version": "1234567", "loaded": "999 d",

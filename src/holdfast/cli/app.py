@@ -55,6 +55,7 @@ _COMMANDS: Final = {
     "graph": ("graph", "Print a workflow as a Mermaid flowchart."),
     "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend or signal one."),
     "gates": ("gates", "See what people are asked, and answer."),
+    "approvals": ("approvals", "Say beforehand which calls of tools need not be asked about."),
     "budget": (
         "budget",
         "See what a run, a tenant or a team has spent and set aside, and say what it may spend.",

@@ -1,7 +1,7 @@
 """All that an engine is told and asked, as one object: what a transport or a service stands on.
 
 Never here: a method of its own that belongs to a subject (command, repair, schedule, conversation, supervisor, allowance,
-team_budget, pool, shared_value, stream, inquiry).
+team_budget, standing_approval, pool, shared_value, stream, inquiry).
 """
 
 from __future__ import annotations
@@ -15,13 +15,25 @@ from holdfast.control.pool import DeclaredPools
 from holdfast.control.routing import Routing
 from holdfast.control.schedule import Schedules
 from holdfast.control.shared_value import SharedValues
+from holdfast.control.standing_approval import StandingApprovals
 from holdfast.control.stream import Streams
 from holdfast.control.supervisor import Supervisors
 from holdfast.control.team_budget import TeamBudgets
 from holdfast.core.trace import trace_id_of
 
 
-class Control(Bulks, Schedules, Conversations, Supervisors, TeamBudgets, Routing, DeclaredPools, SharedValues, Streams):
+class Control(
+    Bulks,
+    Schedules,
+    Conversations,
+    Supervisors,
+    TeamBudgets,
+    StandingApprovals,
+    Routing,
+    DeclaredPools,
+    SharedValues,
+    Streams,
+):
     """An engine, to those who tell it something."""
 
     def traced(self, traceparent: str | None) -> Control:

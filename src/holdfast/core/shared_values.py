@@ -47,6 +47,8 @@ _OURS: Final = "!"
 """With which the names of the engine's own spaces begin."""
 CACHE: Final = "!cache"
 """The spaces of answers that models have given."""
+APPROVALS: Final = "!approvals"
+"""The space of standing approvals."""
 _DEEPEST: Final = 100
 
 

@@ -2,7 +2,9 @@
 matches.
 
 Rules are data, part of the workflow, and fail closed: what they cannot compare is asked about or denied, and never let through.
-Never here: a call, a person's answer.
+A person may also say beforehand which calls need no question: a standing approval, whose uses are counted.
+
+Never here: a call, a person's answer at a gate, keeping approvals.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+
+from holdfast.core.claim import is_among
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]
 """The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
@@ -29,6 +33,20 @@ class When(msgspec.Struct, frozen=True):
     argument: str
     compared: Comparison
     value: Any
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it, in words."""
+        if self.compared not in COMPARISONS:
+            return f"{self.compared!r} compares nothing; use one of {', '.join(COMPARISONS)}"
+        wanted = None
+        if self.compared == "in" and not isinstance(self.value, list | tuple):
+            wanted = "a list"
+        elif self.compared == "matches" and not isinstance(self.value, str):
+            wanted = "a text"
+        elif self.compared in ("<", "<=", ">", ">=") and _number(self.value) is None:
+            wanted = "a number"
+        return None if wanted is None else f"{self.argument!r} {self.compared} {self.value!r}: give {wanted}"
 
 
 class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,17 +66,48 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
         """What is wrong with it, in words."""
         if self.then not in RULINGS:
             yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
-        for each in self.when:
-            if each.compared not in COMPARISONS:
-                yield f"{each.compared!r} compares nothing; use one of {', '.join(COMPARISONS)}"
-            elif each.compared == "in" and not isinstance(each.value, list | tuple):
-                yield f"{each.argument!r} in {each.value!r}: give a list"
-            elif each.compared == "matches" and not isinstance(each.value, str):
-                yield f"{each.argument!r} matches {each.value!r}: give a text"
-            elif each.compared in ("<", "<=", ">", ">=") and _number(each.value) is None:
-                yield f"{each.argument!r} {each.compared} {each.value!r}: give a number"
+        yield from (problem for each in self.when if (problem := each.problem) is not None)
         if self.reviewers and self.then != "ask":
             yield "reviewers are for a rule that asks"
+
+
+class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A person's decision that calls of the tools that `tool` names, whose arguments all of `when` hold for, need not be asked
+    about: until `until_ms`, `most` times at most, in runs of one `workflow`, or in one `run`, where that is said."""
+
+    tool: str
+    by: str
+    granted_at_ms: int
+    until_ms: int
+    most: int | None = None
+    when: tuple[When, ...] = ()
+    workflow: str | None = None
+    run: str | None = None
+    roles: tuple[str, ...] = ()
+    reason: str = ""
+    used: int = 0
+    revoked_by: str | None = None
+
+    @property
+    def left(self) -> int | None:
+        """How many calls more it stands for."""
+        return None if self.most is None else max(0, self.most - self.used)
+
+    def stands(self, now_ms: int) -> bool:
+        """Whether it is neither over, nor used up, nor revoked."""
+        return self.revoked_by is None and now_ms < self.until_ms and self.left != 0
+
+    def covers(
+        self, tool: str, arguments: Mapping[str, Any], workflow: str, run: str, reviewers: Sequence[str]
+    ) -> bool:  # fmt: skip
+        """Whether it is about such a call; it is not where that cannot be compared, or was not for who granted it to decide."""
+        return (
+            fnmatchcase(tool, self.tool)
+            and self.workflow in (None, workflow)
+            and self.run in (None, run)
+            and all(_holds(each, arguments) for each in self.when)
+            and (not reviewers or is_among(reviewers, self.by, self.roles))
+        )
 
 
 def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:

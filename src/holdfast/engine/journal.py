@@ -32,8 +32,8 @@ from holdfast.core.lending import DeclaredPool
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Operation, State, Step
-from holdfast.core.tool_policy import ToolRule
-from holdfast.engine import failure
+from holdfast.core.tool_policy import StandingApproval, ToolRule
+from holdfast.engine import failure, standing_approvals
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
 from holdfast.engine.outcomes import Outcomes
@@ -223,6 +223,11 @@ class StepJournal(Outcomes):
         reviewers: Sequence[str] = (),
     ) -> dict[str, Any]:  # fmt: skip
         return await _approved(self, path, tool, args_hash, arguments, form, reviewers)
+
+    async def standing(
+        self, path: Path, tool: str, arguments: Mapping[str, Any], reviewers: Sequence[str]
+    ) -> StandingApproval | None:  # fmt: skip
+        return await standing_approvals.used(self, path, tool, arguments, reviewers)
 
     @property
     def tool_rules(self) -> Sequence[ToolRule]:

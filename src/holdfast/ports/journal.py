@@ -17,7 +17,7 @@ from holdfast.core.ids import CallId, EffectKey, Path, RunId, Unique
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import OpenCall
-from holdfast.core.tool_policy import ToolRule
+from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.ports.model import Usage
 from holdfast.ports.pool import Reservation
 
@@ -189,6 +189,12 @@ class Journal(Protocol):
         reviewers: Sequence[str] = (),
     ) -> dict[str, Any]:  # fmt: skip
         """Ask a person about a call, with the tool's schema as the form: `{"decision", "data", "by", "reason"}`."""
+        ...
+
+    async def standing(
+        self, path: Path, tool: str, arguments: Mapping[str, Any], reviewers: Sequence[str]
+    ) -> StandingApproval | None:  # fmt: skip
+        """The standing approval by which a call is made, whose use is recorded; None where a person is to be asked."""
         ...
 
     @property

@@ -81,7 +81,7 @@ class ToolExecutor:
                 raise _Refusal(journal.error(DENIED, message, tool=name))
             valid = _valid(journal, tool, arguments)
             rule = _rule(journal, tool, valid) if compensates is None else None
-            if compensates is None and (_asks(tool, valid, rule) or _repeats(journal, path, tool, valid, key)):
+            if compensates is None and await self._is_asked(journal, path, tool, valid, rule, key):
                 answer = await self._answer(journal, path, tool, valid, () if rule is None else rule.reviewers)
                 if answer["decision"] == "answer":
                     return answer["data"]  # a person in the tool's place: nothing is intended, nothing is sent
@@ -94,6 +94,16 @@ class ToolExecutor:
         if known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         return known.value
+
+    async def _is_asked(
+        self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], rule: ToolRule | None, key: str | None
+    ) -> bool:  # fmt: skip
+        """Whether a person is asked about a call now, and has not said beforehand that it need not be."""
+        if _repeats(journal, path, tool, arguments, key):
+            return True
+        if not _asks(tool, arguments, rule):
+            return False
+        return await journal.standing(path, tool.name, arguments, () if rule is None else rule.reviewers) is None
 
     async def _called(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], key: str | None,

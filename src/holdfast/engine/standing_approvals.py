@@ -1,0 +1,87 @@
+"""The use of standing approvals: a call that a person has approved beforehand is counted, in a commit before it is made.
+
+An approval is a shared value of a space of the engine's, and each use a version of it, written in the history of the run that
+uses it: of two that want the last use one gets it. Never here: what an approval covers (core.tool_policy), granting one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.core import commands as cmd
+from holdfast.core.events import Event
+from holdfast.core.fence import approval_at
+from holdfast.core.ids import Path, RunId, StepId
+from holdfast.core.payload import digest, inline
+from holdfast.core.shared_values import APPROVALS, SharedValue
+from holdfast.core.state import Step
+from holdfast.core.tool_policy import StandingApproval
+from holdfast.engine.attempt import Attempt
+from holdfast.errors import SharedValueMoved
+
+MOST_STANDING: Final = 1_000
+"""Of a tenant, of which each call that asks looks at all."""
+_Call: TypeAlias = tuple[str, Mapping[str, Any], str, str, Sequence[str]]
+_TRIES: Final = 50
+"""Of a use that others have come before; then a person is asked."""
+
+
+class Using(Protocol):
+    """A step's journal, as far as the use of an approval goes."""
+
+    attempt: Attempt
+    before: Step
+    step: StepId
+    number: int
+    run: RunId
+    tenant: str
+
+    def take(self) -> tuple[cmd.Value, ...]: ...
+
+    async def send(self, command: cmd.AttemptCommand) -> list[Event]: ...
+
+
+async def used(
+    journal: Using, path: Path, tool: str, arguments: Mapping[str, Any], reviewers: Sequence[str]
+) -> StandingApproval | None:  # fmt: skip
+    """The approval by which the call at `path` is made, now used once more; None where a person is to be asked, or is."""
+    at, before = Path(f"{path}.standing"), journal.before.journal
+    if (known := before.get(at)) is not None and known.outcome is not None:
+        return msgspec.convert(msgspec.convert(known.outcome.value(), SharedValue).value, StandingApproval)
+    if approval_at(path) in before:
+        return None
+    state = await journal.attempt.state()
+    call = tool, arguments, state.workflow, state.run, reviewers
+    for _ in range(_TRIES):
+        now_ms = journal.attempt.services.runtime.store.clock.now_ms()
+        found = await _covering(journal, call, now_ms)
+        if found is None:
+            return None
+        key, version, approval = found
+        counted = msgspec.structs.replace(approval, used=approval.used + 1)
+        written = SharedValue(msgspec.to_builtins(counted), version + 1, now_ms, approval.by, journal.run)
+        use = cmd.WriteSharedValue(
+            journal.step, journal.number, at, APPROVALS, key, digest(["standing", tool, dict(arguments)]), version,
+            is_written=True, outcome=inline(written), values=journal.take(),
+        )  # fmt: skip
+        try:
+            await journal.send(use)
+        except SharedValueMoved:
+            continue
+        return counted
+    return None
+
+
+async def _covering(journal: Using, call: _Call, now_ms: int) -> tuple[str, int, StandingApproval] | None:
+    """The first approval that covers a call, with its key and version."""
+    values = journal.attempt.services.runtime.store.shared_values
+    page = await journal.attempt.patiently(lambda: values.page(journal.tenant, APPROVALS, None, MOST_STANDING))
+    for _, _, key, latest in page:
+        if not latest.gone:
+            found = msgspec.convert(latest.value, StandingApproval)
+            if found.stands(now_ms) and found.covers(*call):
+                return key, latest.version, found
+    return None

@@ -1,0 +1,136 @@
+"""Standing approvals: calls that a person has approved beforehand are made without a question, as often as was said and no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import Tool, ToolRule, When, Workflow, tool, tool_node
+from holdfast.core import events as ev
+from holdfast.errors import InvalidInput, NotFound
+from tests.engine.history import events_of
+from tests.engine.kit import Time, engine_at, gate_of, opened
+
+
+@pytest.fixture
+def paid() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def pay(paid: list[Any]) -> Tool:
+    @tool(effect="once", irreversible=True)
+    async def pay(to: str, amount: int = 1) -> str:
+        paid.append((to, amount))
+        return f"paid {amount} to {to}"
+
+    return pay
+
+
+def node(pay: Tool, arguments: dict[str, Any], name: str = "pay", **options: Any) -> Workflow:
+    wf = Workflow(name, **options)
+    wf.node("pay")(tool_node(name=pay)(lambda state: arguments))
+    return wf
+
+
+async def asks(run: Any) -> bool:
+    """Whether a run asks somebody, rather than coming to its end."""
+    state = await run.settled()
+    return bool(state.gates)
+
+
+async def test_what_was_approved_beforehand_is_made_without_a_question_so_often_and_no_more(
+    store: str, pay: Tool, paid: list[Any]
+) -> None:
+    async with opened(store) as engine:
+        granted = await engine.grant_approval("pay", for_s=3600, most=2, by="ann", when=[When("amount", "<=", 100)])
+        for _ in range(2):
+            run = await engine.start(node(pay, {"to": "ada", "amount": 100}))
+            assert await run.result() == "paid 100 to ada"
+            (use,) = await events_of(run, ev.SharedValueWritten)
+            assert (use.key, use.outcome.value()["value"]["by"]) == (granted, "ann")
+            assert not await events_of(run, ev.GateOpened)
+        assert await asks(await engine.start(node(pay, {"to": "ada", "amount": 100}))), "it is used up"
+        (approval,) = (await engine.standing_approvals()).values()
+        assert (approval.used, approval.left) == (2, 0)
+    assert len(paid) == 2
+
+
+@pytest.mark.parametrize(
+    ("granted", "call"),
+    [
+        ({"when": [When("amount", "<=", 100)]}, {"amount": 101}),
+        ({"when": [When("account", "==", "A")]}, {}),
+        ({"workflow": "other"}, {}),
+        ({"tenant": "umbrella"}, {}),
+        ({"tool": "mail_*"}, {}),
+        ({"for_s": 1}, {}),
+        ({"revoked": True}, {}),
+    ],
+    ids=["amount", "unknown argument", "workflow", "tenant", "tool", "over", "revoked"],
+)
+async def test_what_an_approval_does_not_cover_is_asked_about(
+    tmp_path: Any, pay: Tool, paid: list[Any], granted: dict[str, Any], call: dict[str, Any]
+) -> None:
+    time, given = Time(), dict(granted)
+    revoked, name = given.pop("revoked", False), given.pop("tool", "pay")
+    async with engine_at(tmp_path, time) as engine:
+        id_ = await engine.grant_approval(name, **{"for_s": 60, "by": "ann", **given})
+        if revoked:
+            await engine.revoke_approval(id_, by="bob")
+            await engine.revoke_approval(id_, by="bob")
+        time.forward(2)
+        assert await asks(await engine.start(node(pay, {"to": "ada", **call})))
+    assert paid == []
+
+
+async def test_rules_that_deny_and_reviewers_stand_above_an_approval(tmp_path: Any, pay: Tool, paid: list[Any]) -> None:
+    denied = node(pay, {"to": "ada"}, "denied", tool_rules=[ToolRule("pay", "deny", reason="never")])
+    for_leads = node(pay, {"to": "ada"}, "leads", tool_rules=[ToolRule("pay", "ask", reviewers=("lead",))])
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        await engine.grant_approval("pay", for_s=60, by="ann")
+        state = await (await engine.start(denied)).settled()
+        assert (state.ended, state.error.error_class if state.error else None) == ("failed", "denied")
+        assert await asks(await engine.start(for_leads))
+        assert paid == []
+        await engine.grant_approval("pay", for_s=60, by="eve", roles=("lead",))
+        assert await (await engine.start(for_leads)).result() == "paid 1 to ada"
+
+
+async def test_of_two_processes_that_want_the_last_use_one_gets_it(store: str, pay: Tool, paid: list[Any]) -> None:
+    async with opened(store) as engine, opened(store) as other:
+        await engine.grant_approval("pay", for_s=3600, most=3, by="ann")
+        wf = Workflow("pay")
+        wf.node("pay")(tool_node(name=pay)(lambda state: {"to": state.input["to"]}))
+        runs = [await (engine, other)[n % 2].start(wf, {"to": f"n{n}"}) for n in range(8)]
+        waiting = [await asks(run) for run in runs]
+        assert waiting.count(False) == 3
+    assert len(paid) == len(set(paid)) == 3
+
+
+async def test_a_question_that_is_open_stays_a_question(tmp_path: Any, pay: Tool, paid: list[Any]) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        run = await engine.start(node(pay, {"to": "ada"}))
+        gate = await gate_of(run)
+        await engine.grant_approval("pay", for_s=60, by="ann")
+        await engine.decide(gate, "reject", by="bob")
+        await run.settled()
+        assert (await engine.standing_approvals()).popitem()[1].used == 0
+    assert paid == []
+
+
+async def test_an_approval_that_says_nothing_is_refused_in_words(tmp_path: Any) -> None:
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        for given, words in (
+            ({"for_s": 0}, "up to 366 days"), ({"for_s": 60, "most": 0}, "it stands for 1 to"),
+            ({"for_s": 60, "by": None}, "An approval is somebody's"),
+            ({"for_s": 60, "when": [When("amount", "<", "many")]}, "give a number"),
+        ):  # fmt: skip
+            with pytest.raises(InvalidInput, match=words):
+                await engine.grant_approval("pay", **{"by": "ann", **given})
+        with pytest.raises(NotFound):
+            await engine.grant_approval("pay", for_s=60, by="ann", run_id="018bcff4-f866-7aaa-8aaa-d73baee5c94a")
+        with pytest.raises(NotFound, match="no standing approval"):
+            await engine.revoke_approval("nothing", by="ann")
+        assert not await engine.standing_approvals()
