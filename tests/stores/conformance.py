@@ -427,6 +427,18 @@ class StoreConformance:
         assert list(await store.log.append([hold])) == [None]
         assert (await store.scopes.balances([DAY]))[0].used == 60
 
+    async def test_an_append_that_is_there_already_makes_no_room_for_others_of_its_flush(
+        self, connect: Connect
+    ) -> None:
+        store, giver, others = await connect(), Story(), [Story(), Story()]
+        await store.scopes.set_limit(DAYS, 100)
+        await put(store, giver.start(), giver.hold(100), *(story.start() for story in others))
+        settled = giver.settle(0)
+        await put(store, settled)
+        fates = await store.log.append([settled, *(story.hold(60) for story in others)])
+        assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
+        assert (await store.scopes.balances([DAY]))[0].used == 60
+
     async def test_of_two_processes_that_race_for_the_last_of_a_limit_one_gets_it(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         await mine.scopes.set_limit(DAYS, 1000)

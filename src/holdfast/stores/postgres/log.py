@@ -210,7 +210,10 @@ class Log(Archives):
 
         Runs are locked first, as everywhere, then what stands above them.
         """
-        await db.execute(self._sql["lock_runs"], [new.run for new in entries])
+        seqs = dict(await db.fetch(self._sql["lock_runs"], [new.run for new in entries]))
+        here = [
+            new for new in entries if seqs.get(new.run, 0) == new.expected
+        ]  # what others have moved since moves nothing
         keys = await Keys.locked(db, self._sql, entries)
         shared = await Written.locked(
             db,
@@ -220,7 +223,7 @@ class Log(Archives):
         )
         balances = await ScopeBalances.locked(db, self._sql, entries)
         admitted = [
-            new for new in entries if keys.admit(new) and shared.admit(new) and await balances.admit(new)
+            new for new in here if keys.admit(new) and shared.admit(new) and await balances.admit(new)
         ]  # fmt: skip
         now_ms, runs, _ = await write(db, self._sql, self._process, admitted, charging=False)
         fates: Fates = {RunId(run): None for run in runs}

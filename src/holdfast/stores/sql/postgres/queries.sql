@@ -191,7 +191,7 @@ select holdfast.now_ms() as now_ms, exists (select from written) as is_written
 -- name: lock_runs
 -- The rows of runs, locked in the order of their ids. It makes the transaction one whose commit is waited for as a
 -- writer's is: what it then reads was committed before it, and is as durable as its own commit.
-select run from holdfast.runs where run = any($1::uuid[]) order by run for update
+select run::text, seq from holdfast.runs where run = any($1::uuid[]) order by runs.run for update
 
 -- name: lock_keys
 -- The same for start keys, which may belong to runs that are in nobody's flush.
