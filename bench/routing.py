@@ -4,8 +4,8 @@ usage: python -m bench.routing [CALLS]
 
 The mix follows "7 AI Agent Orchestration Patterns" ("most agent tasks are TRIVIAL or SIMPLE"): of 20 calls 8 are trivial, 6
 simple, 3 moderate, 2 complex, 1 expert. Prompts have 60 to 3,000 characters and replies the length that the model server gives
-them; the calls are real ones to it over HTTP, the prices those of the snapshot. What a provider's cache would save is not in
-it.
+them; the calls are real ones to it over HTTP, the prices those of the snapshot. What a provider's cache would save is not in it
+(bench/prompt_cache.py).
 """
 
 from __future__ import annotations
