@@ -33,7 +33,7 @@ def eval(  # noqa: A001 - as it is typed
 
     Exits with 1 where fewer pass than the suite asks for.
     """
-    suite = _read(file)
+    suite = suite_of(file)
     found = asyncio.run(_play(suite, load(suite.workflow, to_run=True)))
     passed = sum(each.passed for each in found)
     is_enough = suite.is_met_by(passed)
@@ -47,7 +47,7 @@ def eval(  # noqa: A001 - as it is typed
     return OK if is_enough else FAILED
 
 
-def _read(file: str) -> Suite:
+def suite_of(file: str) -> Suite:
     from holdfast.evaluation.suite import MOST_BYTES, read
 
     if not yaml_file.is_meant(file):

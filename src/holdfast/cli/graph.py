@@ -6,6 +6,7 @@ Never here: running it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,12 +16,13 @@ import typer
 
 from holdfast.cli import terminal, yaml_file
 from holdfast.cli.exit_code import OK, USAGE
-from holdfast.cli.option import AsJson, Target
+from holdfast.cli.option import AsJson, Store, Target
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.core.graph import Definition, Edge
+    from holdfast.core.trajectory import Trajectory
     from holdfast.settings import Settings
 
 
@@ -38,6 +40,9 @@ _SHAPES = {
 """A kind's shape in a Mermaid flowchart."""
 
 
+_MOST_REVIEWED: Final = 50
+"""Runs whose paths a review looks at, the latest."""
+
 _Checked = Annotated[
     str | None, typer.Argument(metavar="FILE", help="FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME.")
 ]
@@ -45,15 +50,70 @@ _Strict = Annotated[bool, typer.Option("--strict", help="Warnings are an error t
 _Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of workflows in YAML instead.")]
 
 
-def validate(target: _Checked = None, schema: _Schema = False, strict: _Strict = False, as_json: AsJson = False) -> int:
+_Review = Annotated[
+    bool,
+    typer.Option(
+        "--review",
+        help="Answer the sixteen questions of a design review, and print the design report, from code and runs.",
+    ),
+]
+_Evals = Annotated[
+    str | None, typer.Option("--evals", metavar="FILE", help="With --review: the scenarios that it is held to.")
+]
+
+
+def validate(
+    target: _Checked = None, schema: _Schema = False, strict: _Strict = False, review: _Review = False, evals: _Evals = None,
+    as_json: AsJson = False, store: Store = None,
+) -> int:  # fmt: skip
     """Say everything that is wrong with a workflow, and what should be thought about."""
     if schema:
         return yaml_file.schema()
     if target is None:
         raise UsageError("Say which workflow: FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME. Nothing was done.")
     if yaml_file.is_meant(target):
+        if review:
+            raise UsageError("--review is of a workflow in Python; a file in YAML is checked without it.")
         return yaml_file.validate(target, as_json=as_json)
+    if review:
+        return _review(target, evals, as_json=as_json, strict=strict, store=store)
     return _validate_python(target, as_json=as_json, strict=strict)
+
+
+def _review(target: str, evals: str | None, *, as_json: bool, strict: bool, store: str | None) -> int:
+    import msgspec
+
+    from holdfast.cli.evaluation import suite_of
+    from holdfast.cli.target import load
+    from holdfast.evaluation.review import review
+
+    workflow = load(target)
+    suite = None if evals is None else suite_of(evals)
+    found = review(workflow, asyncio.run(_paths(workflow.name, store)), suite)
+    open_ = [each for each in found.findings if each.holds == "no"]
+    if as_json:
+        terminal.emit(msgspec.to_builtins(found))
+    else:
+        terminal.show(f"# {found.workflow} {found.version}: design review\n")
+        for number, each in enumerate(found.findings, 1):
+            terminal.show(f"{number:2}. {each.question} {each.holds}: {each.because}")
+        for number, (title, lines) in enumerate(found.report.items(), 1):
+            terminal.show(f"\n## {number}. {title}\n")
+            for line in lines:
+                terminal.show(f"- {line}")
+        terminal.say(f"{len(found.findings) - len(open_)} of {len(found.findings)} questions hold.")
+    return USAGE if strict and open_ else OK
+
+
+async def _paths(workflow: str, store: str | None) -> list[Trajectory]:
+    """The paths of the latest runs, where there is a store with any."""
+    from holdfast.cli.opening import is_there, located, looking
+
+    if not is_there(located(store)[0]):
+        return []
+    async with looking(store) as inquiries:
+        rows = await inquiries.runs(workflow=workflow, limit=_MOST_REVIEWED)
+        return [await inquiries.trajectory(row.run) for row in rows]
 
 
 def _validate_python(target: str, *, as_json: bool, strict: bool) -> int:
