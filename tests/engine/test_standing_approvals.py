@@ -8,9 +8,10 @@ import pytest
 
 from holdfast import Tool, ToolRule, When, Workflow, tool, tool_node
 from holdfast.core import events as ev
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import Conflict, InvalidInput, NotFound, StoreError
+from holdfast.ports import Append
 from tests.engine.history import events_of
-from tests.engine.kit import Time, engine_at, gate_of, opened
+from tests.engine.kit import Time, carry_by, die, divergence, engine_at, gate_of, opened
 
 
 @pytest.fixture
@@ -134,3 +135,44 @@ async def test_an_approval_that_says_nothing_is_refused_in_words(tmp_path: Any) 
         with pytest.raises(NotFound, match="no standing approval"):
             await engine.revoke_approval("nothing", by="ann")
         assert not await engine.standing_approvals()
+
+
+async def test_another_call_than_the_one_that_used_an_approval_is_not_let_through_by_it(
+    tmp_path: Any, pay: Tool, paid: list[Any]
+) -> None:
+    """Killed between the use and the call, and taken up by code that asks for another."""
+    to = ["ada"]
+    wf = Workflow("pay")
+    wf.node("pay")(tool_node(name=pay)(lambda state: {"to": to[0]}))
+
+    async def cut(append: Append, **how: Any) -> Any:
+        """The process dies when the use is committed: the call's intent never gets there."""
+        if any(isinstance(each.event, ev.EffectIntended) for each in append.events):
+            raise StoreError("This process is dead.")
+        return await carried(append, **how)
+
+    path = f"sqlite:///{tmp_path / 'holdfast.db'}"
+    async with opened(path) as engine:
+        await engine.grant_approval("pay", for_s=60, by="ann", most=1)
+        carried = engine.runtime.runs.flush.append
+        carry_by(engine, cut)
+        run = await engine.start(wf)
+        await run.until(lambda state: any(f"{p}".endswith(".standing") for p in state.steps["pay"].journal))
+        await die(engine)
+        to[0] = "mallory"
+        async with opened(path, workflows=[wf]) as heir:
+            taken_up = heir.run(run.id)
+            assert (await divergence(taken_up))["gate"]
+    assert paid == []
+
+
+async def test_what_stands_no_more_makes_room_for_new_approvals(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.control.standing_approval.MOST_STANDING", 3)
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        first, *_ = [await engine.grant_approval("pay", for_s=60, by="ann") for _ in range(3)]
+        with pytest.raises(Conflict, match="Nothing was granted: revoke some"):
+            await engine.grant_approval("pay", for_s=60, by="ann")
+        await engine.revoke_approval(first, by="ann")
+        last = await engine.grant_approval("pay", for_s=60, by="ann")
+        assert first not in (known := await engine.standing_approvals())
+        assert (last in known, len(known)) == (True, 3)

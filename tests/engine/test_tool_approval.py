@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from holdfast.models.providers import Providers
 from holdfast.ports import ToolTurn
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
-from tests.engine.kit import die, eventually, gate_of, opened
+from tests.engine.kit import die, divergence, eventually, gate_of, opened
 from tests.engine.recorder import Recorder
 
 AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0.001)
@@ -407,4 +408,27 @@ async def test_a_model_that_gives_a_tool_wrong_arguments_is_told_and_nothing_hap
         assert await run.result() == "well"
         assert [denied.error.error_class for denied in await events_of(run, ev.ToolCallDenied)] == ["schema"]
         assert await events_of(run, ev.GateOpened) == []
+    assert paid == []
+
+
+async def test_code_that_no_longer_asks_for_a_call_that_a_person_has_answered_stops_and_asks(
+    tmp_path: Path, pay: Tool, paid: list[Any]
+) -> None:
+    """What a person gave in the tool's place left nothing but the question: other code must not go on over it."""
+    calls = [True]
+
+    @flow(tools=[pay])
+    async def handle(ctx: Context) -> Any:
+        if calls[0]:
+            return await ctx.tool(pay, to="ada")
+        await ctx.sleep(seconds=0)
+        return await ctx.tool(pay, to="ada")
+
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        run = await engine.start(handle)
+        gate = await gate_of(run)
+        calls[0] = False
+        await engine.decide(gate, "answer", "paid in cash", by="ann")
+        told = await divergence(run)
+        assert told["journal"]["operation"] == "gate 'tool_approval'"
     assert paid == []

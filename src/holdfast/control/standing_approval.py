@@ -35,7 +35,8 @@ class StandingApprovals(ControlBase):
     ) -> str:  # fmt: skip
         """Say as `by`, in `roles`, that calls of the tools that `tool` names (`mail_*`) need not be asked about for so many
         seconds, `most` times at most: only calls whose arguments all of `when` hold for, of one `workflow`, of one run, where
-        that is said. The approval's id. What the workflow's rules deny stays denied. Raises InvalidInput.
+        that is said. The approval's id. What the workflow's rules deny stays denied. Of more than 1,000
+        the oldest go that stand no more. Raises InvalidInput, and Conflict where all of so many stand.
         """
         claim = self._claim(by)
         if claim.name is None:
@@ -50,9 +51,12 @@ class StandingApprovals(ControlBase):
             raise InvalidInput(f"The approval of {tool!r}: {problem}. Nothing was granted.")
         run = None if run_id is None else await self.find(run_id)
         owner, now_ms = word("tenant", tenant if run is None else run.tenant), self.store.clock.now_ms()
-        if len(await self._page(owner)) >= MOST_STANDING:
+        known = await self._page(owner)
+        over = sorted((each.granted_at_ms, key) for key, (each, _) in known.items() if not each.stands(now_ms))
+        dropped = tuple(key for _, key in over[: max(0, len(known) + 1 - MOST_STANDING)])
+        if len(known) - len(dropped) >= MOST_STANDING:
             raise Conflict(
-                f"Tenant {owner!r} has {MOST_STANDING:,} standing approvals. Nothing was granted: revoke old ones."
+                f"{MOST_STANDING:,} approvals of tenant {owner!r} stand. Nothing was granted: revoke some of them."
             )
         approval = StandingApproval(
             word("tool", tool), claim.name, now_ms, now_ms + int(for_s * 1000), most, tuple(when), workflow,
@@ -60,7 +64,8 @@ class StandingApprovals(ControlBase):
         )  # fmt: skip
         key = uuid4().hex[:12]
         written = SharedValue(msgspec.to_builtins(approval), 1, now_ms, claim.name)
-        await self.store.shared_values.put(SharedChange(owner, APPROVALS, key, 0, msgspec.json.encode(written)))
+        change = SharedChange(owner, APPROVALS, key, 0, msgspec.json.encode(written), dropped=dropped)
+        await self.store.shared_values.put(change)
         return key
 
     async def standing_approvals(self, *, tenant: str = _TENANT) -> Mapping[str, StandingApproval]:

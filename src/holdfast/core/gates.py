@@ -144,15 +144,21 @@ def decide_together(d: Decision, c: commands.DecideTogether) -> None:
 
 
 def asked_together(state: State, gate: GateId) -> list[GateId]:
-    """The open gates about calls of tools that the same step asks about at the same time, this one among them; in the order in
-    which they were opened. Of a gate about something else none."""
+    """The open gates about calls of tools that the same step asks about at the same time, this one among them; in the order of
+    their places. Of a gate about something else none."""
     known = state.gates.get(gate)
     if known is None or known.opened.reason != TOOL_APPROVAL:
         return []
-    return [
-        id_ for id_, other in state.gates.items()
+    found = (
+        other.opened for other in state.gates.values()
         if other.opened.reason == TOOL_APPROVAL and other.opened.step == known.opened.step
-    ]  # fmt: skip
+    )  # fmt: skip
+    return [opened.gate for opened in sorted(found, key=lambda opened: _order(opened.path or ""))]
+
+
+def _order(path: str) -> list[tuple[int, str]]:
+    """Places in the order in which they come: `0.2.0` before `0.10.0`."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in path.split(".")]
 
 
 def _checked(d: Decision, c: commands.DecideGate) -> _Checked:

@@ -118,6 +118,8 @@ class StepJournal(Outcomes):
         if self._diverged is not None:
             raise self._diverged
         stands = path if path in step.journal or kind == GATHER else self._gathered.get(path, path)
+        if kind not in ("tool", GATHER) and stands not in step.journal and approval_at(path) in step.journal:
+            stands = approval_at(path)  # a call was asked about here, and may have been answered without being made
         try:
             return match_operation(step, stands, kind, name, args_hash)
         except NonDeterministicStep:

@@ -17,7 +17,7 @@ from holdfast.core.fence import approval_at
 from holdfast.core.ids import Path, RunId, StepId
 from holdfast.core.payload import digest, inline
 from holdfast.core.shared_values import APPROVALS, SharedValue
-from holdfast.core.state import Step
+from holdfast.core.state import SHARED, Operation, Step
 from holdfast.core.tool_policy import StandingApproval
 from holdfast.engine.attempt import Attempt
 from holdfast.errors import SharedValueMoved
@@ -39,6 +39,8 @@ class Using(Protocol):
     run: RunId
     tenant: str
 
+    def found(self, path: Path, kind: str, name: str, args_hash: str = "") -> Operation | None: ...
+
     def take(self) -> tuple[cmd.Value, ...]: ...
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]: ...
@@ -49,7 +51,11 @@ async def used(
 ) -> StandingApproval | None:  # fmt: skip
     """The approval by which the call at `path` is made, now used once more; None where a person is to be asked, or is."""
     at, before = Path(f"{path}.standing"), journal.before.journal
-    if (known := before.get(at)) is not None and known.outcome is not None:
+    asked = digest(["standing", tool, dict(arguments)])
+    if at in before:
+        known = journal.found(at, SHARED, before[at].name, asked)  # the step is left where that was for another call
+        assert known is not None
+        assert known.outcome is not None
         return msgspec.convert(msgspec.convert(known.outcome.value(), SharedValue).value, StandingApproval)
     if approval_at(path) in before:
         return None
@@ -64,7 +70,7 @@ async def used(
         counted = msgspec.structs.replace(approval, used=approval.used + 1)
         written = SharedValue(msgspec.to_builtins(counted), version + 1, now_ms, approval.by, journal.run)
         use = cmd.WriteSharedValue(
-            journal.step, journal.number, at, APPROVALS, key, digest(["standing", tool, dict(arguments)]), version,
+            journal.step, journal.number, at, APPROVALS, key, asked, version,
             is_written=True, outcome=inline(written), values=journal.take(),
         )  # fmt: skip
         try:
