@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.core.events import Recorded, StepCancelled, StepCompleted, StepFailed
 from holdfast.core.ids import RunId, is_item, map_of, node_of
+from holdfast.core.scopes import with_headroom
 from holdfast.core.state import State
 from holdfast.core.status import may_be_placed, status
 from holdfast.errors import RunFailed
@@ -114,11 +115,11 @@ class Run:
         )  # fmt: skip
 
     async def _has_room(self, state: State) -> bool:
-        """Whether this process is about to tell it that there is room where it waits: somebody has raised a limit above it."""
+        """Whether this process is about to tell it that there is room where it waits: somebody has raised a limit above it, and
+        nobody who came before it takes all of that."""
         if not (state.short and self._executor.places(state)):
             return False
-        waiting = await self._runtime.store.scopes.headroom(_MOST_WAITING)
-        return any(each.run == self._run for each in waiting)
+        return self._run in with_headroom(await self._runtime.store.scopes.headroom(_MOST_WAITING))
 
     async def _busy_child(self, state: State) -> Run | None:
         """A child that goes on by itself, or has a child that does."""

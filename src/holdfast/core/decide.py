@@ -35,7 +35,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
 from holdfast.core.ids import EffectKey
-from holdfast.core.scopes import pays_for_others
+from holdfast.core.postings import pays_for_others
 from holdfast.core.state import State
 from holdfast.errors import Conflict, NotFound, RunEnded
 

@@ -14,7 +14,8 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.payload import Payload
-from holdfast.core.scopes import PLACEMENT, Posting, Waiter, counts_tokens, family_of, postings
+from holdfast.core.postings import Posting, postings
+from holdfast.core.scopes import PLACEMENT, Waiter, counts_tokens, family_of
 from holdfast.core.shared_values import MOST_VERSIONS, SharedIndex
 from holdfast.core.state import SHARED_USE, State
 from holdfast.core.status import due_at_ms, may_be_placed, status, waiting_for

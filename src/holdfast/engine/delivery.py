@@ -29,7 +29,7 @@ from holdfast.core.decide import decide
 from holdfast.core.events import Event, StepStarted
 from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, EffectKey
-from holdfast.core.scopes import postings
+from holdfast.core.postings import postings
 from holdfast.core.state import State
 from holdfast.errors import EffectKeyTaken, HoldfastError, OverLimit, SeqConflict
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from holdfast.core.ids import RunId
+from holdfast.core.postings import Posting
 from holdfast.core.projection import Changes
-from holdfast.core.scopes import AgentRow, Posting, ScopeRow, budget_of
+from holdfast.core.scopes import AgentRow, ScopeRow, budget_of
 from holdfast.core.team_budgets import Lender
 from holdfast.errors import OverLimit
 

@@ -8,7 +8,7 @@ from holdfast.core import events as ev
 from holdfast.core.folding.moves import Folds, close, mark, operation
 from holdfast.core.ids import CallId, Path, RunId, StepId, node_of
 from holdfast.core.payload import NULL, inline
-from holdfast.core.scopes import opened_by
+from holdfast.core.postings import opened_by
 from holdfast.core.state import BACKGROUND, CHILD, UNDONE, Child, Compensable, Operation, State
 
 
