@@ -186,7 +186,7 @@ FORMS = (
 )  # fmt: skip
 
 HARMLESS: dict[Door, Any] = {
-    doors.job: (_JSON, {"text": "1"}), doors.http_reply: raw(200, b"1"), doors.clients: ("List", [b""]),
+    doors.job: (_JSON, {"text": "1"}), doors.http_reply: raw(200, b"1"), doors.clients: ("Submit", [submitting(yaml="name: small\njobs: {a: {runs-on: any, steps: [{run: echo}]}}")]),
     doors.form: (field(pattern="a"), {"edited_body": "a"}),
     doors.arguments: (field(pattern="a"), {"edited_body": "a"}),
     doors.model: (CLAUDE, raw(200, claude(_HELLO))), doors.strangers: (1, b""), doors.worker: [_REGISTER],

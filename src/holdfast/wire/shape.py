@@ -6,6 +6,7 @@ Never here: what a field means.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from holdfast.errors import InvalidInput
@@ -36,24 +37,27 @@ def _has_few_fields(descriptor: Any, raw: bytes) -> bool:
     waiting, seen = [(descriptor, 0, len(raw))], 0
     while waiting:
         of, at, end = waiting.pop()
+        messages = _messages(of)
         while at < end:
             seen += 1
             if seen > MOST_FIELDS:
                 return False
-            tag, at = _varint(raw, at)
+            tag, at = raw[at], at + 1
+            if tag >= 0x80:  # few tags and lengths have more than one byte
+                tag, at = _varint(raw, at - 1)
             length = 0
             match tag & 7:
                 case 0:
                     _, at = _varint(raw, at)
-                case 1:
-                    length = 8
+                case 1 | 5 as kind:
+                    length = 8 if kind == 1 else 4
                 case 2:
-                    length, at = _varint(raw, at)
-                    field = of.fields_by_number.get(tag >> 3)
-                    if field is not None and field.message_type is not None:
-                        waiting.append((field.message_type, at, at + length))
-                case 5:
-                    length = 4
+                    length, at = raw[at], at + 1
+                    if length >= 0x80:
+                        length, at = _varint(raw, at - 1)
+                    inner = messages.get(tag >> 3)
+                    if inner is not None:
+                        waiting.append((inner, at, at + length))
                 case 3 | 4:
                     pass  # the bounds of a group, which none of our messages has
                 case kind:
@@ -62,6 +66,12 @@ def _has_few_fields(descriptor: Any, raw: bytes) -> bool:
             if at > end:
                 raise ValueError("it ends too early")
     return True
+
+
+@lru_cache(maxsize=256)
+def _messages(descriptor: Any) -> dict[int, Any]:
+    """The fields of a message that are messages themselves: the descriptor of each by its number."""
+    return {field.number: field.message_type for field in descriptor.fields if field.message_type is not None}
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
