@@ -283,6 +283,12 @@ class TransitionDenied(StepError):
     """A guard does not allow this transition."""
 
 
+class NotRecorded(StepError):
+    """A run that is replayed asks for what its record does not have."""
+
+    error_class = "validation"
+
+
 class BlobLost(StepError):
     """A large payload that the run refers to is missing or damaged."""
 

@@ -61,6 +61,25 @@ class MachineClock:
         await asyncio.sleep(seconds)
 
 
+class LeapingTime:
+    """The machine's time of day in milliseconds, and whatever was leapt over: for runs that nobody waits with."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    def reach(self, due_at_ms: int) -> None:
+        """Leap to a moment; not back."""
+        self._ahead_ms += max(0, due_at_ms - self())
+
+
+def salt() -> bytes:
+    """Chance that nobody guesses."""
+    return secrets.token_bytes(16)
+
+
 class RandomIds:
     """Keeps the Ids port."""
 

@@ -217,6 +217,8 @@ class Settings(BaseModel):
     lanes: dict[str, LaneRules] = {}
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
+    exports: Literal["none", "redacted", "whole"] = "redacted"
+    """Which records of runs may be written to files: none, those from which personal data is taken out, or any."""
     placement: Literal["least_loaded", "best_fit"] = "least_loaded"
     """Which of the workers that fit gets a step: the least loaded, or the one that has least left afterwards."""
     pools: dict[str, PoolRules] = {}

@@ -52,6 +52,11 @@ _COMMANDS: Final = {
         "evaluation",
         "Play scenarios, each on a throwaway store, and say what their paths miss. Models and tools are really called.",
     ),
+    "replay": (
+        "replay",
+        "Replay recorded runs with the workflows as they are now, and say which go another way. Models, tools and tasks are"
+        " answered from the records; nobody is called, unless it is with --live.",
+    ),
     "graph": ("graph", "Print a workflow as a Mermaid flowchart."),
     "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend or signal one."),
     "gates": ("gates", "See what people are asked, and answer."),

@@ -30,6 +30,11 @@ def diff(
 
         terminal.emit({**to_builtins(found), "same_way": found.same_way})
         return
+    tell(found)
+
+
+def tell(found: Comparison) -> None:
+    """Print where two paths part."""
     for part in found.nodes:
         terminal.show(f"{_MARKS[part.of]} {part.node}")
     different = _different(found)

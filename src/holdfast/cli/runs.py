@@ -20,6 +20,7 @@ from holdfast.cli.fork import fork
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
+from holdfast.cli.recording import export
 from holdfast.cli.stream import stream
 from holdfast.cli.tail import tail
 from holdfast.errors import UsageError
@@ -34,6 +35,7 @@ app.command()(tail)
 app.command()(stream)
 app.command()(fork)
 app.command()(diff)
+app.command()(export)
 
 
 @app.command("list")

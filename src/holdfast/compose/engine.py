@@ -68,6 +68,7 @@ from holdfast.ports import (
     Observation,
     Observer,
     Queue,
+    StandIn,
     Store,
     WorkerGateway,
 )
@@ -111,6 +112,8 @@ class Environment(NamedTuple):
     resources: Resources = Resources()
     shell: Shell | None = None
     """Who runs the scripts of workflows that are read back from the store, where the machine is not to."""
+    stand_in: StandIn | None = None
+    """Who answers in the place of models, tools and users' code."""
 
     @classmethod
     def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Environment:
@@ -328,6 +331,7 @@ def _services(
         streams=StreamWriter(store.streams, around.clock, listening.nudge),
         listening=listening,
         supervising=Supervising(runtime, payloads, gateway),
+        stand_in=around.stand_in,
         script_limits=known.limits,
     )
 

@@ -41,7 +41,10 @@ async def call(
     known = await _known(journal, path, name, args_hash, asked)
     if known is None:
         await _expect_to_begin(journal)
-        known = await _called(journal, path, name, args_hash, step, partial(step.function, *args, **given))
+        body = partial(step.function, *args, **given)
+        if (answer := journal.stood_in(path, FUNCTION, name, args_hash)) is not None:
+            body = partial(_answered, answer, path)
+        known = await _called(journal, path, name, args_hash, step, body)
     if known.error is not None:
         raise OperationFailed(known.error.message, error=known.error, path=path, spent=True)
     return known.value
@@ -97,6 +100,13 @@ async def _called(
     )
     _leave_if_retried(await journal.send(failed))
     return Recall(error=error)
+
+
+def _answered(answer: Recall, path: Path) -> Any:
+    """What a record says that the function returned, or raised."""
+    if answer.error is not None:
+        raise OperationFailed(answer.error.message, error=answer.error, path=path)
+    return answer.value
 
 
 async def _kept(journal: StepJournal, path: Path, name: str, args_hash: str, result: Any) -> Any:

@@ -31,14 +31,14 @@ from holdfast.core.ids import (
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import Operation, State, Step
+from holdfast.core.state import FUNCTION, MAP, Operation, State, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine import failure, standing_approvals
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
 from holdfast.engine.outcomes import Outcomes
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
-from holdfast.ports import Edited, Pace, PoolWaited, Recall, Reservation
+from holdfast.ports import Asked, Edited, Pace, PoolWaited, Recall, Reservation
 
 if TYPE_CHECKING:
     from holdfast.ports import Journal
@@ -51,6 +51,8 @@ GATHER: Final = "gather"
 """The kind and the name of what stands where branches run beside one another."""
 
 
+PLAYED: Final = frozenset({"model", "tool", FUNCTION, "sleep", "signal", "gate", MAP, GATHER, "uuid"})
+"""The operations that a run which is replayed goes through as any other does: only the call itself is answered for."""
 _NOT_SEEN: Final = Step(StepId(""))
 
 
@@ -121,11 +123,15 @@ class StepJournal(Outcomes):
         if kind not in ("tool", GATHER) and stands not in step.journal and approval_at(path) in step.journal:
             stands = approval_at(path)  # a call was asked about here, and may have been answered without being made
         try:
-            return match_operation(step, stands, kind, name, args_hash)
+            op = match_operation(step, stands, kind, name, args_hash)
         except NonDeterministicStep:
             if node_of(self.step) == COMPENSATE:
                 raise
             self.diverge(Divergence(path, stands, step.journal[stands], kind, name, asked))
+        stand_in = self.attempt.services.stand_in
+        if op is None and stand_in is not None and kind not in PLAYED:
+            return stand_in.operation(Asked(self.run, self.step, path, kind, name, args_hash))
+        return op
 
     def diverge(self, why: Divergence) -> NoReturn:
         self._diverged = why
@@ -175,6 +181,12 @@ class StepJournal(Outcomes):
 
     def may_send(self) -> bool:
         return self._runtime.membership.alive(self.attempt.session)
+
+    def stood_in(self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0) -> Recall | None:
+        stand_in = self.attempt.services.stand_in
+        if stand_in is None:
+            return None
+        return stand_in.call(Asked(self.run, self.step, path, kind, name, args_hash), hold_nanousd)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         return await self.attempt.outside(call)

@@ -16,7 +16,7 @@ from holdfast.authoring import compaction
 from holdfast.authoring.form import form_of
 from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
-from holdfast.authoring.node import CODE, OFFERED
+from holdfast.authoring.node import CODE, OFFERED, NodeDefinition
 from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.parts import NodeResult
 from holdfast.authoring.router import expect_complexity
@@ -27,8 +27,8 @@ from holdfast.core.routing import Complexity
 from holdfast.engine import conversation, item, remote_task
 from holdfast.engine import prompt as prompts
 from holdfast.engine.exchange import Exchange
-from holdfast.errors import InvalidInput, SchemaMismatch, StepError, UsageError
-from holdfast.ports import AnswerSpec, Turn
+from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError, UsageError
+from holdfast.ports import AnswerSpec, Ended, Turn
 
 if TYPE_CHECKING:
     from holdfast.core.state import State
@@ -50,6 +50,8 @@ class Result(NamedTuple):
     """What its code says of how it came to this."""
 
 
+_WHOLE: Final = ("task", "remote_task")
+"""The kinds of nodes that may be plain code."""
 LEFT: Final = Result(None)
 """The step was left with its last operation: nothing is to be reported."""
 
@@ -59,9 +61,25 @@ async def run(attempt: Attempt, context: StepContext) -> Result:
         return await _compensate(attempt, context)
     definition = attempt.definition
     assert definition is not None
+    stand_in = attempt.services.stand_in
+    if stand_in is not None and _may_be_plain(definition):
+        ended = stand_in.step(attempt.run, attempt.step)
+        if ended is not None:
+            return _stood_in(ended)
     if isinstance(definition, ItemDefinition):
         return Result(await item.do(attempt, context, definition))
     return await _RUNNERS[definition.kind](attempt, context, definition.settings)
+
+
+def _may_be_plain(definition: NodeDefinition | ItemDefinition) -> bool:
+    return isinstance(definition, ItemDefinition) or (definition.kind in _WHOLE and not definition.is_flow)
+
+
+def _stood_in(ended: Ended) -> Result:
+    """What the step came to in the run that is replayed."""
+    if ended.error is not None:
+        raise OperationFailed(ended.error.message, error=ended.error, path=None)
+    return Result(ended.output, ended.decisions, trace=ended.trace)
 
 
 async def _handled(attempt: Attempt, context: StepContext) -> Any:

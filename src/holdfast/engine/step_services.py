@@ -19,7 +19,7 @@ from holdfast.engine.runtime import Runtime
 from holdfast.engine.stream_writer import StreamWriter
 from holdfast.engine.supervising import Supervising
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Threads, WorkerGateway
+from holdfast.ports import StandIn, Threads, WorkerGateway
 from holdfast.settings import ScriptLimits, Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -46,5 +46,7 @@ class StepServices:
     listening: Listening
     """Those who watch what runs say."""
     supervising: Supervising
+    stand_in: StandIn | None
+    """Who answers in the place of the world, where recorded runs are replayed."""
     script_limits: ScriptLimits
     """How far a script of a workflow file may go."""

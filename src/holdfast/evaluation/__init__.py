@@ -6,6 +6,9 @@ a model.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from holdfast.evaluation.checks import (
     assert_came_back_to,
     assert_caught_by,
@@ -17,10 +20,34 @@ from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.expectation import Expectation, WorkflowTrajectoryEval, assert_trajectory, evaluate
 from holdfast.evaluation.suite import Answer, Scenario, Suite
 
+if TYPE_CHECKING:
+    from holdfast.evaluation.record import RunRecord
+    from holdfast.evaluation.recording import load_records, recorded
+    from holdfast.evaluation.redaction import Redaction
+    from holdfast.evaluation.replaying import Live, Quote, Replayed, quote, replay
+
+_WITH_AN_ENGINE: Final = {
+    "Live": "replaying", "Quote": "replaying", "Redaction": "redaction", "Replayed": "replaying", "RunRecord": "record",
+    "load_records": "recording", "quote": "replaying", "recorded": "recording", "replay": "replaying",
+}  # fmt: skip
+"""Loaded when they are asked for: who judges a path needs no engine."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_AN_ENGINE:
+        raise AttributeError(f"module 'holdfast.evaluation' has no attribute {name!r}")
+    return getattr(import_module(f"holdfast.evaluation.{_WITH_AN_ENGINE[name]}"), name)
+
+
 __all__ = [
     "Answer",
     "Comparison",
     "Expectation",
+    "Live",
+    "Quote",
+    "Redaction",
+    "Replayed",
+    "RunRecord",
     "Scenario",
     "Suite",
     "WorkflowTrajectoryEval",
@@ -32,4 +59,8 @@ __all__ = [
     "assert_went_to_approval",
     "compare",
     "evaluate",
+    "load_records",
+    "quote",
+    "recorded",
+    "replay",
 ]

@@ -74,6 +74,8 @@ class _Sending(NamedTuple):
     """Where its reply is to be heard while it comes."""
     spare: Sequence[Offer]
     """What may be asked in its place where it cannot answer for now."""
+    answer: Recall | None
+    """What it comes to, where it is not sent: its run is replayed."""
 
 
 class _Asking(NamedTuple):
@@ -184,7 +186,8 @@ class Gateway:
             prices = [self._price_of(way) for way in ways]
             offers = [_offer(way, price) for way, price in zip(ways, prices, strict=True)]
             others = [_offer(way, self._price_of(way)) for way in spare]
-            for model in dict.fromkeys(way.model for way in ways):
+            answer = journal.stood_in(path, "model", asking.model, asking.args_hash, offers[0].hold_nanousd)
+            for model in dict.fromkeys(way.model for way in ways) if answer is None else ():
                 await self._model.prepare(model)
         except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:
             raise self._unasked(journal, problem) from None
@@ -204,7 +207,7 @@ class Gateway:
                 continue
             hearing = Hearing(journal.tells(call)) if asking.stream else None
             rest = [each for each in (*offers, *others) if each.model != ways[first].model]
-            sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing, rest)
+            sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing, rest, answer)
             value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is _ELSEWHERE:
                 return None, ways[first].model
@@ -268,7 +271,9 @@ class Gateway:
         try:
             async with asyncio.timeout(request.timeout_s + GRACE_S):
                 reply: ModelReply | EmbeddingReply
-                if isinstance(request, EmbeddingRequest):
+                if sending.answer is not None:
+                    reply = _stood_in(sending.answer, request)
+                elif isinstance(request, EmbeddingRequest):
                     reply = await self._model.embed(request)
                 elif sending.hearing is None:
                     reply = await self._model.request(request)
@@ -395,6 +400,17 @@ class Gateway:
                 offer.model, call, used, usd(cost_nanousd), offer.tokens, usd(offer.hold_nanousd),
             )  # fmt: skip
         return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)
+
+
+def _stood_in(answer: Recall, request: Asked) -> ModelReply | EmbeddingReply:
+    """What the call came to in the run that is replayed. Raises ModelRefused."""
+    if (error := answer.error) is not None:
+        refused = ModelRefused(error.message)
+        refused.error_class, refused.retryable = error.error_class, error.retryable
+        raise refused
+    if isinstance(request, EmbeddingRequest):
+        return msgspec.convert(answer.value, EmbeddingReply)
+    return msgspec.convert(answer.value, ModelReply)
 
 
 async def _doubt(

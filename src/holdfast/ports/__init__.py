@@ -69,6 +69,7 @@ from holdfast.ports.schedule import KeptSchedule, Schedules
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
+from holdfast.ports.stand_in import Asked, Ended, StandIn
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
 from holdfast.ports.supervisor import Supervisors
@@ -84,6 +85,7 @@ __all__ = [
     "Administration",
     "AnswerSpec",
     "Append",
+    "Asked",
     "BlobPlace",
     "Blobs",
     "CallBegan",
@@ -102,6 +104,7 @@ __all__ = [
     "Edited",
     "EmbeddingReply",
     "EmbeddingRequest",
+    "Ended",
     "Flushed",
     "Freed",
     "GateBegan",
@@ -153,6 +156,7 @@ __all__ = [
     "SharedFound",
     "SharedValues",
     "SnapshotRecord",
+    "StandIn",
     "StepBegan",
     "StepEnded",
     "StepPlaced",

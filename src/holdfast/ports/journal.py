@@ -104,6 +104,10 @@ class Journal(Protocol):
         """Whether this process still holds its lease: to be asked right before a call leaves."""
         ...
 
+    def stood_in(self, path: Path, kind: str, name: str, args_hash: str, hold_nanousd: int = 0) -> Recall | None:
+        """What a call comes to in a run that is replayed; None where it is really to be made. Raises NotRecorded."""
+        ...
+
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         """Make an outside call and record its outcome, so that what has left brings it home even when nobody waits."""
         ...

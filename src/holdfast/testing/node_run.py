@@ -11,7 +11,6 @@ import asyncio
 import copy
 import inspect
 import tempfile
-import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from holdfast.core.shared_values import packed
 from holdfast.core.state import State
 from holdfast.core.status import waiting_for
 from holdfast.errors import ModelRefused, UsageError
+from holdfast.machine import LeapingTime
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
@@ -106,7 +106,7 @@ async def run_node(
 
     Raises UsageError for a name that the workflow does not have, and TimeoutError after `timeout_s` seconds.
     """
-    model, clock = _Replies(replies), _Clock()
+    model, clock = _Replies(replies), LeapingTime()
     alone = _alone(workflow, node, outputs or {}, tools or {})
     with tempfile.TemporaryDirectory(prefix="holdfast-node-") as folder:
         store = await SqliteStore.connect(Path(folder) / "node.db", machine_ms=clock)
@@ -122,19 +122,6 @@ async def run_node(
                 return await _outcome(engine, run, node, model)
         finally:
             await store.aclose()
-
-
-class _Clock:
-    """The store's time: the machine's, and whatever the node has slept for."""
-
-    def __init__(self) -> None:
-        self._ahead_ms = 0
-
-    def __call__(self) -> int:
-        return time.time_ns() // 1_000_000 + self._ahead_ms
-
-    def reach(self, due_at_ms: int) -> None:
-        self._ahead_ms += max(0, due_at_ms - self())
 
 
 class _Replies:
@@ -273,7 +260,7 @@ def _decided(output: Any) -> Decided:
 
 
 async def _play(
-    engine: Engine, run: Run, node: str, outputs: Mapping[str, Any], answers: deque[Decided], clock: _Clock
+    engine: Engine, run: Run, node: str, outputs: Mapping[str, Any], answers: deque[Decided], clock: LeapingTime
 ) -> None:
     """Answer for people and move time, until the node has come to something or waits for what nobody was told to say."""
     while True:

@@ -115,6 +115,7 @@ class ToolExecutor:
             known = await self._verified(journal, path, tool, arguments, known.call)
         if known is not None:
             return known
+        answer = journal.stood_in(path, "tool", tool.name, args_hash)
         started = await journal.intend(
             path,
             tool.name,
@@ -128,7 +129,11 @@ class ToolExecutor:
             compensates=compensates,
             hold_nanousd=tool.price_nanousd if compensates is None else 0,
         )
-        return started if isinstance(started, Recall) else await self._send(journal, tool, arguments, started)
+        if isinstance(started, Recall):
+            return started
+        if answer is not None:
+            return await _stood_in(journal, started, answer)
+        return await self._send(journal, tool, arguments, started)
 
     async def _refused(
         self, journal: Journal, path: Path, name: str, arguments: Any, key: str | None, error: ErrorRecord
@@ -233,6 +238,14 @@ class ToolExecutor:
                 break
         await journal.reopen(call)
         return None
+
+
+async def _stood_in(journal: Journal, call: CallId, answer: Recall) -> Recall:
+    """Record what a call came to in the run that is replayed."""
+    if answer.error is None:
+        return Recall(await journal.complete(call, answer.value))
+    await journal.fail(call, answer.error)
+    return answer
 
 
 class _Refusal(Exception):

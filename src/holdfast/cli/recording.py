@@ -1,0 +1,91 @@
+"""`holdfast runs export`: records of runs, to be replayed where their store is not. Never here: what is in a record."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from holdfast.cli import bulk, terminal
+from holdfast.cli.bulk import MOST, All, Limit, Many
+from holdfast.cli.exit_code import CONFLICT, OK
+from holdfast.cli.filter import Asked, Since, Statuses, Tenant, Until, Workflow
+from holdfast.cli.opening import asking
+from holdfast.cli.option import AsJson, MaybeRun, Store
+from holdfast.errors import HoldfastError, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.evaluation.redaction import Redaction
+
+_ENDED = ("completed", "failed", "cancelled")
+
+
+To = Annotated[Path, typer.Option("--to", metavar="FILE", help="The file that is written; it must not be there.")]
+Redacted = Annotated[
+    list[str] | None,
+    typer.Option("--redact", metavar="FIELD", help="A field whose values are personal. May be repeated."),
+]
+Whole = Annotated[bool, typer.Option("--whole", help="Take nothing personal out, where the settings permit it.")]
+
+
+def export(
+    file: To, run: MaybeRun = None, every: All = False, redact: Redacted = None, whole: Whole = False, tenant: Tenant = None,
+    workflow: Workflow = None, status: Statuses = None, since: Since = None, until: Until = None, limit: Limit = MOST,
+    as_json: AsJson = False, store: Store = None,
+) -> int:  # fmt: skip
+    """Write what runs were told to a file, one a line, for `holdfast replay`. Personal data is replaced: what looks like an
+    address, a telephone, a card or an account, who decided, and whole fields with --redact."""
+    from holdfast import settings
+    from holdfast.evaluation.recording import expect_permitted
+    from holdfast.evaluation.redaction import Redaction
+
+    if whole and redact:
+        raise UsageError("--redact takes out what --whole leaves in; say one of them. Nothing was written.")
+    expect_permitted(settings.load(), whole=whole)
+    many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes=True, dry_run=False)
+    bulk.expect_one_or_all(run, every, many)
+    return asyncio.run(_export(run, many, None if whole else Redaction(redact or ()), file, as_json, store))
+
+
+async def _export(
+    run: str | None, many: Many, redaction: Redaction | None, file: Path, as_json: bool, store: str | None
+) -> int:  # fmt: skip
+    from holdfast.cli import reference
+    from holdfast.evaluation.recording import line, recorded
+
+    refused: dict[str, str] = {}
+    async with asking(store) as engine:
+        if run is not None:
+            found, more = [(await reference.run(engine, run)).run], False
+        else:
+            rows, more = await bulk.found(engine, many, _ENDED)
+            found = [row.run for row in rows]
+        with _made(file) as opened:
+            for each in found:
+                try:
+                    opened.write(line(await recorded(engine, each, redaction)))
+                except HoldfastError as problem:
+                    refused[each] = problem.message
+                    terminal.say(f"{each}: {problem.message}")
+    written = len(found) - len(refused)
+    if as_json:
+        terminal.emit({"file": str(file), "written": written, "refused": refused, "more": more})
+    else:
+        kind = "as they are" if redaction is None else "redacted"
+        rest = " There are more: --limit says how many at most." if more else ""
+        terminal.say(f"{written} of {len(found)} runs written to {file}, {kind}.{rest} Only this account may read it.")
+    return CONFLICT if refused else OK
+
+
+def _made(file: Path) -> BinaryIO:
+    """The file, new and for this account alone. Raises UsageError."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise UsageError(f"{file} is there already. Nothing was written: name another file.") from None
+    except OSError as problem:
+        raise UsageError(f"{file} cannot be written: {problem.strerror}. Nothing was written.") from None
+    return os.fdopen(descriptor, "wb")

@@ -1,0 +1,216 @@
+"""What a run was told, read from its history: by models, tools and its own code, by people and by programs, each in its place.
+
+Never here: a file of records (recording), running anything (replaying).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.evolve import evolve
+from holdfast.core.graph import Definition, Graph
+from holdfast.core.ids import CallId, Path, RunId, StepId, node_of
+from holdfast.core.payload import NULL, Payload
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import FUNCTION, VERSION, Operation, State
+from holdfast.core.trajectory import Trajectory, trajectory
+
+_CALLS: Final = frozenset({"model", "tool", FUNCTION})
+_UNTOLD: Final = frozenset({"now", "left", "result", "uuid", VERSION})
+"""Kinds of what plain code may look at, which makes no operation of it."""
+
+
+class Answered(NamedTuple):
+    """What one call came to: a value or an error, and by what it is known."""
+
+    step: StepId
+    path: Path
+    kind: str
+    name: str
+    args_hash: str
+    value: Payload = NULL
+    error: ErrorRecord | None = None
+    cost_nanousd: int = 0
+
+
+class Tried(NamedTuple):
+    """What an attempt at a step of plain code came to."""
+
+    output: Payload = NULL
+    decisions: tuple[str, ...] | None = None
+    trace: Payload | None = None
+    error: ErrorRecord | None = None
+
+
+class Decided(NamedTuple):
+    """What a person said at a gate."""
+
+    decision: str
+    data: Any
+    by: str | None
+    roles: tuple[str, ...]
+    reason: str | None
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """The history of a run, with the definition that it went by last. `redacted`: words in it are others than they were, so
+    what was asked for cannot be told by its arguments."""
+
+    definition: Definition
+    events: tuple[ev.Recorded, ...]
+    redacted: bool = False
+
+    @property
+    def began(self) -> ev.RunStarted:
+        began = self.events[0].event
+        assert isinstance(began, ev.RunStarted)
+        return began
+
+    @property
+    def run(self) -> RunId:
+        return self.began.run
+
+    def path(self) -> Trajectory:
+        return trajectory(self.events, Graph(self.definition, is_accepted=True))
+
+
+class Told:
+    """A record, as it is answered from: what is left of it."""
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+        self.calls: dict[StepId, list[Answered]] = {}
+        """By step, in the order in which they came."""
+        self.operations: dict[tuple[StepId, Path], Operation] = {}
+        self.tries: dict[StepId, deque[Tried]] = {}
+        self.decisions: dict[str, deque[Decided]] = {}
+        """What people said, by the node that asked."""
+        self.signals: list[tuple[str, Payload]] = []
+        self.state = State()
+        self._open: dict[CallId, Answered] = {}
+        self._asked: dict[str, str] = {}
+        for recorded in record.events:
+            self._before(recorded.event)
+            evolve(self.state, recorded.event, recorded.at_ms)
+        for step in self.state.steps.values():
+            self._keep(step.id)
+        self.composed = {
+            *self.calls, *(step for (step, _), op in self.operations.items() if op.kind not in _UNTOLD),
+        }  # fmt: skip
+        """The steps that were more than plain code."""
+
+    def _before(self, event: ev.Event) -> None:
+        """Take an event in that is about to be folded."""
+        match event:
+            case ev.ModelCallHeld():
+                self._open[event.call] = Answered(event.step, event.path, "model", event.model, event.args_hash)
+            case ev.EffectIntended():
+                self._open[event.call] = Answered(event.step, event.path, "tool", event.tool, event.args_hash)
+            case ev.ModelCallSettled() | ev.ModelCallFailed() | ev.ModelCallInDoubt():
+                self._model(event)
+            case ev.EffectCompleted() | ev.EffectFailed() | ev.EffectReused():
+                self._tool(event)
+            case ev.ValueRecorded(kind="step") | ev.FunctionFailed():
+                self._function(event)
+            case ev.StepCompleted() | ev.AttemptFailed() | ev.StepFailed():
+                self._step(event)
+            case ev.LoopTaken() | ev.RunReopened():
+                for step in event.superseded:
+                    self._keep(step)
+            case ev.GateOpened():
+                self._asked[event.gate] = node_of(event.step) if event.step is not None else ""
+            case ev.GateDecided():
+                said = Decided(event.decision, event.data.value(), event.by, event.roles, event.reason)
+                self.decisions.setdefault(self._asked[event.gate], deque()).append(said)
+            case ev.SignalReceived():
+                self.signals.append((event.name, event.data))
+            case _:
+                pass
+
+    def _model(self, event: ev.ModelCallSettled | ev.ModelCallFailed | ev.ModelCallInDoubt) -> None:
+        asked = self._open.pop(event.call)
+        match event:
+            case ev.ModelCallSettled():
+                self._add(asked._replace(value=event.output, cost_nanousd=event.cost_nanousd))
+            case ev.ModelCallInDoubt(output=Payload() as output):
+                self._add(asked._replace(value=output))
+            case _:
+                if not event.reopens:  # a call that was made again at once is the same one
+                    self._add(asked._replace(error=event.error))
+
+    def _tool(self, event: ev.EffectCompleted | ev.EffectFailed | ev.EffectReused) -> None:
+        if isinstance(event, ev.EffectReused):
+            if event.response is not None:
+                self._add(Answered(event.step, event.path, "tool", event.tool, event.args_hash, event.response))
+            return
+        asked = self._open.pop(event.call, None)
+        if asked is None:
+            return  # a person has corrected what was said before
+        if isinstance(event, ev.EffectCompleted):
+            self._add(asked._replace(value=event.response))
+        else:
+            self._add(asked._replace(error=event.error, cost_nanousd=event.cost_nanousd))
+
+    def _function(self, event: ev.ValueRecorded | ev.FunctionFailed) -> None:
+        asked = Answered(event.step, event.path, FUNCTION, event.name, event.args_hash)
+        if isinstance(event, ev.FunctionFailed):
+            self._add(asked._replace(error=event.error))
+        else:
+            self._add(asked._replace(value=event.payload or NULL))
+
+    def _add(self, answered: Answered) -> None:
+        self.calls.setdefault(answered.step, []).append(answered)
+
+    def _step(self, event: ev.StepCompleted | ev.AttemptFailed | ev.StepFailed) -> None:
+        self._keep(event.step)
+        tries = self.tries.setdefault(event.step, deque())
+        if isinstance(event, ev.StepCompleted):
+            tries.append(Tried(event.output, event.decisions, event.trace))
+        else:
+            tries.append(Tried(error=event.error))
+
+    def _keep(self, id_: StepId) -> None:
+        """Remember what stands in the journal of a step, which leaves the state with it."""
+        step = self.state.step(id_)
+        for path, op in (step.journal if step is not None else {}).items():
+            if op.kind not in _CALLS and op.status in ("done", "failed"):
+                self.operations[id_, path] = msgspec.structs.replace(op)
+
+    def find(self, step: StepId, path: Path, kind: str, name: str, args_hash: str) -> Answered | None:
+        """What the next call comes to that is made there, taken out of what is left: that of its place, or else of its step."""
+        left = self.calls.get(step, [])
+        same = [
+            each for each in left
+            if (each.kind, each.name) == (kind, name) and (self.record.redacted or each.args_hash == args_hash)
+        ]  # fmt: skip
+        found = next((each for each in same if each.path == path), next(iter(same), None))
+        if found is not None:
+            left.remove(found)
+        return found
+
+    def paid_from(self, step: StepId) -> int:
+        """What the models' answers cost that are left, of a step and of whatever began after it."""
+        steps = [*self.tries]
+        later = steps[steps.index(step) :] if step in steps else [step]
+        return sum(each.cost_nanousd for id_ in later for each in self.calls.get(id_, ()) if each.kind == "model")
+
+
+def costs(events: Sequence[ev.Recorded]) -> Iterator[tuple[StepId, Path, int]]:
+    """What each model call of a history has cost, with what nobody knows counted as spent."""
+    where: dict[CallId, tuple[StepId, Path, int]] = {}
+    for recorded in events:
+        match recorded.event:
+            case ev.ModelCallHeld() as held:
+                where[held.call] = (held.step, held.path, held.hold_nanousd)
+            case ev.ModelCallSettled() as settled:
+                step, path, _ = where.pop(settled.call)
+                yield step, path, settled.cost_nanousd
+            case ev.ModelCallInDoubt() as doubted:
+                yield where.pop(doubted.call)
+            case _:
+                pass

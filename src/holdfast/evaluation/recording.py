@@ -1,0 +1,134 @@
+"""Records of runs in a file, one a line: written from a store, read back for a replay.
+
+Never here: what is taken out of them (redaction), what they are answered from (record).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.control.control import Control
+from holdfast.core import events as ev
+from holdfast.core.events import Recorded
+from holdfast.core.graph import Definition
+from holdfast.core.ids import Seq
+from holdfast.core.payload import Payload
+from holdfast.errors import UsageError
+from holdfast.evaluation.record import RunRecord
+from holdfast.evaluation.redaction import Redaction
+from holdfast.evaluation.rewriting import rewritten
+from holdfast.settings import Settings
+
+FORMAT: Final = 1
+_ENDED: Final = ("completed", "failed", "cancelled")
+MOST_RECORD_BYTES: Final = 64 * 1024 * 1024
+"""Of one line."""
+MOST_RECORDS: Final = 10_000
+
+
+class _Event(msgspec.Struct, frozen=True):
+    seq: Seq
+    at_ms: int
+    event: msgspec.Raw
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """One record. The format is a number that rises where an older reader would read it wrongly."""
+
+    holdfast_record: int
+    redacted: bool
+    definition: Definition
+    events: list[_Event]
+
+
+def expect_permitted(settings: Settings, *, whole: bool) -> None:
+    """Raises UsageError where the settings do not let such records leave the store."""
+    if settings.exports == "none" or (whole and settings.exports != "whole"):
+        wanted = "whole" if whole else "redacted"
+        raise UsageError(
+            f"The settings let {'no' if settings.exports == 'none' else 'only redacted'} records of runs leave the store"
+            f" (exports = {settings.exports!r}). Nothing was written: who answers for its data sets exports = {wanted!r}"
+            " in holdfast.toml, or HOLDFAST_EXPORTS."
+        )
+
+
+async def recorded(control: Control, run_id: str, redaction: Redaction | None) -> RunRecord:
+    """The record of a run that has ended, with its large payloads in it, and redacted where that is asked for.
+
+    Raises NotFound, BlobLost, and UsageError for a run that has not ended.
+    """
+    row = await control.find(run_id)
+    if row.status not in _ENDED:
+        raise UsageError(f"Run {run_id} is {row.status}; a record is of a run that has ended. Nothing was written.")
+    history = await control.store.log.events(row.run)
+    large: list[Payload] = []
+    for each in history:
+        rewritten(each.event, lambda name, value: _noted(value, large))
+    contents = await control.payloads.fetch(large, row.tenant)
+
+    def whole(name: str, value: Any) -> Any:
+        if isinstance(value, Payload) and value.blob is not None:
+            return Payload(json=msgspec.Raw(contents[value.blob]))
+        return value
+
+    events = [msgspec.structs.replace(each, event=rewritten(each.event, whole)) for each in history]
+    if redaction is not None:
+        events = [msgspec.structs.replace(each, event=redaction.of(each.event)) for each in events]
+    definition = (await control.graph_of(row.graph_hash)).definition
+    return RunRecord(definition, tuple(events), redaction is not None)
+
+
+def _noted(value: Any, large: list[Payload]) -> Any:
+    if isinstance(value, Payload) and value.blob is not None:
+        large.append(value)
+    return value
+
+
+def line(record: RunRecord) -> bytes:
+    """A record as a line of a file. Raises UsageError for one that is too large."""
+    events = [_Event(each.seq, each.at_ms, msgspec.Raw(ev.encode(each.event))) for each in record.events]
+    encoded = msgspec.json.encode(_Line(FORMAT, record.redacted, record.definition, events))
+    if len(encoded) > MOST_RECORD_BYTES:
+        raise UsageError(
+            f"The record of run {record.run} has {len(encoded):,} bytes, and one has at most {MOST_RECORD_BYTES:,}."
+        )
+    return encoded + b"\n"
+
+
+def load_records(file: str | Path) -> list[RunRecord]:
+    """The records of a file. Raises UsageError."""
+    try:
+        with Path(file).open("rb") as opened:
+            return list(read(opened, str(file)))
+    except OSError as problem:
+        raise UsageError(f"{file} cannot be read: {problem.strerror}. Nothing was replayed.") from None
+
+
+def read(lines: Iterable[bytes], name: str) -> Iterator[RunRecord]:
+    """The records in the lines of the file `name`. Raises UsageError."""
+    for number, each in enumerate(lines, 1):
+        if number > MOST_RECORDS:
+            raise UsageError(f"{name} has more than {MOST_RECORDS:,} records. Split it.")
+        if each.strip():
+            yield _record(each, f"{name}, line {number}")
+
+
+def _record(encoded: bytes, where: str) -> RunRecord:
+    try:
+        if len(encoded) > MOST_RECORD_BYTES:
+            raise UsageError(f"{where}: this record is larger than {MOST_RECORD_BYTES:,} bytes.")
+        found = msgspec.json.decode(encoded, type=_Line)
+        if found.holdfast_record != FORMAT:
+            raise UsageError(
+                f"{where}: this is a record of format {found.holdfast_record}, and only {FORMAT} is known."
+            )
+        events = tuple(Recorded(each.seq, each.at_ms, ev.decode(bytes(each.event))) for each in found.events)
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise UsageError(f"{where}: this is no record of a run ({str(problem)[:200]}).") from None
+    if not events or not isinstance(events[0].event, ev.RunStarted):
+        raise UsageError(f"{where}: a record begins with the start of its run, and this does not.")
+    return RunRecord(found.definition, events, found.redacted)

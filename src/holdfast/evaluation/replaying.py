@@ -1,0 +1,326 @@
+"""Replays recorded runs: the workflow as it is now, in a store of its own, answered from what each run was told.
+
+Graph, guards, branches, checks, prompts and the code of flows are run; models, tools, steps of flows and tasks are answered,
+and people say what they said. Time leaps to what is waited for. Never here: reading or writing a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from pathlib import Path as File
+from typing import Final
+
+import msgspec
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.compose import Engine
+from holdfast.compose.engine import Environment
+from holdfast.control.handle import Run
+from holdfast.core import events as ev
+from holdfast.core.ids import GateId, Path, RunId, StepId, node_of
+from holdfast.core.money import nanousd, usd
+from holdfast.core.state import VERSION, Operation, State
+from holdfast.core.status import status, waiting_for
+from holdfast.core.trajectory import Trajectory
+from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
+from holdfast.evaluation.comparison import Comparison, compare
+from holdfast.evaluation.offline import offline
+from holdfast.evaluation.record import RunRecord, Told, costs
+from holdfast.machine import LeapingTime, RandomIds
+from holdfast.ports import Asked, Ended, Model, Recall
+from holdfast.settings import Settings
+from holdfast.stores.sqlite import SqliteStore
+
+AT_ONCE: Final = 50
+"""Runs that are replayed beside one another."""
+TIMEOUT_S: Final = 60.0
+"""For those, before they are told as they stand."""
+_MOST_LEAPS: Final = 10_000
+"""Of their time."""
+_MOST_MISSING: Final = 20
+_LOOKED_AT: Final = frozenset({"now", "left", "result", "message", "shared_lock", VERSION})
+"""Kinds that a step may have more of than its record: they go nowhere outside."""
+_TIMED: Final = frozenset({"timer", "retry", "signal", "shared_value"})
+
+
+class Live(msgspec.Struct, frozen=True):
+    """That model calls may be made which the record has no answer for, for so much in all."""
+
+    max_cost_usd: str | int | float
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what is no amount."""
+        try:
+            nanousd(self.max_cost_usd)
+        except ValueError as problem:
+            raise UsageError(f"What may be spent live: {problem}. Nothing was replayed.") from None
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What became of a recorded run: its `path` now, what is different, and what its record was asked for and did not have.
+    `live_calls` were really made, and cost `live_nanousd`."""
+
+    run: str
+    path: Trajectory
+    comparison: Comparison
+    missing: tuple[str, ...] = ()
+    live_calls: int = 0
+    live_nanousd: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether it went the same way, and everything that it asked for was in its record."""
+        return self.comparison.same_way and not self.missing
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """What a change would have made live: in how many of the `runs` something is asked otherwise, what their first such calls
+    cost at most, and what the record's calls from there on had cost."""
+
+    runs: int
+    changed: int
+    first_calls_nanousd: int
+    recorded_nanousd: int
+
+
+class _Answers:
+    """Keeps ports.StandIn for all records that are replayed."""
+
+    def __init__(self, records: Sequence[RunRecord], live: Live | None) -> None:
+        self.told = {record.run: Told(record) for record in records}
+        self.missing: dict[RunId, list[str]] = {run: [] for run in self.told}
+        self.live: dict[RunId, dict[tuple[StepId, Path], int]] = {run: {} for run in self.told}
+        """The calls that were really made, and what was set aside for each."""
+        self.first: dict[RunId, tuple[StepId, int]] = {}
+        """The first model call of a run for which there was no answer, and the most that it could cost."""
+        self.left_nanousd = None if live is None else nanousd(live.max_cost_usd)
+
+    def call(self, asked: Asked, hold_nanousd: int = 0) -> Recall | None:
+        found = self.told[asked.run].find(asked.step, asked.path, asked.kind, asked.name, asked.args_hash)
+        if found is not None:
+            return Recall(found.value.value() if found.error is None else None, found.error)
+        if asked.kind == "model":
+            self.first.setdefault(asked.run, (asked.step, hold_nanousd))
+            if self.left_nanousd is not None:
+                self._let_through(asked, hold_nanousd, self.left_nanousd)
+                return None
+        raise self.not_recorded(asked.run, f"{asked.step} asks for {asked.kind} {asked.name!r} at {asked.path}")
+
+    def _let_through(self, asked: Asked, hold_nanousd: int, left_nanousd: int) -> None:
+        if hold_nanousd > left_nanousd:
+            what = f"{asked.step} asks {asked.name!r} something new, for ${usd(hold_nanousd)} at most"
+            raise self.not_recorded(asked.run, f"{what}, and ${usd(left_nanousd)} of what may be spent is left")
+        self.left_nanousd = left_nanousd - hold_nanousd
+        self.live[asked.run][asked.step, asked.path] = hold_nanousd
+
+    def operation(self, asked: Asked) -> Operation | None:
+        told = self.told[asked.run]
+        op = told.operations.get((asked.step, asked.path))
+        is_same = op is not None and (op.kind, op.name) == (asked.kind, asked.name)
+        if op is not None and is_same and (told.record.redacted or op.args_hash in ("", asked.args_hash)):
+            return msgspec.structs.replace(op, args_hash=asked.args_hash)
+        if asked.kind in _LOOKED_AT:
+            return None
+        raise self.not_recorded(asked.run, f"{asked.step} asks for {asked.kind} {asked.name!r} at {asked.path}")
+
+    def step(self, run: RunId, step: StepId) -> Ended | None:
+        told = self.told[run]
+        if step in told.composed:
+            return None
+        if not (tries := told.tries.get(step)):
+            raise self.not_recorded(run, f"{step} begins")
+        tried = tries.popleft()
+        trace = None if tried.trace is None else tried.trace.value()
+        return Ended(tried.output.value(), tried.decisions, trace, tried.error)
+
+    def not_recorded(self, run: RunId, what: str) -> NotRecorded:
+        missing = self.missing[run]
+        if len(missing) < _MOST_MISSING:
+            missing.append(what)
+        return NotRecorded(f"{what}, and the record of run {run} has no answer. Nothing was called.")
+
+    def settle(self, run: RunId, events: Sequence[ev.Recorded]) -> int:
+        """What the live calls of a run have cost; what was set aside for them and not used may be spent by others."""
+        live = self.live[run]
+        spent = sum(cost for step, path, cost in costs(events) if (step, path) in live)
+        if self.left_nanousd is not None:
+            self.left_nanousd += sum(live.values()) - spent
+        return spent
+
+
+class _Ids(RandomIds):
+    """Names as ever, but that a run is called what its record is: keys and UUIDs follow from that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next: RunId | None = None
+
+    def run(self, now_ms: int) -> RunId:
+        return super().run(now_ms) if self.next is None else self.next
+
+
+async def replay(
+    records: Sequence[RunRecord], workflows: Sequence[Workflow], *, live: Live | None = None, model: Model | None = None,
+    settings: Settings | None = None,
+) -> AsyncIterator[Replayed]:  # fmt: skip
+    """Each of `records` as the `workflows` of today take it, in their order.
+
+    Nobody is called: the whole process may not, as long as this goes on. With `live`, model calls may be made for which there
+    is no answer, of providers or of `model`; nothing else may. Raises UsageError for a record of another workflow.
+    """
+    async for replayed in _replayed(records, workflows, _Answers(records, live), model, settings or Settings()):
+        yield replayed
+
+
+async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], settings: Settings | None = None) -> Quote:
+    """What these workflows would ask models anew; nothing is called, nothing spent. Raises as `replay`."""
+    answers = _Answers(records, None)
+    async for _ in _replayed(records, workflows, answers, None, settings or Settings()):
+        pass
+    return Quote(
+        len(records), len(answers.first), sum(hold_nanousd for _, hold_nanousd in answers.first.values()),
+        sum(answers.told[run].paid_from(step) for run, (step, _) in answers.first.items()),
+    )  # fmt: skip
+
+
+async def _replayed(
+    records: Sequence[RunRecord], workflows: Sequence[Workflow], answers: _Answers, model: Model | None, settings: Settings
+) -> AsyncGenerator[Replayed, None]:  # fmt: skip
+    known = {workflow.name: workflow for workflow in workflows}
+    for record in records:
+        if (name := record.began.workflow) not in known:
+            given = ", ".join(known) or "none"
+            raise UsageError(
+                f"Run {record.run} is one of the workflow {name!r}, which is not given; given are: {given}."
+            )
+    async with contextlib.AsyncExitStack() as around:
+        folder = around.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-replay-"))
+        if answers.left_nanousd is None:
+            around.enter_context(offline())
+        clock, ids = LeapingTime(), _Ids()
+        store = await SqliteStore.connect(File(folder) / "replay.db", machine_ms=clock)
+        around.push_async_callback(store.aclose)
+        environment = Environment.of_machine(AT_ONCE, settings.models)._replace(ids=ids, stand_in=answers)
+        engine = await around.enter_async_context(
+            Engine.open(
+                store, workflows=workflows, model=model, environment=environment,
+                settings=Settings(models=settings.models), slots=AT_ONCE,
+            )
+        )  # fmt: skip
+        for first in range(0, len(records), AT_ONCE):
+            stage = _Stage(engine, answers, clock, ids, known)
+            for replayed in await stage.play(records[first : first + AT_ONCE]):
+                yield replayed
+
+
+class _Stage:
+    """Plays some runs beside one another. Time leaps once none of them has anything left to do without it."""
+
+    def __init__(
+        self, engine: Engine, answers: _Answers, clock: LeapingTime, ids: _Ids, workflows: Mapping[str, Workflow]
+    ) -> None:
+        self._engine = engine
+        self._answers = answers
+        self._clock = clock
+        self._ids = ids
+        self._workflows = workflows
+
+    async def play(self, records: Sequence[RunRecord]) -> list[Replayed]:
+        runs = {record.run: await self._start(record) for record in records}
+        with contextlib.suppress(TimeoutError):  # how far they have come is told
+            async with asyncio.timeout(TIMEOUT_S):
+                await self._to_their_ends([run for run in runs.values() if run is not None])
+        return [await self._told(record) for record in records]
+
+    async def _start(self, record: RunRecord) -> Run | None:
+        """The run, begun as its record was, with the limits that people have given it since."""
+        began, workflow = record.began, self._workflows[record.began.workflow]
+        limits = {
+            "cost": began.limit_nanousd, "tokens": began.max_tokens, "model_calls": began.max_model_calls,
+            "tool_calls": began.max_tool_calls, "wall": began.max_wall_s,
+        }  # fmt: skip
+        raised = (each.event for each in record.events if isinstance(each.event, ev.LimitRaised))
+        limits.update({event.limit: event.value for event in raised if limits.get(event.limit) is not None})
+        cost, tokens, model_calls, tool_calls, wall_s = [*limits.values()][:5]
+        self._ids.next = record.run
+        try:
+            return await self._engine.start(
+                workflow, began.input.value(), tenant=began.tenant, by=began.by, on_limit=began.on_limit,
+                cost_limit_usd=None if cost is None else usd(int(cost)), max_tokens=_whole(tokens),
+                max_model_calls=_whole(model_calls), max_tool_calls=_whole(tool_calls), max_wall_s=wall_s,
+            )  # fmt: skip
+        except HoldfastError as problem:
+            self._answers.missing[record.run].append(f"it does not begin: {problem}")
+            return None
+        finally:
+            self._ids.next = None
+
+    async def _to_their_ends(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            for name, data in self._answers.told[RunId(run.id)].signals:
+                await self._engine.signal(run.id, name, data.value())
+        waiting = list(runs)
+        for _ in range(_MOST_LEAPS):
+            states = await asyncio.gather(*(self._at_rest(run) for run in waiting))
+            due = {state.run: min(_due(state)) for state in states if not state.ended and _due(state)}
+            if not due:
+                return
+            soonest_ms = min(due.values())
+            self._clock.reach(soonest_ms)
+            reached = {state.run: state.seq for state in states if due.get(state.run) == soonest_ms}
+            waiting = [run for run in waiting if run.id in due]
+            await asyncio.gather(*(self._moved(run, reached[RunId(run.id)]) for run in waiting if run.id in reached))
+
+    async def _moved(self, run: Run, seq: int) -> None:
+        await run.until(lambda state: state.seq > seq)
+
+    async def _at_rest(self, run: Run) -> State:
+        """The run when it has nothing left to do, and nobody has anything left to say to it."""
+        while True:
+            state = await run.until(lambda state: status(state) != "running")
+            if not await self._decide(state):
+                return state
+
+    async def _decide(self, state: State) -> bool:
+        """Say what people said at the gates that are open; whether there was anything."""
+        decisions, any_said = self._answers.told[state.run].decisions, False
+        for wait in waiting_for(state):
+            left = decisions.get(node_of(StepId(wait.step)) if wait.step is not None else "")
+            if wait.kind != "gate" or not left:
+                continue
+            said = left.popleft()
+            roles = {*said.roles, *state.gates[GateId(wait.id)].opened.reviewers}
+            data = {} if said.decision == "approve" or said.data is None else {"data": said.data}
+            try:
+                await self._engine.decide(
+                    wait.id, said.decision, by=said.by, roles=sorted(roles), reason=said.reason, **data
+                )
+            except InvalidInput as problem:
+                self._answers.missing[state.run].append(f"what was decided is not taken any more: {problem}")
+            any_said = True
+        return any_said
+
+    async def _told(self, record: RunRecord) -> Replayed:
+        run, recorded = record.run, record.path()
+        missing = self._answers.missing[run]
+        if missing and missing[0].startswith("it does not begin"):
+            return Replayed(run, recorded, compare(recorded, recorded), tuple(missing))
+        path = await self._engine.trajectory(run)
+        spent = self._answers.settle(run, await self._engine.store.log.events(run))
+        found = compare(recorded, path)
+        found.totals.pop("duration_ms", None)  # time leaps
+        return Replayed(run, path, found, tuple(missing), len(self._answers.live[run]), spent)
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _due(state: State) -> list[int]:
+    """The moments at which the run goes on by itself."""
+    waits = [wait.due_at_ms for wait in waiting_for(state) if wait.kind in _TIMED]
+    maps = [map_.due_at_ms for map_ in state.maps.values()]
+    return [due for due in (*waits, *maps, *state.joins.values()) if due is not None]

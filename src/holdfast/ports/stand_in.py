@@ -1,0 +1,50 @@
+"""What answers in the place of models, tools and users' code while a recorded run is replayed.
+
+Never here: an implementation, a default, a file format.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from holdfast.core.ids import Path, RunId, StepId
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import Operation
+from holdfast.ports.journal import Recall
+
+
+class Asked(NamedTuple):
+    """An operation that a step asks for, as its journal would have it."""
+
+    run: RunId
+    step: StepId
+    path: Path
+    kind: str
+    name: str
+    args_hash: str
+
+
+class Ended(NamedTuple):
+    """What an attempt at a step came to: a result or, where there is one, an error."""
+
+    output: Any = None
+    decisions: tuple[str, ...] | None = None
+    trace: Any = None
+    error: ErrorRecord | None = None
+
+
+class StandIn(Protocol):
+    """Answers in order: of what was tried again, one try after the other. What it cannot answer it raises as NotRecorded."""
+
+    def call(self, asked: Asked, hold_nanousd: int = 0) -> Recall | None:
+        """What a call comes to, of a model, a tool or a function of a flow; None where it is really to be made.
+        `hold_nanousd` is the most that it could cost."""
+        ...
+
+    def operation(self, asked: Asked) -> Operation | None:
+        """What stands at a place of something else that the engine would go outside for, or look at."""
+        ...
+
+    def step(self, run: RunId, step: StepId) -> Ended | None:
+        """What a whole step of plain code came to; None for one whose operations are answered one by one."""
+        ...
