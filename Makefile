@@ -25,7 +25,7 @@ NODE := examples/node_worker/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test quick mutants crash stores properties simulate chaos docs reference check lint types format wire lock clean
+.PHONY: help setup demo test quick mutants crash workflows stores properties simulate chaos docs reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +70,9 @@ quick: setup ## The rules, the scheduler, the layers, and the promises of the st
 
 crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
 	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP --timeout=1800 $(ARGS)
+
+workflows: setup ## Run the long forms of the examples: killed at every other commit, in every state; takes minutes
+	@HOLDFAST_WORKFLOWS=all $(PY) -m pytest tests/examples -n auto --timeout=3600 $(ARGS)
 
 stores: setup ## Run every case of every test that has a store on each kind of store; takes minutes
 	@HOLDFAST_STORES=all $(PY) -m pytest tests/stores tests/engine tests/invariants tests/faults $(ARGS)

@@ -12,21 +12,27 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import sys
-import tempfile
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from examples.support_triage.judge import MAIL, MODELS, STORE, MailJournal, ModelJournal, Ticket, Verdict, account
+from examples.show import Show, Verdict, many
+from examples.stage import (
+    LOOPBACK,
+    SOMEWHERE,
+    Stage,
+    StageError,
+    alongside,
+    environment,
+    fresh_directory,
+    until_terminated,
+)
+from examples.support_triage.judge import MAIL, MODELS, STORE, MailJournal, ModelJournal, Ticket, account
 from examples.support_triage.on_call import ENOUGH_USD, OnCall
-from examples.support_triage.show import Show, many
-from examples.support_triage.stage import LOOPBACK, Stage, StageError, environment
 from examples.support_triage.workflow import HERE, wf
 from examples.support_triage.world import World
 from holdfast import Engine, settings
@@ -92,19 +98,6 @@ async def story(world: World, on_call: OnCall, *, real: bool) -> None:
     )
     await second_kill(world, on_call)
     await world.until(lambda: world.done == count, "the last ticket")
-
-
-async def alongside(story: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
-    """Play `story` to its end while the helpers work; one of them that fails ends it too."""
-    tasks = [asyncio.create_task(each) for each in (story, *helpers)]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def set_up(
@@ -236,7 +229,7 @@ def main() -> int:
     tickets = json.loads((HERE / "tickets.json").read_text(encoding="utf-8"))
     count = options.tickets or (REAL_TICKETS if real else len(tickets))
     show = Show(Console())
-    directory = _directory(options.keep)
+    directory = fresh_directory(options.keep)
     code = 1
     try:
         code = _demonstrate(tickets[:count], directory, show, real=real)
@@ -253,7 +246,7 @@ def _demonstrate(tickets: Sequence[Ticket], directory: Path, show: Show, *, real
     try:
         if real:
             _warn(show, len(tickets))
-        verdict = asyncio.run(_until_terminated(play(tickets, directory, show, real=real)))
+        verdict = asyncio.run(until_terminated(play(tickets, directory, show, real=real)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         show.say("Stopped. Every process of the demo has ended.")
         return 130
@@ -262,15 +255,6 @@ def _demonstrate(tickets: Sequence[Ticket], directory: Path, show: Show, *, real
         return 1
     show.verdict(verdict)
     return 0 if verdict.kept else 1
-
-
-async def _until_terminated(playing: Coroutine[Any, Any, Verdict]) -> Verdict:
-    """SIGTERM and SIGHUP end the demo as Ctrl-C does: with everything that it started."""
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return await playing
 
 
 def _warn(show: Show, tickets: int) -> None:
@@ -284,24 +268,11 @@ def _warn(show: Show, tickets: int) -> None:
         time.sleep(SECOND_THOUGHTS_S)
 
 
-def _directory(keep: Path | None) -> Path:
-    """A fresh one: named by the user, or a temporary one."""
-    if keep is None or keep == _SOMEWHERE:
-        return Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
-    keep.mkdir(parents=True, exist_ok=True)
-    if any(keep.iterdir()):
-        sys.exit(f"{keep} is not empty; the demo needs a fresh directory.")
-    return keep.resolve()
-
-
-_SOMEWHERE = Path()
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.support_triage.demo", description=__doc__)
     parser.add_argument("--tickets", type=_some, metavar="N", help="the first N of the 25 (with real models: 3)")
     parser.add_argument(
-        "--keep", type=Path, nargs="?", const=_SOMEWHERE, metavar="DIR",
+        "--keep", type=Path, nargs="?", const=SOMEWHERE, metavar="DIR",
         help="keep the store, the journals and the logs, in DIR or in a directory that is named at the end",
     )  # fmt: skip
     parser.add_argument(

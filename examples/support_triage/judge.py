@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from examples.show import Figures, Promise, Verdict
 from examples.support_triage.workflow import HERE
 from holdfast import Engine, settings
 from holdfast.core import events as ev
@@ -217,34 +218,6 @@ def read_books(ticket: Ticket, history: Iterable[Recorded]) -> Books:
 
 
 # --- The verdict ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Promise:
-    """One promise, whether it was kept, and by what that was judged."""
-
-    words: str
-    kept: bool
-    evidence: str
-
-
-@dataclass(frozen=True)
-class Figures:
-    """A line of the table: the same thing counted by the other side and by Holdfast."""
-
-    what: str
-    theirs: str
-    ours: str
-
-
-@dataclass(frozen=True)
-class Verdict:
-    figures: tuple[Figures, ...]
-    promises: tuple[Promise, ...]
-
-    @property
-    def kept(self) -> bool:
-        return all(promise.kept for promise in self.promises)
 
 
 async def account(directory: Path, tickets: Sequence[Ticket]) -> Verdict:

@@ -11,7 +11,7 @@ import asyncio
 import json
 import shlex
 
-from examples.support_triage.stage import StageError
+from examples.stage import StageError
 from examples.support_triage.world import HOLDFAST, World
 from holdfast.core.projection import EffectRow
 

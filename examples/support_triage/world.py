@@ -13,9 +13,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from examples.show import Show
+from examples.stage import LOOPBACK, Child, Stage, StageError
 from examples.support_triage.judge import KILLS, MailJournal, ModelJournal, Ticket, usd
-from examples.support_triage.show import Show
-from examples.support_triage.stage import LOOPBACK, Child, Stage, StageError
 from examples.support_triage.workflow import HERE
 from holdfast import Engine
 from holdfast.core.projection import EffectRow, RunRow

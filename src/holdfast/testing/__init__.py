@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.testing.node_run import Decided, NodeOutcome, ToolCall, run_node
+    from holdfast.testing.virtual_time import VirtualTime
 
-__all__ = ["Decided", "NodeOutcome", "ToolCall", "run_node"]
+__all__ = ["Decided", "NodeOutcome", "ToolCall", "VirtualTime", "run_node"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from holdfast.testing import node_run  # what a server of the kit needs is less
+        from holdfast.testing import node_run, virtual_time  # what a server of the kit needs is less
 
-        return getattr(node_run, name)
+        return getattr(virtual_time if name == "VirtualTime" else node_run, name)
     raise AttributeError(f"module 'holdfast.testing' has no attribute {name!r}")

@@ -1,6 +1,6 @@
-"""The demo's processes: each is started here, known by its id, and ended here, whatever happens.
+"""The processes of an example: each is started here, known by its id, and ended here, whatever happens.
 
-Never here: what the demo tells (demo), what it counts (judge).
+Never here: what an example tells, what it counts.
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
 
 LISTENS_WITHIN_S = 30.0
 ENDS_WITHIN_S = 5.0
 LOOK_S = 0.02
 LOOPBACK = "127.0.0.1"
+SOMEWHERE = Path()
+"""Where nobody has said where."""
 
 
 class StageError(Exception):
@@ -127,3 +132,35 @@ def environment(store: str, **more: str) -> dict[str, str]:
     given = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     direct = {name: ",".join(filter(None, (given.get(name), LOOPBACK))) for name in ("NO_PROXY", "no_proxy")}
     return {**given, **direct, "PYTHONUNBUFFERED": "1", "HOLDFAST_STORE": store, **more}
+
+
+async def alongside(story: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
+    """Play `story` to its end while the helpers work; one of them that fails ends it too."""
+    tasks = [asyncio.create_task(each) for each in (story, *helpers)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until_terminated(playing: Coroutine[Any, Any, T]) -> T:
+    """SIGTERM and SIGHUP end the demo as Ctrl-C does: with everything that it started."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await playing
+
+
+def fresh_directory(keep: Path | None) -> Path:
+    """A fresh one: named by the user, or a temporary one."""
+    if keep is None or keep == SOMEWHERE:
+        return Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    keep.mkdir(parents=True, exist_ok=True)
+    if any(keep.iterdir()):
+        sys.exit(f"{keep} is not empty; the demo needs a fresh directory.")
+    return keep.resolve()

@@ -1,4 +1,4 @@
-"""What the audience sees: sentences as things happen, a line of figures that follows, and the table at the end.
+"""What the audience of an example sees: sentences as things happen, a line of figures, and the table at the end.
 
 At a terminal the figures are redrawn in place; elsewhere they come as plain lines now and then. Nothing is asked.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -17,17 +18,45 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from examples.support_triage.judge import Verdict
-
 PLAIN_EVERY_S = 2.0
 PLAIN_WIDTH = 118
 STYLES = {"kill": "bold red", "good": "green", "quiet": "dim", "": ""}
 
 
+@dataclass(frozen=True)
+class Promise:
+    """One promise, whether it was kept, and by what that was judged."""
+
+    words: str
+    kept: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A line of the table: the same thing counted by the other side and by Holdfast."""
+
+    what: str
+    theirs: str
+    ours: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    figures: tuple[Figures, ...]
+    promises: tuple[Promise, ...]
+
+    @property
+    def kept(self) -> bool:
+        return all(promise.kept for promise in self.promises)
+
+
 class Show:
     """Tells the story to one console."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None, *, what: str = "tickets") -> None:
+        """`what` is counted while it goes on."""
+        self._what = what
         self.console = console or Console()
         if not self.console.is_terminal:
             self.console.width = max(self.console.width, PLAIN_WIDTH)
@@ -52,7 +81,7 @@ class Show:
     def figures(self, done: int, of: int, facts: Mapping[str, str]) -> None:
         """The state of things now."""
         if self._live is not None:
-            self._live.update(_panel(done, of, facts))
+            self._live.update(_panel(self._what, done, of, facts))
             return
         told = ", ".join(f"{name} {value}" for name, value in facts.items())
         if told != self._told and time.monotonic() - self._told_s >= PLAIN_EVERY_S:
@@ -92,9 +121,9 @@ def many(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def _panel(done: int, of: int, facts: Mapping[str, str]) -> RenderableType:
+def _panel(what: str, done: int, of: int, facts: Mapping[str, str]) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
-    bar.add_row(Text("tickets", style="bold"), ProgressBar(total=of, completed=done, width=40), Text(f"{done}/{of}"))
+    bar.add_row(Text(what, style="bold"), ProgressBar(total=of, completed=done, width=40), Text(f"{done}/{of}"))
     line = Text()
     for name, value in facts.items():
         line.append(f"{name} ", style="dim")

@@ -1,0 +1,54 @@
+"""Time that the processes of a test or a rehearsal share, and that leaps: four days of waiting take no time.
+
+It is the time of a store on SQLite; PostgreSQL tells its own. Never here: deciding when to leap.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from holdfast.ports import Store
+from holdfast.stores.sqlite import SqliteStore
+
+_AHEAD: Final = struct.Struct("=q")
+
+
+class VirtualTime:
+    """The machine's time of day, and whatever was leapt over: all who have the same `file`, in any process, see the same."""
+
+    def __init__(self, file: Path) -> None:
+        """Make the file if it is not there."""
+        with file.open("a+b") as opened:
+            if opened.tell() == 0:
+                opened.write(_AHEAD.pack(0))
+                opened.flush()
+            self._ahead = mmap.mmap(opened.fileno(), _AHEAD.size)
+
+    def __call__(self) -> int:
+        """Now, in milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000 + int(_AHEAD.unpack_from(self._ahead)[0])
+
+    def leap(self, seconds: float) -> None:
+        """Let so much time have passed. Raises ValueError for less than none."""
+        if seconds < 0:
+            raise ValueError(f"leap({seconds}): time does not go back")
+        _AHEAD.pack_into(self._ahead, 0, int(_AHEAD.unpack_from(self._ahead)[0]) + int(seconds * 1000))
+
+    def reach(self, at_ms: int) -> None:
+        """Leap to a moment, unless it is past."""
+        self.leap(max(0, at_ms - self()) / 1000)
+
+    @asynccontextmanager
+    async def store(self, path: Path) -> AsyncIterator[Store]:
+        """The store on SQLite at `path`, which goes by this time. All processes of that store have to."""
+        opened = await SqliteStore.connect(path, machine_ms=self)
+        try:
+            yield opened
+        finally:
+            await opened.aclose()
