@@ -138,6 +138,13 @@ def test_the_example_checks_of_the_document(
         missed()
 
 
+def test_a_run_that_did_something_after_a_failure_did_not_fail_there() -> None:
+    refused, done = Visit("access", 2, "failed"), Visit("send", 3, "completed")
+    assert_failed_at(msgspec.structs.replace(PATH, visits=(refused, Visit("fail", 3, "failed"))), "access")
+    with pytest.raises(AssertionError, match="did not fail at 'access'"):
+        assert_failed_at(msgspec.structs.replace(PATH, visits=(refused, done)), "access")
+
+
 # --- A run -----------------------------------------------------------------------------------------------------------
 
 case = Workflow("case")
