@@ -76,6 +76,19 @@ def test_a_node_that_the_last_time_round_did_not_reach_has_no_visit_before() -> 
     assert set(view(game).previous) == {"draft", "good"}
 
 
+def test_a_node_that_was_skipped_has_no_visit_before() -> None:
+    """Else whoever asks whether there was one reads an output that there never was."""
+    ways = (node("judge", "branch"), edge("judge", "ask", when="ask"), edge("judge", "draft", when="draft"))
+    game = Game(graph("read > judge", *ways, node("ask", "human_gate"), loop("ask", "read", 3, when="retry")))
+    game.complete("read")
+    game.complete("judge", None, "ask")
+    game.human_gate("ask")
+    game.decide("retry")
+    game.tick()
+    seen = view(game)
+    assert (seen.previous["draft"], set(seen.previous)) == (None, {"read", "judge", "ask"})
+
+
 def test_a_step_that_a_loop_has_interrupted_is_no_visit_before() -> None:
     game = Game(graph("a > check > end", "a > slow > end", node("check", "check"), loop("check", "a", 3)))
     game.complete("a")

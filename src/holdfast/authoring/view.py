@@ -170,7 +170,7 @@ class _FinishedSteps(Derived):
     def _note_before(self, name: NodeName, visit: Step | None) -> None:
         self.large_before.pop(name, None)
         self.before.pop(name, None)
-        if visit is not None:
+        if visit is not None and visit.status != "skipped":
             self.before[name] = _finished(0, visit)
             if visit.output.blob is not None:
                 self.large_before[name] = visit.output
