@@ -515,7 +515,7 @@ class Auditor:
 
     def _step_inherited(self, books: Books, run: RunId, e: ev.StepInherited) -> None:
         if e.previous:
-            books.previous[node_of(e.step)] = [(0, e.step if e.status != "cancelled" else None)]
+            books.previous[node_of(e.step)] = [(0, e.step if e.status in ("completed", "failed") else None)]
             return
         books.visits[node_of(e.step)] = visit_of(e.step)
         books.steps[node_of(e.step)] = Visit(
@@ -844,7 +844,7 @@ class Auditor:
             self.fault("a loop has its bound", run, f"{e.target} after {books.visits[e.target]} visits of {most}")
         for name in books.graph.loop_body[e.target]:
             visit = books.steps.get(name)
-            over = visit.id if visit is not None and visit.ended in ("completed", "failed", "skipped") else None
+            over = visit.id if visit is not None and visit.ended in ("completed", "failed") else None
             books.previous.setdefault(name, [(0, None)]).append((books.seq, over))
         for step in e.superseded:
             self._supersede(books, run, step)
