@@ -138,7 +138,7 @@ lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions
 	echo "lock: requirements/all.txt, that and the extras of a fleet: PostgreSQL, Redis, S3"; \
 	$(COMPILE) pyproject.toml --extra all --constraint requirements/run.txt --output-file requirements/all.txt >/dev/null; \
 	echo "lock: requirements/dev.txt, all of these and the test tools"; \
-	$(COMPILE) pyproject.toml requirements/build.txt --extra all --extra servers --extra testing --extra dev \
+	$(COMPILE) pyproject.toml requirements/build.txt --extra all --extra evals --extra servers --extra testing --extra dev \
 		--constraint requirements/all.txt --output-file requirements/dev.txt >/dev/null; \
 	echo "lock: requirements/docs.txt, what builds the site"; \
 	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt >/dev/null

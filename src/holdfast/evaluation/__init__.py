@@ -21,22 +21,25 @@ from holdfast.evaluation.expectation import Expectation, WorkflowTrajectoryEval,
 from holdfast.evaluation.suite import Answer, Scenario, Suite
 
 if TYPE_CHECKING:
+    from holdfast.evaluation.evaluators import TrajectoryCheck, TrajectoryEvaluator, dataset
+    from holdfast.evaluation.playing import play
     from holdfast.evaluation.record import RunRecord
     from holdfast.evaluation.recording import load_records, recorded
     from holdfast.evaluation.redaction import Redaction
     from holdfast.evaluation.replaying import Live, Quote, Replayed, quote, replay
 
-_WITH_AN_ENGINE: Final = {
+_WHERE: Final = {
     "Live": "replaying", "Quote": "replaying", "Redaction": "redaction", "Replayed": "replaying", "RunRecord": "record",
-    "load_records": "recording", "quote": "replaying", "recorded": "recording", "replay": "replaying",
+    "TrajectoryCheck": "evaluators", "TrajectoryEvaluator": "evaluators", "dataset": "evaluators",
+    "load_records": "recording", "play": "playing", "quote": "replaying", "recorded": "recording", "replay": "replaying",
 }  # fmt: skip
-"""Loaded when they are asked for: who judges a path needs no engine."""
+"""Loaded when they are asked for: who judges a path needs no engine, and no Pydantic Evals."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WITH_AN_ENGINE:
+    if name not in _WHERE:
         raise AttributeError(f"module 'holdfast.evaluation' has no attribute {name!r}")
-    return getattr(import_module(f"holdfast.evaluation.{_WITH_AN_ENGINE[name]}"), name)
+    return getattr(import_module(f"holdfast.evaluation.{_WHERE[name]}"), name)
 
 
 __all__ = [
@@ -50,6 +53,8 @@ __all__ = [
     "RunRecord",
     "Scenario",
     "Suite",
+    "TrajectoryCheck",
+    "TrajectoryEvaluator",
     "WorkflowTrajectoryEval",
     "assert_came_back_to",
     "assert_caught_by",
@@ -58,8 +63,10 @@ __all__ = [
     "assert_trajectory",
     "assert_went_to_approval",
     "compare",
+    "dataset",
     "evaluate",
     "load_records",
+    "play",
     "quote",
     "recorded",
     "replay",

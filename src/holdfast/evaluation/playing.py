@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import tempfile
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,18 +21,22 @@ from holdfast.core.ids import GateId, node_of
 from holdfast.core.state import State
 from holdfast.core.status import waiting_for
 from holdfast.core.trajectory import Trajectory
-from holdfast.evaluation.suite import Answer, Scenario
+from holdfast.evaluation.suite import Answer, Scenario, given
 from holdfast.settings import Settings
 
 _ASKS: Final = "the scenario"
 _PERSON: Final = "whoever is asked"
 
 
-async def play(workflow: Workflow, scenario: Scenario, settings: Settings | None = None) -> Trajectory:
+async def play(
+    workflow: Workflow, scenario: Scenario | Mapping[str, Any], settings: Settings | None = None
+) -> Trajectory:
     """The path of a run of `workflow`, until it has ended, waits for what nobody was told to say, or its time is up.
 
-    Raises what `engine.start` and `engine.decide` raise.
+    The scenario may be as a file has it. Raises InvalidInput where it is none, and what `engine.start` and
+    `engine.decide` raise.
     """
+    scenario = given(scenario, Scenario)
     left = {gate: deque(answers) for gate, answers in scenario.answers.items()}
     with tempfile.TemporaryDirectory(prefix="holdfast-eval-") as folder:
         store = Path(folder) / "eval.db"

@@ -5,13 +5,16 @@ Never here: playing one (playing), opening a file.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from holdfast.core.ids import MOST_NAME_BYTES
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.evaluation.expectation import Expectation
+
+T = TypeVar("T")
 
 MOST_BYTES: Final = 1_000_000
 """Of a file."""
@@ -26,7 +29,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: Any = msgspec.UNSET
 
 
-class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A run that is to be made, and what is expected of its path.
 
     `answers` are what people say, by gate, in order: a decision, or one with data. A gate without one stays open.
@@ -67,6 +70,14 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def is_met_by(self, passed: int) -> bool:
         """Whether so many of its scenarios are enough."""
         return passed / len(self.scenarios) >= self.min_passed
+
+
+def given(what: T | Mapping[str, Any], kind: type[T]) -> T:
+    """A part of a suite, as it is or as its file has it. Raises InvalidInput."""
+    try:
+        return msgspec.convert(what, kind)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(f"This is no {kind.__name__.lower()}: {problem}.") from None
 
 
 def read(text: str, name: str) -> Suite:
