@@ -40,6 +40,7 @@ from holdfast.core.projection import (
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import PLACEMENT, AgentRow, ScopeRow, Waiting, budget_of, family_of
+from holdfast.core.scores import Score
 from holdfast.core.shared_values import SharedIndex, SharedValue, unpacked, words_of
 from holdfast.core.supervision import KEPT_MS, Supervisor, Task, due_at_ms
 from holdfast.core.supervision import Change as Supervised
@@ -221,6 +222,7 @@ class Disk:
         self.costs: dict[tuple[str, ...], Cost] = {}
         self.counted: dict[RunId, Seq] = {}
         self.job_logs: dict[LogPlace, bytes] = {}
+        self.scores: dict[RunId, list[Score]] = {}
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
         self.conversations: dict[tuple[str, str], Conversation] = {}
@@ -861,6 +863,22 @@ class JobLogs(Port):
     async def read(self, place: LogPlace) -> bytes:
         await self._mount.read()
         return self._disk.job_logs.get(place, b"")
+
+
+class Scores(Port):
+    """Keeps ports.Scores."""
+
+    async def add(self, run: RunId, score: Score, most: int) -> bool:
+        await self._mount.write("add_score")
+        known = self._disk.scores.setdefault(run, [])
+        if len(known) < most:
+            known.append(score)
+            return True
+        return False
+
+    async def given(self, run: RunId) -> Sequence[Score]:
+        await self._mount.read()
+        return [*self._disk.scores.get(run, ())]
 
 
 class Streams(Port):
@@ -1618,7 +1636,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
             dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
             streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount),
-            supervisors=Supervisors(mount), blobs=Blobs(mount),
+            supervisors=Supervisors(mount), scores=Scores(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
 

@@ -28,6 +28,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
+from holdfast.core.scores import Score
 from holdfast.core.shared_values import SharedIndex, packed
 from holdfast.core.state import FOLD_VERSION
 from holdfast.core.status import Wait
@@ -1809,3 +1810,21 @@ class StoreConformance:
         await store.job_logs.keep([], [first, other])
         assert [place for place, *_ in await there.job_logs.pieces(story.run)] == [grown]
         assert (await there.job_logs.read(first), await there.job_logs.pieces(Story().run)) == (b"", [])
+
+    async def test_scores_are_all_kept_in_their_order_up_to_a_bound_whoever_gives_them(self, connect: Connect) -> None:
+        store, there, story, other = await connect(), await connect(), Story(), Story()
+        first = Score("helpful", -0.25, "ann é", "person", "two\nlines", BORN_MS, "deploy", "shop")
+        second = Score("helpful", 1e300, "judge", "code", "", BORN_MS - 1)
+        assert await store.scores.add(story.run, first, 9)
+        assert await there.scores.add(story.run, second, 9)
+        assert await there.scores.add(story.run, first, 9)  # said again, and kept again
+        assert list(await store.scores.given(story.run)) == [first, second, first]
+        added = [
+            await asyncio.gather(*(each.scores.add(story.run, second, 9) for each in (store, there))) for _ in range(4)
+        ]
+        assert sum(each for pair in added for each in pair) == 6
+        assert len(await there.scores.given(story.run)) == 9
+        assert await store.scores.add(other.run, second, 1)
+        assert not await there.scores.add(other.run, first, 1)
+        assert list(await there.scores.given(other.run)) == [second]
+        assert list(await store.scores.given(RunId("nobody"))) == []

@@ -32,6 +32,7 @@ from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.evolve import evolve
 from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, inline
+from holdfast.core.scores import Score
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import Conflict, CorruptHistory, MonthHeld, NotFound, StoreBusy, UsageError
 from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Piece, Store, StreamName, WorkflowRecord
@@ -459,6 +460,19 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
     await place.administration.prune(NEXT)
     assert await place.store.job_logs.pieces(old.run) == []
     assert len(await place.store.job_logs.pieces(young.run)) == 5
+
+
+async def test_scores_outlive_the_tables_and_go_with_their_runs_for_good(place: Place) -> None:
+    (old,), (young,) = await ended(place.store, 1), await ended(place.store, 1, NEXT_MS)
+    score = Score("helpful", 0.5, "ann", "person", "", BORN_MS)
+    for story in (old, young):
+        assert await place.store.scores.add(story.run, score, 9)
+    await place.administration.archive(MONTH)
+    assert await place.store.scores.add(old.run, score, 9)
+    assert list(await place.store.scores.given(old.run)) == [score, score]
+    await place.administration.prune(NEXT)
+    assert list(await place.store.scores.given(old.run)) == []
+    assert list(await place.store.scores.given(young.run)) == [score]
 
 
 async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place: Place) -> None:

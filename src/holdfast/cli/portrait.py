@@ -28,6 +28,13 @@ MAPS: Final = (
     Column("failures", 12, goes=1),
 )  # fmt: skip
 EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column("age"))
+SCORES: Final = (
+    Column("name", 8),
+    Column("value", 8),
+    Column("by", 8),
+    Column("age", goes=2),
+    Column("comment", 12, goes=1),
+)
 
 
 TREE: Final = (
@@ -118,6 +125,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         found = await view.of_run(engine, state)
         maps = [await view.of_map(engine, state, map_) for map_ in state.maps.values()]
         effects = await engine.effects(row.run, limit=view.MOST_EFFECTS)
+        scores = await engine.scores(row.run)
         workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
         hindered = await engine.hindered(row.run)
         missing_ms = await engine.missing_since_ms(row)
@@ -133,6 +141,11 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         table.show(EFFECTS, [
             (row.call, row.tool, change.state if change else "intended", moment.ago(row.intended_at_ms, now_ms))
             for row, change in effects
+        ])  # fmt: skip
+    if scores:
+        terminal.show("\nScores")
+        table.show(SCORES, [
+            (each.name, f"{each.value:g}", each.by, moment.ago(each.at_ms, now_ms), each.comment) for each in scores
         ])  # fmt: skip
     waits = [
         f"Its process cannot go on since {moment.around(each.since_ms, now_ms)}, and tries again: {each.why}"

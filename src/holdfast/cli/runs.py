@@ -21,6 +21,7 @@ from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
 from holdfast.cli.recording import export
+from holdfast.cli.score import score
 from holdfast.cli.stream import stream
 from holdfast.cli.tail import tail
 from holdfast.errors import UsageError
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from holdfast.service.command import OfRun
     from holdfast.service.principal import Principal
 
-app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend or signal one.", no_args_is_help=True)
+app = typer.Typer(
+    help="See what runs there are, and pause, cancel, retry, extend, signal or score one.", no_args_is_help=True
+)
 app.command()(tail)
 app.command()(stream)
 app.command()(fork)
 app.command()(diff)
 app.command()(export)
+app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a value
 
 
 @app.command("list")

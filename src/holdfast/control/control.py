@@ -1,7 +1,7 @@
 """All that an engine is told and asked, as one object: what a transport or a service stands on.
 
 Never here: a method of its own that belongs to a subject (command, repair, schedule, conversation, supervisor, allowance,
-team_budget, standing_approval, pool, shared_value, stream, inquiry).
+team_budget, standing_approval, pool, shared_value, score, stream, inquiry).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from holdfast.control.conversation import Conversations
 from holdfast.control.pool import DeclaredPools
 from holdfast.control.routing import Routing
 from holdfast.control.schedule import Schedules
+from holdfast.control.score import Scores
 from holdfast.control.shared_value import SharedValues
 from holdfast.control.standing_approval import StandingApprovals
 from holdfast.control.stream import Streams
@@ -32,6 +33,7 @@ class Control(
     Routing,
     DeclaredPools,
     SharedValues,
+    Scores,
     Streams,
 ):
     """An engine, to those who tell it something."""

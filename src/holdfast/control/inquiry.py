@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.scopes import Waiting
+    from holdfast.core.scores import Score
     from holdfast.core.trajectory import TraceEvent, Trajectory
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.stored_workflow import StoredWorkflow
@@ -139,6 +140,14 @@ class Inquiries:
         from holdfast.control.tree import tree_of  # noqa: PLC0415 - who lists runs needs none
 
         return await tree_of(self.store, RunId(run_id))
+
+    async def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]:
+        """What a run was said to be worth: the latest of each name and giver, by name; or `every` score that it was given,
+        in their order."""
+        from holdfast.core.scores import counting  # noqa: PLC0415 - who lists runs needs none
+
+        given = await self.store.scores.given(RunId(run_id))
+        return given if every else counting(given)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
         """What there is of what the run's jobs have printed, as the store keeps it."""

@@ -67,6 +67,7 @@ from holdfast.ports.pool import Reservation
 from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
 from holdfast.ports.schedule import KeptSchedule, Schedules
 from holdfast.ports.scope import Scopes
+from holdfast.ports.score import Scores
 from holdfast.ports.session import ANY_YAML, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
 from holdfast.ports.stand_in import Asked, Ended, StandIn
@@ -149,6 +150,7 @@ __all__ = [
     "RunFilter",
     "Schedules",
     "Scopes",
+    "Scores",
     "SessionStanding",
     "Sessions",
     "SharedArrival",

@@ -21,6 +21,7 @@ from holdfast.ports.lending import Lending
 from holdfast.ports.log import Log
 from holdfast.ports.schedule import Schedules
 from holdfast.ports.scope import Scopes
+from holdfast.ports.score import Scores
 from holdfast.ports.session import Sessions
 from holdfast.ports.shared_value import SharedValues
 from holdfast.ports.stream import Streams
@@ -70,6 +71,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     schedules: Schedules
     shared_values: SharedValues
     supervisors: Supervisors
+    scores: Scores
     blobs: Blobs
     sessions: Sessions
     views: Views

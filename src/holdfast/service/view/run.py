@@ -12,6 +12,7 @@ from holdfast.core.ids import node_of
 from holdfast.core.money import usd
 from holdfast.service.view.effect import MOST_EFFECTS, of_effect
 from holdfast.service.view.plain import error_of, iso, maybe_usd
+from holdfast.service.view.score import of_score
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
@@ -40,7 +41,7 @@ async def of_run(control: Control, state: State) -> dict[str, Any]:
 
 
 async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
-    """A run with its steps, its effects and its books."""
+    """A run with its steps, its effects, its books and the scores that count."""
     workers = await control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
     row = await control.store.views.run(state.run)
     effects = await control.effects(state.run, limit=MOST_EFFECTS)
@@ -79,6 +80,7 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
         "steps": [of_step(step, workers) for step in state.steps.values()],
         "maps": [await of_map(control, state, map_) for map_ in state.maps.values()],
         "effects": [await of_effect(control, *each, tenant=state.tenant) for each in effects],
+        "scores": [of_score(each) for each in await control.scores(state.run)],
     }
 
 

@@ -28,6 +28,7 @@ from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.schedule import Schedules
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
+from holdfast.stores.postgres.score import Scores
 from holdfast.stores.postgres.session import LEASE_S, Leadership, Sessions
 from holdfast.stores.postgres.shared_value import SharedValues
 from holdfast.stores.postgres.stream import Streams
@@ -88,7 +89,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(context),
             lending=Lending(context), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
-            supervisors=Supervisors(context),
+            supervisors=Supervisors(context), scores=Scores(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
             leadership=Leadership(context),

@@ -26,6 +26,7 @@ from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.schedule import Schedules
 from holdfast.stores.sqlite.scope import Scopes
+from holdfast.stores.sqlite.score import Scores
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.shared_value import SharedValues
 from holdfast.stores.sqlite.stream import Streams
@@ -89,7 +90,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(context),
             lending=Lending(context, sessions), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
-            supervisors=Supervisors(context),
+            supervisors=Supervisors(context), scores=Scores(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip

@@ -1655,3 +1655,27 @@ where e.tenant = $1 and e.space = $2
         select max(version) from holdfast.shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key)
     )
 order by e.id desc limit $3
+
+-- --- Scores ----------------------------------------------------------------------------------------------------------
+
+-- name: lock_scores
+-- Whoever scores a run waits for those who do until their transactions end: each finds what the others have said.
+select pg_advisory_xact_lock(hashtextextended($1, 2))
+
+-- name: add_score
+-- One more of a run, unless it has so many.
+insert into holdfast.scores (run, number, name, value, given_by, source, comment, at_ms, os_user, client)
+select $1::uuid, count(*) + 1, $3::text, $4::float8, $5::text, $6::text, $7::text, $8::bigint, $9::text, $10::text
+from holdfast.scores where run = $1::uuid having count(*) < $2::bigint
+returning number
+
+-- name: scores
+-- What was said of a run, in its order.
+select name, value, given_by, source, comment, at_ms, os_user, client from holdfast.scores where run = $1 order by number
+
+-- name: drop_scores
+-- What was said of runs goes when they are removed for good, so much at a time.
+delete from holdfast.scores where (run, number) in (
+    select run, number from holdfast.scores where run >= $1 and run < $2 limit $3
+)
+returning number

@@ -688,6 +688,11 @@ delete from job_logs where (run, job, attempt, first) in (
 )
 returning attempt
 
+-- name: drop_scores
+-- What was said of runs goes when they are removed for good, so much at a time.
+delete from scores where (run, number) in (select run, number from scores where run >= ?1 and run < ?2 limit ?3)
+returning number
+
 -- --- Standing --------------------------------------------------------------------------------------------------------
 
 -- name: first_run_from
@@ -1184,3 +1189,15 @@ order by e.id desc limit ?3
 -- name: drop_shared_value
 -- All versions of a value go.
 delete from shared_values where tenant = ? and space = ? and key = ?
+
+-- --- Scores ----------------------------------------------------------------------------------------------------------
+
+-- name: add_score
+-- One more of a run, unless it has so many.
+insert into scores (run, number, name, value, given_by, source, comment, at_ms, os_user, client)
+select ?1, count(*) + 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 from scores where run = ?1 having count(*) < ?2
+returning number
+
+-- name: scores
+-- What was said of a run, in its order.
+select name, value, given_by, source, comment, at_ms, os_user, client from scores where run = ? order by number

@@ -1,0 +1,23 @@
+"""Scores of runs. Never here: printing, who may see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.service.view.plain import iso
+
+if TYPE_CHECKING:
+    from holdfast.core.scores import Score
+
+
+def of_score(score: Score) -> dict[str, Any]:
+    return {
+        "name": score.name,
+        "value": score.value,
+        "by": score.by,
+        "by_os_user": score.os_user or None,
+        "by_client": score.client or None,
+        "source": score.source,
+        "comment": score.comment or None,
+        "at": iso(score.at_ms),
+    }

@@ -1,0 +1,24 @@
+"""Scores of runs.
+
+Never here: which of them count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.ids import RunId
+from holdfast.core.scores import Score
+from holdfast.stores.postgres.context import StorePort, is_run
+
+
+class Scores(StorePort):
+    """Keeps ports.Scores."""
+
+    async def add(self, run: RunId, score: Score, most: int) -> bool:
+        async with self._db.writing() as db:
+            await db.execute(self._sql["lock_scores"], run)
+            return await db.fetchval(self._sql["add_score"], run, most, *score) is not None
+
+    async def given(self, run: RunId) -> Sequence[Score]:
+        return [Score(*row) for row in await self._db.fetch(self._sql["scores"], run)] if is_run(run) else []

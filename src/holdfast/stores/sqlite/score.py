@@ -1,0 +1,22 @@
+"""Scores of runs.
+
+Never here: which of them count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.ids import RunId
+from holdfast.core.scores import Score
+from holdfast.stores.sqlite.context import StorePort, rows, value
+
+
+class Scores(StorePort):
+    """Keeps ports.Scores."""
+
+    async def add(self, run: RunId, score: Score, most: int) -> bool:
+        return await self._writer.write(lambda db: value(db, "add_score", (run, most, *score))) is not None
+
+    async def given(self, run: RunId) -> Sequence[Score]:
+        return [Score(*row) for row in await self._reader.ask(lambda db: rows(db, "scores", (run,)))]

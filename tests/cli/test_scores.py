@@ -1,0 +1,41 @@
+"""`holdfast runs score`: said of a run, and shown with it."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Shell
+from tests.cli.test_runs import started
+
+
+def test_a_run_is_scored_and_shown_with_what_counts(shell: Shell) -> None:
+    run = started(shell, "letter", "-i", '{"customer": "Ada"}')
+    assert "\nScores" not in shell("runs", "show", run).out
+    assert shell("runs", "score", run[:30], "helpful", "0.25", "--as", "ann").code == 0
+    said = shell("runs", "score", run, "helpful", "-1", "--as", "ann", "--comment", "it is\nrude")
+    assert (said.code, said.err.strip()) == (0, f"Run {run}: helpful is -1, by ann.")
+    code = shell("runs", "score", run, "short", "true", "--as", "judge", "--source", "code", "--json").data
+    assert (code["run_id"], code["value"], code["source"]) == (run, 1.0, "code")
+    shown = shell("runs", "show", run).out
+    assert shown[shown.index("Scores") :].split("\n\n")[0].split()[:7] == [
+        "Scores", "NAME", "VALUE", "BY", "AGE", "COMMENT", "helpful",
+    ]  # fmt: skip
+    helpful, short = shell("runs", "show", run, "--json").data["scores"]
+    assert (helpful["value"], helpful["by"], helpful["source"], helpful["comment"]) == (
+        -1.0,
+        "ann",
+        "person",
+        "it is\nrude",
+    )
+    assert helpful["by_os_user"]
+    assert {**short, "run_id": run} == code
+
+
+def test_what_is_no_score_is_refused(shell: Shell) -> None:
+    run = started(shell, "letter", "-i", '{"customer": "Ada"}')
+    for words, told in (
+        (("helpful", "good"), "is no number"), (("helpful", "inf"), "no finite number"), (("not so", "1"), "begins with a letter"),
+        (("helpful", "1", "--coment", "x"), ""),
+    ):  # fmt: skip
+        refused = shell("runs", "score", run, *words)
+        assert (refused.code, told in refused.err) == (2, True), refused.err
+    assert shell("runs", "score", "f", "helpful", "1").code == 3
+    assert shell("runs", "show", run, "--json").data["scores"] == []
