@@ -32,10 +32,26 @@ def test_a_run_is_scored_and_shown_with_what_counts(shell: Shell) -> None:
 def test_what_is_no_score_is_refused(shell: Shell) -> None:
     run = started(shell, "letter", "-i", '{"customer": "Ada"}')
     for words, told in (
-        (("helpful", "good"), "is no number"), (("helpful", "inf"), "no finite number"), (("not so", "1"), "begins with a letter"),
+        (("helpful", "good"), "is no number"), (("helpful", "inf"), "no number up to 1e15"), (("not so", "1"), "begins with a letter"),
         (("helpful", "1", "--coment", "x"), ""),
     ):  # fmt: skip
         refused = shell("runs", "score", run, *words)
         assert (refused.code, told in refused.err) == (2, True), refused.err
     assert shell("runs", "score", "f", "helpful", "1").code == 3
     assert shell("runs", "show", run, "--json").data["scores"] == []
+
+
+def test_the_means_of_many_runs_are_shown_by_version(shell: Shell) -> None:
+    for value in ("0.25", "1"):
+        run = started(shell, "letter", "-i", '{"customer": "Ada"}')
+        for name in ("helpful", "brief"):
+            assert shell("runs", "score", run, name, value, "--as", "ann").code == 0
+    lines = shell("scores", "--name", "helpful", "--since", "1h").out.splitlines()
+    assert [line.split()[:5] for line in lines] == [
+        ["WORKFLOW", "VERSION", "NAME", "MEAN", "SCORES"], ["letter", "1", "helpful", "0.625", "2"],
+    ]  # fmt: skip
+    first = shell("scores", "--workflow", "letter", "--limit", "1", "--json")
+    assert [(each["name"], each["scores"], each["mean"]) for each in first.data] == [("brief", 2, 0.625)]
+    assert "There are more than 1" in first.err
+    assert shell("scores", "--workflow", "other", "--json").data == []
+    assert shell("scores", "--since", "yesterday").code == 2

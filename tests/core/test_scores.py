@@ -34,6 +34,8 @@ def test_the_latest_of_each_name_and_giver_counts() -> None:
         (float("nan"), None),
         (float("-inf"), None),
         (10**400, None),
+        (-1e15, -1e15),
+        (1.1e15, None),
         ("1", None),
     ],
 )

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from statistics import fmean
 from typing import Any, Final, Protocol, TypeVar, Unpack
 
 import msgspec
@@ -40,7 +41,7 @@ from holdfast.core.projection import (
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import PLACEMENT, AgentRow, ScopeRow, Waiting, budget_of, family_of
-from holdfast.core.scores import Score
+from holdfast.core.scores import Score, ScoreMean, counting
 from holdfast.core.shared_values import SharedIndex, SharedValue, unpacked, words_of
 from holdfast.core.supervision import KEPT_MS, Supervisor, Task, due_at_ms
 from holdfast.core.supervision import Change as Supervised
@@ -879,6 +880,23 @@ class Scores(Port):
     async def given(self, run: RunId) -> Sequence[Score]:
         await self._mount.read()
         return [*self._disk.scores.get(run, ())]
+
+    async def means(
+        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:  # fmt: skip
+        await self._mount.read()
+        found: dict[tuple[str, str, int], list[Score]] = {}
+        for run, given in self._disk.scores.items():
+            row = self._disk.runs[run].row
+            if tenant in (None, row.tenant) and workflow in (None, row.workflow):
+                for each in counting(given):
+                    if name in (None, each.name) and each.at_ms >= since_ms:
+                        found.setdefault((row.workflow, each.name, -row.version), []).append(each)
+        return [
+            ScoreMean(of, -version, about, len(each), fmean(one.value for one in each), max(one.at_ms for one in each))
+            for (of, about, version), each in sorted(found.items())
+        ][:limit]
 
 
 class Streams(Port):

@@ -28,7 +28,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
-from holdfast.core.scores import Score
+from holdfast.core.scores import Score, ScoreMean
 from holdfast.core.shared_values import SharedIndex, packed
 from holdfast.core.state import FOLD_VERSION
 from holdfast.core.status import Wait
@@ -1814,7 +1814,7 @@ class StoreConformance:
     async def test_scores_are_all_kept_in_their_order_up_to_a_bound_whoever_gives_them(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()
         first = Score("helpful", -0.25, "ann é", "person", "two\nlines", BORN_MS, "deploy", "shop")
-        second = Score("helpful", 1e300, "judge", "code", "", BORN_MS - 1)
+        second = Score("helpful", 1e15, "judge", "code", "", BORN_MS - 1)
         assert await store.scores.add(story.run, first, 9)
         assert await there.scores.add(story.run, second, 9)
         assert await there.scores.add(story.run, first, 9)  # said again, and kept again
@@ -1828,3 +1828,26 @@ class StoreConformance:
         assert not await there.scores.add(other.run, first, 1)
         assert list(await there.scores.given(other.run)) == [second]
         assert list(await store.scores.given(RunId("nobody"))) == []
+
+    async def test_means_are_of_the_scores_that_count_by_version_of_a_workflow(self, connect: Connect) -> None:
+        store, runs = await connect(), [Story() for _ in range(3)]
+        await put(store, *[story.start() for story in runs])
+        (row,) = [each for each in await store.views.runs() if each.run == runs[0].run]
+
+        def said(name: str, value: float, by: str, at_ms: int) -> Score:
+            return Score(name, value, by, "code", "", at_ms)
+
+        given = [
+            (0, said("helpful", 0.0, "ann", 1)), (0, said("helpful", 1.0, "ann", 5)), (0, said("helpful", 0.5, "bob", 3)),
+            (1, said("helpful", -1e15, "ann", 2)), (1, said("helpful", 0.0, "ann", 4)), (2, said("brief", 3.0, "ann", 9)),
+        ]  # fmt: skip
+        for number, score in given:
+            assert await store.scores.add(runs[number].run, score, 9)
+        brief = ScoreMean(row.workflow, row.version, "brief", 1, 3.0, 9)
+        helpful = ScoreMean(row.workflow, row.version, "helpful", 3, 0.5, 5)
+        assert list(await store.scores.means()) == [brief, helpful]
+        assert list(await store.scores.means(tenant=row.tenant, workflow=row.workflow, limit=1)) == [brief]
+        assert list(await store.scores.means(name="helpful")) == [helpful]
+        (later,) = await store.scores.means(name="helpful", since_ms=4)
+        assert (later.scores, later.mean) == (2, 0.5)
+        assert [*await store.scores.means(tenant="nobody"), *await store.scores.means(workflow="none")] == []

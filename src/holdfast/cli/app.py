@@ -58,7 +58,7 @@ _COMMANDS: Final = {
         " answered from the records; nobody is called, unless it is with --live.",
     ),
     "graph": ("graph", "Print a workflow as a Mermaid flowchart."),
-    "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend or signal one."),
+    "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend, signal or score one."),
     "gates": ("gates", "See what people are asked, and answer."),
     "approvals": ("approvals", "Say beforehand which calls of tools need not be asked about."),
     "budget": (
@@ -76,6 +76,10 @@ _COMMANDS: Final = {
     "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
     "costs": ("costs", "See what models have cost."),
     "effects": ("effects", "See what the tools did to the world, and resolve a call of unknown outcome."),
+    "scores": (
+        "score",
+        "Show what runs were said to be worth, by version of their workflow, as the mean of what counts.",
+    ),
     "dead-letters": (
         "dead_letters",
         "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",

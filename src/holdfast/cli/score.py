@@ -1,4 +1,4 @@
-"""`holdfast runs score`: what somebody says a run was worth.
+"""`holdfast runs score`, `holdfast scores`: what somebody says a run was worth, and what many were said to be.
 
 Never here: which scores count (core.scores).
 """
@@ -6,15 +6,21 @@ Never here: which scores count (core.scores).
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
-from holdfast.cli import reference, terminal
+from holdfast.cli import moment, reference, table, terminal
+from holdfast.cli.filter import Tenant, Workflow
 from holdfast.cli.given import who
-from holdfast.cli.opening import acting
-from holdfast.cli.option import AsJson, RunArgument, Store, Who
+from holdfast.cli.opening import acting, looking
+from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, RunArgument, Store, Who
+from holdfast.cli.table import Column
 from holdfast.errors import UsageError
+
+MEANS: Final = (
+    Column("workflow", 8), Column("version"), Column("name", 8), Column("mean", 8), Column("scores"), Column("newest", goes=1),
+)  # fmt: skip
 
 
 def score(
@@ -31,6 +37,53 @@ def score(
 ) -> None:
     """Say what a run was worth, also days after its end. The latest of each name and person counts; all are kept."""
     asyncio.run(_score(run, name, _number(value), comment, source, by, as_json, store))
+
+
+def scores(
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Only scores of this name.")] = None,
+    workflow: Workflow = None,
+    tenant: Tenant = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only those given since then: 3d, 2026-11-21.")
+    ] = None,
+    limit: ListLimit = MOST_LISTED,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show what runs were said to be worth, by version of their workflow, as the mean of what counts."""
+    asyncio.run(_scores(name, workflow, tenant, since, limit, as_json, store))
+
+
+async def _scores(
+    name: str | None, workflow: str | None, tenant: str | None, since: str | None, limit: int, as_json: bool,
+    store: str | None,
+) -> None:  # fmt: skip
+    from holdfast.service import view
+
+    async with looking(store) as inquiries:
+        now_ms = inquiries.now_ms()
+        since_ms = 0 if since is None else moment.given(since, "--since", now_ms)
+        found = await inquiries.score_means(
+            tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit + 1
+        )  # fmt: skip
+    means = found[:limit]
+    if len(found) > limit:
+        terminal.say(f"There are more than {limit}: say --name or --workflow, or a higher --limit.")
+    if as_json:
+        terminal.emit([view.of_mean(each) for each in means])
+        return
+    rows = [
+        (
+            each.workflow,
+            str(each.version),
+            each.name,
+            f"{each.mean:.4g}",
+            str(each.scores),
+            moment.ago(each.newest_at_ms, now_ms),
+        )
+        for each in means
+    ]
+    table.show(MEANS, rows)
 
 
 async def _score(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.scopes import Waiting
-    from holdfast.core.scores import Score
+    from holdfast.core.scores import Score, ScoreMean
     from holdfast.core.trajectory import TraceEvent, Trajectory
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.stored_workflow import StoredWorkflow
@@ -148,6 +148,17 @@ class Inquiries:
 
         given = await self.store.scores.given(RunId(run_id))
         return given if every else counting(given)
+
+    async def score_means(
+        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:  # fmt: skip
+        """What runs were said to be worth, by version of their workflow: how many scores count that were given since then,
+        their mean and when the newest was; by workflow and name, the highest version first.
+        It reads all scores: 300,000 take a second."""
+        return await self.store.scores.means(
+            tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit
+        )  # fmt: skip
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
         """What there is of what the run's jobs have printed, as the store keeps it."""

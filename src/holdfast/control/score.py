@@ -18,15 +18,15 @@ class Scores(ControlBase):
     async def score(
         self, run_id: str, name: str, value: float, *, by: str | Claim, source: Source = "code", comment: str = ""
     ) -> Score:
-        """Say as `by`, a person or a piece of code, what a run is worth: a finite number on a scale of your own, true being 1
-        and false 0. The latest of each name and `by` counts; those before it are kept. Raises NotFound, InvalidInput, and
+        """Say as `by`, a person or a piece of code, what a run is worth: a number up to 1e15 on a scale of your own, true being
+        1 and false 0. The latest of each name and `by` counts; those before it are kept. Raises NotFound, InvalidInput, and
         Conflict where the run has been given 100.
         """
         row, claim = await self.find(run_id), self._claim(by)
         if claim.name is None:
             raise InvalidInput("A score is somebody's: say whose, with by= (--as NAME). Nothing was scored.")
         if (found := rule.number(value)) is None:
-            raise InvalidInput(f"The value {value!r:.80} is no finite number, true or false. Nothing was scored.")
+            raise InvalidInput(f"The value {value!r:.80} is no number up to 1e15, true or false. Nothing was scored.")
         if source not in ("person", "code"):
             raise InvalidInput(f"source={source!r:.80}: it is 'person' or 'code'. Nothing was scored.")
         said = self._clean(comment) or ""

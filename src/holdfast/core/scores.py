@@ -5,7 +5,6 @@ Never here: a run's history (a score is no event of it, and may come long after 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -15,11 +14,13 @@ Source: TypeAlias = Literal["person", "code"]
 MOST_OF_A_RUN: Final = 100
 """Scores that a run may be given in all, those counted in whose place others came."""
 MOST_COMMENT_BYTES: Final = 4096
+MOST_VALUE: Final = 1e15
+"""Above and below zero: of any number of such values there is a mean."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class Score(NamedTuple):
-    """What somebody said of a run: a finite number, on a scale that is his."""
+    """What somebody said of a run: a number up to MOST_VALUE, on a scale that is his."""
 
     name: str
     """What it is about: `helpful`."""
@@ -34,6 +35,17 @@ class Score(NamedTuple):
     """As in core.claim."""
 
 
+class ScoreMean(NamedTuple):
+    """What the runs of a version of a workflow were said to be worth, by the scores of one name that count."""
+
+    workflow: str
+    version: int
+    name: str
+    scores: int
+    mean: float
+    newest_at_ms: int
+
+
 def counting(scores: Sequence[Score]) -> list[Score]:
     """Of scores in the order in which they were given, the latest of each name and giver; by name, then by giver."""
     latest = {(each.name, each.by): each for each in scores}
@@ -42,13 +54,7 @@ def counting(scores: Sequence[Score]) -> list[Score]:
 
 def number(value: object) -> float | None:
     """The number that a value is, true being 1 and false 0; None where it is none that can be compared and added up."""
-    if not isinstance(value, int | float):
-        return None
-    try:
-        found = float(value)
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) else None
+    return float(value) if isinstance(value, int | float) and abs(value) <= MOST_VALUE else None
 
 
 def problem(name: str, comment: str) -> str | None:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.core.ids import RunId
-from holdfast.core.scores import Score
+from holdfast.core.scores import Score, ScoreMean
+from holdfast.ports.view import MOST_LISTED
 
 
 class Scores(Protocol):
@@ -21,4 +22,11 @@ class Scores(Protocol):
 
     async def given(self, run: RunId) -> Sequence[Score]:
         """All of a run, in the order in which they were given."""
+        ...
+
+    async def means(
+        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:  # fmt: skip
+        """The means of those that count and were given since then, by workflow and name, the highest version first."""
         ...

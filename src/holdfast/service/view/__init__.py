@@ -13,7 +13,7 @@ from holdfast.service.view.plain import iso, maybe_usd
 from holdfast.service.view.repair import of_fork, of_letter, of_letter_whole, of_letters, of_outcome
 from holdfast.service.view.run import of_item, of_map, of_row, of_run, of_run_whole, of_step, of_tree
 from holdfast.service.view.schedule import of_schedule
-from holdfast.service.view.score import of_score
+from holdfast.service.view.score import of_mean, of_score
 from holdfast.service.view.shared_value import of_shared_value
 from holdfast.service.view.trajectory import of_trace, of_trajectory
 from holdfast.service.view.workflow import of_workflow, of_workflow_whole
@@ -41,6 +41,7 @@ __all__ = [
     "of_letter_whole",
     "of_letters",
     "of_map",
+    "of_mean",
     "of_outcome",
     "of_owner",
     "of_placed",

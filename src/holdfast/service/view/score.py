@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.scores import Score
+    from holdfast.core.scores import Score, ScoreMean
 
 
 def of_score(score: Score) -> dict[str, Any]:
@@ -20,4 +20,15 @@ def of_score(score: Score) -> dict[str, Any]:
         "source": score.source,
         "comment": score.comment or None,
         "at": iso(score.at_ms),
+    }
+
+
+def of_mean(mean: ScoreMean) -> dict[str, Any]:
+    return {
+        "workflow": mean.workflow,
+        "version": mean.version,
+        "name": mean.name,
+        "scores": mean.scores,
+        "mean": mean.mean,
+        "newest_at": iso(mean.newest_at_ms),
     }

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.ids import RunId
-from holdfast.core.scores import Score
+from holdfast.core.scores import Score, ScoreMean
+from holdfast.ports import MOST_LISTED
 from holdfast.stores.postgres.context import StorePort, is_run
 
 
@@ -22,3 +23,10 @@ class Scores(StorePort):
 
     async def given(self, run: RunId) -> Sequence[Score]:
         return [Score(*row) for row in await self._db.fetch(self._sql["scores"], run)] if is_run(run) else []
+
+    async def means(
+        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:  # fmt: skip
+        found = await self._db.fetch(self._sql["score_means"], tenant, name, workflow, since_ms, limit)
+        return [ScoreMean(*row) for row in found]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.ids import RunId
-from holdfast.core.scores import Score
+from holdfast.core.scores import Score, ScoreMean
+from holdfast.ports import MOST_LISTED
 from holdfast.stores.sqlite.context import StorePort, rows, value
 
 
@@ -20,3 +21,10 @@ class Scores(StorePort):
 
     async def given(self, run: RunId) -> Sequence[Score]:
         return [Score(*row) for row in await self._reader.ask(lambda db: rows(db, "scores", (run,)))]
+
+    async def means(
+        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:  # fmt: skip
+        asked = (tenant, name, workflow, since_ms, limit)
+        return [ScoreMean(*row) for row in await self._reader.ask(lambda db: rows(db, "score_means", asked))]

@@ -1673,6 +1673,17 @@ returning number
 -- What was said of a run, in its order.
 select name, value, given_by, source, comment, at_ms, os_user, client from holdfast.scores where run = $1 order by number
 
+-- name: score_means
+-- What runs were worth, by version of their workflow: of each run the latest score of each name and giver.
+select r.workflow, r.version, s.name, count(*), avg(s.value), max(s.at_ms)
+from holdfast.scores s join holdfast.runs r on r.run = s.run
+where ($1::text is null or r.tenant = $1) and ($2::text is null or s.name = $2) and ($3::text is null or r.workflow = $3)
+    and s.at_ms >= $4 and not exists (
+        select from holdfast.scores later where later.run = s.run and later.number > s.number
+            and later.name = s.name and later.given_by = s.given_by
+    )
+group by r.workflow, r.version, s.name order by r.workflow, s.name collate "C", r.version desc limit $5
+
 -- name: drop_scores
 -- What was said of runs goes when they are removed for good, so much at a time.
 delete from holdfast.scores where (run, number) in (

@@ -1201,3 +1201,14 @@ returning number
 -- name: scores
 -- What was said of a run, in its order.
 select name, value, given_by, source, comment, at_ms, os_user, client from scores where run = ? order by number
+
+-- name: score_means
+-- What runs were worth, by version of their workflow: of each run the latest score of each name and giver.
+select r.workflow, r.version, s.name, count(*), avg(s.value), max(s.at_ms)
+from scores s join runs r on r.run = s.run
+where (?1 is null or r.tenant = ?1) and (?2 is null or s.name = ?2) and (?3 is null or r.workflow = ?3) and s.at_ms >= ?4
+    and not exists (
+        select 1 from scores later where later.run = s.run and later.number > s.number
+            and later.name = s.name and later.given_by = s.given_by
+    )
+group by r.workflow, r.version, s.name order by r.workflow, s.name, r.version desc limit ?5
