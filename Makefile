@@ -32,7 +32,8 @@ help: ## List these commands
 
 setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages and this project; does nothing when it is up to date
 
-# Your pip configuration and environment apply as they are: index, proxy, certificates, cache.
+# Your pip configuration and environment apply as they are: index, proxy, certificates, cache. The lock file is complete, and
+# has a newer package than one in it asks for (pyproject.toml, tool.uv), so nobody asks what else is needed.
 $(LOCKED): requirements/dev.txt
 	@test -n "$(PYTHON)" || { echo "setup: no python3.11 or python3 on the PATH" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -40,7 +41,7 @@ $(LOCKED): requirements/dev.txt
 	@$(PY) -m pip --version >/dev/null 2>&1 \
 		|| { echo "setup: creating $(VENV)"; "$(PYTHON)" -m venv --clear $(VENV); }
 	@echo "setup: installing the locked packages (under a minute the first time)"
-	@$(PY) -m pip install -qq --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip install -qq --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
 $(INSTALLED): $(LOCKED) pyproject.toml
