@@ -250,6 +250,33 @@ async def test_who_is_slow_reads_again_where_he_stands(store: str, monkeypatch: 
 
 
 @bounded
+async def test_who_is_busy_with_what_there_was_misses_nothing_that_comes(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @flow
+    async def counts(ctx: Context, _: None) -> None:
+        for number in range(4):
+            async with ctx.stream("progress") as progress:
+                await progress.write(number)
+            if number in {0, 2}:
+                await ctx.wait_signal("go on")
+
+    async with opened(store, workflows=[counts]) as engine:
+        run = await engine.start(counts, None)
+        await anext(engine.watch_stream(run.id))
+        busy = engine.watch_stream(run.id)
+        values = [(await anext(busy)).value]  # from the store
+        monkeypatch.setattr("holdfast.engine.listening._MOST_NEWS", 0)  # all is too much for him
+        other = engine.watch_stream(run.id)
+        await engine.signal(run.id, "go on")
+        assert [(await anext(other)).value for _ in range(3)] == [0, 1, 2]
+        monkeypatch.undo()
+        await engine.signal(run.id, "go on")
+        values += [each.value async for each in busy]
+        assert values == list(range(4))
+
+
+@bounded
 async def test_a_step_has_not_ended_before_what_it_wrote_is_in_the_store(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

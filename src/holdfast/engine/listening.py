@@ -138,13 +138,13 @@ class Listening:
         listener = await self._begin(run, tenant)
         try:
             while True:
+                listener.is_behind = False  # before there is read what there is: what comes meanwhile may be too much again
                 async for told in self._there(follower, run, tenant):
                     if not mute:
                         yield told
                 mute = False
                 if follower.is_over:
                     return
-                listener.is_behind = False
                 while (news := await listener.news()) is not None:
                     tellings, follower = news.told_to(follower)
                     for told in tellings:
