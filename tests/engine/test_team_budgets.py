@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast import Engine, TeamAgent, Workflow, child, llm_node
+from holdfast import Accepted, Engine, TeamAgent, WorkerAgent, Workflow, child, llm_node
 from holdfast.core import events as ev
 from holdfast.core.money import usd
 from holdfast.core.status import waiting_for
@@ -230,3 +230,26 @@ async def test_an_agent_that_its_budget_no_longer_knows_is_granted_nothing(
         assert books.agents["writer"].allocated == 10**9 - COST
         with pytest.raises(InvalidInput):
             await engine.start(asks("a"), team_budget="research", agent="nobody")
+
+
+@bounded
+async def test_a_supervisors_runs_spend_as_the_agent_of_the_workers_name(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(usage=CHEAP, text="."))
+    async with opened(store, model=model) as engine:
+        workers = [WorkerAgent(name, asks("a"), ["question"], max_concurrent=1) for name in ("planner", "writer")]
+        with pytest.raises(InvalidInput, match="no team budget 'research'"):
+            await engine.set_supervisor("desk", workers, team_budget="research")
+        await engine.set_team_budget("research", {"planner": 1.0}, total_usd=1)
+        with pytest.raises(InvalidInput, match="'writer' is no agent"):
+            await engine.set_supervisor("desk", workers, team_budget="research")
+        await engine.set_team_budget("research", {"planner": 1.0, "writer": 1.0}, total_usd=1)
+        desk = await engine.set_supervisor("desk", workers, team_budget="research")
+        tasks = [await desk.submit("question", {}) for _ in range(2)]
+        for task in tasks:
+            assert isinstance(task, Accepted)
+            assert (await desk.wait(task.task_id)).result == "."
+        assert {name: each.used for name, each in (await money(engine)).agents.items()} == dict.fromkeys(
+            ("planner", "writer"), COST
+        )

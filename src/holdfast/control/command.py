@@ -16,7 +16,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
-from holdfast.control.team_budget import shared_scopes
+from holdfast.control.team_budget import agents_of, shared_scopes
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.gates import asked_together
@@ -128,8 +128,8 @@ class Commands(ControlBase):
             raise InvalidInput(
                 "A run counts in a team budget as an agent: give team_budget and agent, or none of both."
             )
-        of_nodes = [node.options.get("agent") for node in workflow.graph.nodes.values()]
-        shared = await shared_scopes(runtime.store, tenant, team_budget, [agent, *of_nodes])
+        agents = [] if agent is None else [agent, *agents_of(workflow.graph)]
+        shared = await shared_scopes(runtime.store, tenant, team_budget, agents)
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         tokens = None if max_tokens is None else self._token_limit(max_tokens)
         if isinstance(workflow, Workflow):

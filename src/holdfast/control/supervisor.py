@@ -16,6 +16,7 @@ from holdfast.control.base import word
 from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.control.handle import output
+from holdfast.control.team_budget import agents_of, shared_scopes
 from holdfast.core import supervision as rule
 from holdfast.core.claim import Claim
 from holdfast.core.payload import INLINE_BYTES
@@ -73,21 +74,27 @@ class Supervisors(Commands):
         cool_down_s: float = rule.COOL_DOWN_S,
         tenant: str = DEFAULT_TENANT,
         team: str | None = None,
+        team_budget: str | None = None,
     ) -> Supervisor:
         """Declare a supervisor, or replace what was declared under this name: the tasks that it has taken, and what is known of
         workers that stay, stay.
 
         At most `max_queue` tasks wait. One for which nobody is free is refused where the supervisor's load has reached
         `threshold` (None: only where the queue is full). A worker of whose last tasks too many have failed is out for
-        `cool_down_s`, and for twice as long after each probe that fails. What its runs spend counts for `team`.
+        `cool_down_s`, and for twice as long after each probe that fails. What its runs spend counts for `team`, and in the
+        `team_budget` as what the agent spends that has the worker's name, except in nodes that have an agent of their own.
 
         Raises InvalidInput, NotFound for a workflow that the store does not know, and Conflict where tasks that it has taken
         would be left without a worker.
         """
         tenant, name = word("tenant", tenant), _bounded("name of the supervisor", name)
+        meant = [await self._meant(each.workflow, None) for each in workers]
+        agents = {each.name for each in workers}.union(*(agents_of(each.graph) for each in meant))
+        shared = await shared_scopes(self.store, tenant, team_budget, agents)
+        kept = [await self._worker(each, workflow) for each, workflow in zip(workers, meant, strict=True)]
         declared = rule.Supervisor(
-            tenant=tenant, name=name, workers=tuple([await self._worker(each) for each in workers]), max_queue=max_queue,
-            threshold=threshold, cool_down_s=cool_down_s, team=None if team is None else word("team", team),
+            tenant=tenant, name=name, workers=tuple(kept), max_queue=max_queue,
+            threshold=threshold, cool_down_s=cool_down_s, team=None if team is None else word("team", team), shared=shared,
         )  # fmt: skip
         if problems := list(rule.problems(declared)):
             raise InvalidInput(f"Supervisor {name!r} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
@@ -99,8 +106,7 @@ class Supervisors(Commands):
 
         return await changed(f"Supervisor {name!r}", attempt)
 
-    async def _worker(self, given: WorkerAgent) -> rule.Worker:
-        workflow = await self._meant(given.workflow, None)
+    async def _worker(self, given: WorkerAgent, workflow: Workflow | StoredWorkflow) -> rule.Worker:
         if isinstance(workflow, Workflow):
             await self.runtime.catalog.add(workflow)
         types = [given.task_types] if isinstance(given.task_types, str) else given.task_types

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from holdfast.control.base import ControlBase, word
+from holdfast.core.graph import Graph
 from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.scopes import AgentRow, in_tokens, of_agent, team_budget
@@ -80,10 +81,14 @@ class TeamBudgets(ControlBase):
         return Books(whole.limit, allocated, whole.settled, whole.held, whole.in_doubt, whole.left, agents)
 
 
-async def shared_scopes(store: Store, tenant: str, name: str | None, agents: Iterable[str | None]) -> tuple[str, ...]:
-    """The scopes of a team budget, for a run in which these agents call something. Raises InvalidInput where there is no such
+def agents_of(graph: Graph) -> set[str]:
+    """Those that its nodes name."""
+    return {agent for node in graph.nodes.values() if (agent := node.options.get("agent")) is not None}
+
+
+async def shared_scopes(store: Store, tenant: str, name: str | None, agents: Iterable[str]) -> tuple[str, ...]:
+    """The scopes of a team budget, for runs in which these agents call something. Raises InvalidInput where there is no such
     budget, or one of them is none of its agents."""
-    named = sorted({agent for agent in agents if agent is not None})
     if name is None:
         return ()
     scope = team_budget(tenant, word("team budget's name", name))
@@ -94,7 +99,7 @@ async def shared_scopes(store: Store, tenant: str, name: str | None, agents: Ite
     }
     if not known:
         raise InvalidInput(f"Tenant {tenant!r} has no team budget {name!r}. No run was started: see `set_team_budget`.")
-    for agent in named:
+    for agent in sorted({*agents}):
         if agent not in known:
             raise InvalidInput(
                 f"{agent!r} is no agent of the team budget {name!r}; those are {', '.join(sorted(known))}. No run was started."

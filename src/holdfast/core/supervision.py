@@ -109,7 +109,8 @@ class Active(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Supervisor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Its workers, and the tasks that it has taken and that have not ended."""
+    """Its workers, and the tasks that it has taken and that have not ended. What its runs spend counts in the `shared` scopes
+    of a team budget, as what the worker spends."""
 
     tenant: str
     name: str
@@ -118,6 +119,7 @@ class Supervisor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     threshold: float | None = THRESHOLD
     cool_down_s: float = COOL_DOWN_S
     team: str | None = None
+    shared: tuple[str, ...] = ()
     taken: int = 0
     queue: tuple[Queued, ...] = ()
     """In the order in which they are to begin."""

@@ -138,7 +138,7 @@ class Listening:
         listener = await self._begin(run, tenant)
         try:
             while True:
-                listener.is_behind = False  # before there is read what there is: what comes meanwhile may be too much again
+                listener.is_behind = False  # before what there is is read: meanwhile too much may come again
                 async for told in self._there(follower, run, tenant):
                     if not mute:
                         yield told

@@ -177,6 +177,7 @@ class Supervising:
         start = cmd.StartRun(
             mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([name, bytes(task.payload).decode()]), key=key, by=task.by, team=supervisor.team, queue=True,
+            shared=supervisor.shared, agent=active.worker if supervisor.shared else None,
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
         )  # fmt: skip
         try:
