@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Context, RunFailed, Workflow, flow, llm_node, step, task, tool
+from holdfast import Context, RunFailed, Workflow, child, flow, llm_node, map_node, step, task, tool
 from holdfast.core import events as ev
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
@@ -188,4 +188,7 @@ def test_a_process_with_the_code_of_a_flow_has_that_of_the_workflows_it_offers()
     async def listed(ctx: Context) -> Any:
         return await ctx.agent(HAIKU, "hello", tools=offers)
 
-    assert (clerk.children, listed.children) == ([research], [research])
+    mapped = Workflow("mapped")
+    mapped.node("all")(map_node(lambda state: state.input)(child(workflow=research)(lambda state, item: item)))
+
+    assert (clerk.children, listed.children, mapped.children) == ([research], [research], [research])

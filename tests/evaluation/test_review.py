@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Engine, ToolRule, Workflow, human_gate, llm_node, task, tool, tool_node
+from holdfast import Engine, ToolRule, Workflow, human_gate, llm_node, map_node, task, tool, tool_node
 from holdfast.errors import InvalidWorkflow
 from holdfast.evaluation.review import Review, review
 from holdfast.evaluation.suite import Scenario, Suite
@@ -60,7 +60,8 @@ def careful() -> Workflow:
 
 def careless() -> Workflow:
     wf = Workflow("careless")
-    wf.node("judge")(llm_node(model="claude-haiku-4-5")(lambda state: "Is it fair?"))
+    judge = llm_node(model="claude-haiku-4-5")(lambda state, item: "Is it fair?")
+    wf.node("judge")(map_node(lambda state: state.input)(judge))
     wf.node("shout")(tool_node(name=shout)(lambda state: {"number": 1}))
     wf.edge("judge", "shout")
     return wf

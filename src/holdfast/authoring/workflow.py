@@ -306,12 +306,18 @@ class Workflow:
         return Edge(NodeName(source), NodeName(target), when=when, guard=guard, **more)
 
     @property
+    def definitions(self) -> dict[str, NodeDefinition]:
+        """By node, what is done in a step of it; of a map node, for an item."""
+        return {name: made.each if isinstance(made, MapDefinition) else made for name, made in self.nodes.items()}
+
+    @property
     def children(self) -> list[Workflow]:
         """The workflows that it asks for as itself, not by their names: those of its `child` nodes, and what functions mention
         that call `ctx.child`."""
-        found = [made.settings.get(CODE) for made in self.nodes.values()]
-        found += [each for made in self.nodes.values() for each in made.settings.get(OFFERED, ())]
-        found += [each for made in self.nodes.values() for each in mentioned(made.handler)]
+        made = [*self.definitions.values()]
+        found = [each.settings.get(CODE) for each in made]
+        found += [offered for each in made for offered in each.settings.get(OFFERED, ())]
+        found += [named for each in made for named in mentioned(each.handler)]
         found = [each.workflow if isinstance(each, Handoff) else each for each in found]
         return list(dict.fromkeys(each for each in found if isinstance(each, Workflow)))
 
@@ -327,7 +333,7 @@ class Workflow:
         missing = [
             f"node {name!r}: the skill {skill.name!r} counts on the tool {wanted!r}, which the node does not have; the model"
             " is not given it"
-            for name, made in self.nodes.items()
+            for name, made in self.definitions.items()
             for skill in made.settings.get("skills", ())
             for wanted in skill.allowed_tools
             if wanted.partition("(")[0] not in made.tools

@@ -77,7 +77,9 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
         "Are transitions explicit?", "always", f"{len(graph.definition.edges)} declared edges, and no other way"
     )
     free = [
-        name for name, made in workflow.nodes.items() if made.kind == "llm_node" and made.settings.get("output") is None
+        name
+        for name, made in workflow.definitions.items()
+        if made.kind == "llm_node" and made.settings.get("output") is None
     ]
     yield said(
         "Are model decisions schema-validated?", not free,
@@ -165,7 +167,7 @@ def _state(workflow: Workflow) -> Iterator[str]:
 
 def _node(workflow: Workflow, name: str) -> str:
     made = workflow.nodes[name]
-    model = made.settings.get("model")
+    model = workflow.definitions[name].settings.get("model")
     asked = f", asks {getattr(model, 'name', model)}" if model else ""
     return f"{name}: {made.kind}{asked}" + (f", calls {_named(made.tools)}" if made.tools else "")
 
@@ -230,7 +232,7 @@ def _tools(workflow: Workflow) -> Iterator[Tool]:
 
 def _asking(workflow: Workflow) -> bool:
     """Whether a node declares that it asks a model; what code asks by itself is not seen."""
-    return any(made.settings.get("model") for made in workflow.nodes.values())
+    return any(made.settings.get("model") for made in workflow.definitions.values())
 
 
 def _policies(tools: Iterable[Tool]) -> str:
