@@ -15,7 +15,7 @@ from holdfast.errors import InvalidInput, UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage
 from tests.engine.history import events_of
-from tests.engine.kit import Time, die, engine_at, gate_of, lose_lease
+from tests.engine.kit import Time, die, engine_at, gate_of
 
 HAIKU = "claude-haiku-4-5"
 
@@ -62,11 +62,10 @@ async def test_a_cap_outlives_the_process_that_counted(tmp_path: Path, server: M
         run = await first.start(wf)
         await run.until(lambda state: state.model_calls == 1)
         await asyncio.to_thread(_until_called, server)
-        await lose_lease(first)
+        await die(first)
         async with engine_at(tmp_path, now, model=model, workflows=[wf]) as second:
             assert await second.run(run.id).result() == "done"
             assert (await second.run(run.id).state()).model_calls == len(server.calls) == 2
-        await die(first)
 
 
 def _until_called(server: ModelServer) -> None:
