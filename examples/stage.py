@@ -21,6 +21,8 @@ LISTENS_WITHIN_S = 30.0
 ENDS_WITHIN_S = 5.0
 LOOK_S = 0.02
 LOOPBACK = "127.0.0.1"
+HOLDFAST = (sys.executable, "-c", "import sys; from holdfast.cli import main; sys.exit(main())")
+"""The command `holdfast`, wherever this Python keeps its scripts."""
 SOMEWHERE = Path()
 """Where nobody has said where."""
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from examples.journals import ModelJournal
 from examples.show import Show, Verdict, many
 from examples.stage import (
     LOOPBACK,
@@ -31,7 +32,7 @@ from examples.stage import (
     fresh_directory,
     until_terminated,
 )
-from examples.support_triage.judge import MAIL, MODELS, STORE, MailJournal, ModelJournal, Ticket, account
+from examples.support_triage.judge import MAIL, MODELS, STORE, MailJournal, Ticket, account
 from examples.support_triage.on_call import ENOUGH_USD, OnCall
 from examples.support_triage.workflow import HERE, wf
 from examples.support_triage.world import World

@@ -10,9 +10,11 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+from examples.journals import JUST_AFTER_S, JUST_BEFORE_S, ModelJournal, cost_nanousd
 from examples.show import Figures, Promise, Verdict
 from examples.support_triage.workflow import HERE
 from holdfast import Engine, settings
@@ -20,16 +22,8 @@ from holdfast.core import events as ev
 from holdfast.core.events import Recorded
 from holdfast.core.ids import CallId, StepId
 from holdfast.models.prices import DeclaredPrice, Prices
-from holdfast.ports import Usage
-from holdfast.testing.journal_file import read_journal
 from holdfast.testing.mail_sink import MailRecord, arrived, duplicates, read_mail
-from holdfast.testing.model_server import CallRecord, read_calls
-
-JUST_BEFORE_S = 3.0
-"""A reply sent less than this before a kill may not have been written down by the worker: it was still in flight."""
-
-JUST_AFTER_S = 0.1
-"""What a process had sent when it was killed may arrive so much later: long before another process could send anything."""
+from holdfast.testing.model_server import CallRecord
 
 STORE, MODELS, MAIL, KILLS = "holdfast.db", "models.jsonl", "mail.jsonl", "kills.json"
 """What lies in the demo's directory. Real models leave no journal there."""
@@ -40,41 +34,6 @@ Bill = Callable[[CallRecord], int]
 
 
 # --- The other side ---------------------------------------------------------------------------------------------------
-
-
-class ModelJournal:
-    """The model server's journal."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._size = -1
-        self._calls: list[CallRecord] = []
-        self._replied: dict[int, float] = {}
-
-    def calls(self) -> list[CallRecord]:
-        self._read()
-        return self._calls
-
-    def in_flight(self, at_unix_s: float, *, just_before_s: float = 0.0, just_after_s: float = 0.0) -> list[CallRecord]:
-        """The calls that had arrived at that time, or `just_after_s` after it, and were not answered until `just_before_s`
-        before it."""
-        self._read()
-        return [
-            call
-            for call in self._calls
-            if call.at_unix_s - just_after_s
-            <= at_unix_s
-            < self._replied.get(call.number, at_unix_s + 1) + just_before_s
-        ]
-
-    def _read(self) -> None:
-        size = self._path.stat().st_size
-        if size == self._size:
-            return
-        self._size = size
-        self._calls = read_calls(self._path)
-        replies = (entry for entry in read_journal(self._path) if entry["event"] == "replied")
-        self._replied = {entry["number"]: entry["at_unix_s"] for entry in replies}
 
 
 class MailJournal:
@@ -236,16 +195,7 @@ def bill() -> Bill:
         name: DeclaredPrice(input_usd_per_mtok=each.input_usd_per_mtok, output_usd_per_mtok=each.output_usd_per_mtok)
         for name, each in settings.load(HERE).models.items()
     }
-    prices = Prices(declared)
-
-    def cost(call: CallRecord) -> int:
-        used = call.used
-        if used is None:
-            return 0
-        usage = Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens)
-        return prices.of(call.model).cost_nanousd(usage)
-
-    return cost
+    return partial(cost_nanousd, Prices(declared))
 
 
 def judge(

@@ -11,8 +11,8 @@ import asyncio
 import json
 import shlex
 
-from examples.stage import StageError
-from examples.support_triage.world import HOLDFAST, World
+from examples.stage import HOLDFAST, StageError
+from examples.support_triage.world import World
 from holdfast.core.projection import EffectRow
 
 OPERATOR = "ops@pinbarrow"

@@ -8,20 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import smtplib
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from examples.journals import ModelJournal
 from examples.show import Show
-from examples.stage import LOOPBACK, Child, Stage, StageError
-from examples.support_triage.judge import KILLS, MailJournal, ModelJournal, Ticket, usd
+from examples.stage import HOLDFAST, LOOPBACK, Child, Stage, StageError
+from examples.support_triage.judge import KILLS, MailJournal, Ticket, usd
 from examples.support_triage.workflow import HERE
 from holdfast import Engine
 from holdfast.core.projection import EffectRow, RunRow
 
-HOLDFAST = (sys.executable, "-c", "import sys; from holdfast.cli import main; sys.exit(main())")
-"""The command `holdfast`, wherever this Python keeps its scripts."""
 LOOK_S = 0.01
 PATIENCE_S = 240.0
 """A machine that has come to a halt is no broken promise."""

@@ -238,7 +238,7 @@ async def test_a_supervisors_runs_spend_as_the_agent_of_the_workers_name(
 ) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
     async with opened(store, model=model) as engine:
-        workers = [WorkerAgent(name, asks("a"), ["question"], max_concurrent=1) for name in ("planner", "writer")]
+        workers = [WorkerAgent(name, asks("a"), [f"{name}'s"]) for name in ("planner", "writer")]
         with pytest.raises(InvalidInput, match="no team budget 'research'"):
             await engine.set_supervisor("desk", workers, team_budget="research")
         await engine.set_team_budget("research", {"planner": 1.0}, total_usd=1)
@@ -246,7 +246,7 @@ async def test_a_supervisors_runs_spend_as_the_agent_of_the_workers_name(
             await engine.set_supervisor("desk", workers, team_budget="research")
         await engine.set_team_budget("research", {"planner": 1.0, "writer": 1.0}, total_usd=1)
         desk = await engine.set_supervisor("desk", workers, team_budget="research")
-        tasks = [await desk.submit("question", {}) for _ in range(2)]
+        tasks = [await desk.submit(f"{name}'s", {}) for name in ("planner", "writer")]
         for task in tasks:
             assert isinstance(task, Accepted)
             assert (await desk.wait(task.task_id)).result == "."

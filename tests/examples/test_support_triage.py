@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from examples.journals import JUST_BEFORE_S, ModelJournal
 from examples.support_triage import judge
 from holdfast.testing.journal_file import read_journal
 from holdfast.testing.mail_sink import arrived, duplicates, read_mail
@@ -122,7 +123,7 @@ def test_the_worker_was_killed_while_something_was_on_its_way(played: tuple[Path
     directory, shown = played
     kills = json.loads((directory / judge.KILLS).read_text())
     assert len(kills) == len(re.findall(r"kill -9 \d+", shown)) > 0
-    first = judge.ModelJournal(directory / judge.MODELS).in_flight(kills[0])
+    first = ModelJournal(directory / judge.MODELS).in_flight(kills[0])
     taken = judge.MailJournal(directory / judge.MAIL).taken_within(1.0, kills[0])
     assert first or taken
     assert "requires attention" in shown
@@ -150,9 +151,7 @@ def test_only_requests_in_flight_at_a_kill_were_made_again(played: tuple[Path, s
     lost = Counter(
         (entry["request_sha256"], entry["user"])
         for entry in received
-        if any(
-            entry["at_unix_s"] <= kill < replied.get(entry["number"], kill + 1) + judge.JUST_BEFORE_S for kill in kills
-        )
+        if any(entry["at_unix_s"] <= kill < replied.get(entry["number"], kill + 1) + JUST_BEFORE_S for kill in kills)
     )
     assert made
     for request, times in made.items():
