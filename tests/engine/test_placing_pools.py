@@ -50,6 +50,20 @@ async def test_a_step_waits_for_a_pool_until_it_is_declared_and_is_large_enough(
 
 
 @bounded
+async def test_a_step_waits_for_a_pool_that_was_known_to_be_too_small_until_it_is_large_enough(store: str) -> None:
+    stage = Stage()
+    stage.go.set()
+    wf = played(stage, "later", Demand(pools={"LATER": 3}))
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.set_pool("LATER", slots=2)
+        run = await engine.start(wf)
+        await engine.idle()
+        assert await waits_of(run) == [("worker", "placement")]
+        await engine.set_pool("LATER", slots=3)
+        await run.result()
+
+
+@bounded
 @pytest.mark.parametrize("amount", [1, None])
 async def test_a_pool_that_was_not_lent_yet_is_waited_for(store: str, amount: int | None) -> None:
     stage = Stage()

@@ -242,7 +242,9 @@ class PoolClient:
         async with self._reading:
             now_s = self._clock.monotonic_s()
             if now_s - self._pools_known_s >= _KNOWN_S:
-                self._pools = {pool.name: pool for pool in await self._lending.pools()}
+                pools = {pool.name: pool for pool in await self._lending.pools()}
+                # A visit may have overtaken this answer. It tells of a change once, and so must not be overwritten.
+                self._pools = pools | self._shares.declared()
                 self._pools_known_s = now_s
         return self._pools
 

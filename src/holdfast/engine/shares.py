@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.core.lending import Grant, Visit, Visitor
+from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.errors import Conflict, StoreError
 from holdfast.ports import Clock, Lending, Sessions
 
@@ -140,6 +140,10 @@ class PoolShares:
             return 0
         return held.usable
 
+    def declared(self) -> dict[str, DeclaredPool]:
+        """The pools of which something is held, as the latest visit found them declared."""
+        return {name: held.pool for name, held in self._held.items()}
+
     def has_heard(self, pool: str, since_s: float) -> bool:
         """Whether the store has been asked since then what there is of a pool, and has answered."""
         return self._heard_s.get(pool, -math.inf) >= since_s
@@ -193,6 +197,8 @@ class PoolShares:
         if name in self._closes_s:
             return True
         need, held = self._needs.get(name, _NOTHING), self._held.get(name)
+        if need.watched and name not in self._told:
+            return True  # nothing is wanted of a pool that is too small; only a visit tells when it no longer is
         has = held.usable if held is not None else 0
         if need.wanted > has and self._told.get(name, _NOTHING).wanted <= has:
             return True
