@@ -11,6 +11,8 @@
     │   ├── UnknownPrice               no price, so no limit can be kept
     │   └── UnboundableRequest         no upper bound of its cost can be computed
     ├── NotPermitted                   the principal may not do this; nothing was done
+    ├── Unauthorized                   a server does not know the token; nothing was done
+    ├── Unreachable                    a server cannot be reached, or does not answer
     ├── NotFound                       no such run, gate, call or workflow
     ├── Conflict                       somebody else was first; nothing was written
     │   ├── SeqConflict                the run is not where the append expected it (reload and decide again)
@@ -59,8 +61,9 @@ Nothing else belongs here: no handling, no translation, no formatting for a term
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 
 class HoldfastError(Exception):
@@ -80,6 +83,14 @@ class HoldfastError(Exception):
     def parts(self) -> Sequence[str]:
         """The message, by what is said on lines of its own."""
         return (self.message,)
+
+
+def code_of(kind: type[HoldfastError]) -> str:
+    """The name of a class of errors as programs compare it: `not_found`."""
+    return _CAPITAL.sub("_", kind.__name__).lower()
+
+
+_CAPITAL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class UsageError(HoldfastError):
@@ -148,6 +159,14 @@ class UnboundableRequest(UsageError):
 
 class NotPermitted(HoldfastError):
     """The principal may not do this. Nothing was done."""
+
+
+class Unauthorized(HoldfastError):
+    """The server does not know this token. Nothing was done."""
+
+
+class Unreachable(HoldfastError):
+    """The server cannot be reached, or does not answer as one of Holdfast does."""
 
 
 class NotFound(HoldfastError):

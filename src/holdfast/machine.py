@@ -80,6 +80,16 @@ def salt() -> bytes:
     return secrets.token_bytes(16)
 
 
+def new_trace() -> str:
+    """A trace id (W3C Trace Context): 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+def new_secret() -> str:
+    """256 bits of chance as text."""
+    return secrets.token_urlsafe(32)
+
+
 class RandomIds:
     """Keeps the Ids port."""
 

@@ -165,6 +165,58 @@ class FetchRules(BaseModel):
         return said
 
 
+_ASYMMETRIC: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_SYMMETRIC: Final = ("HS256", "HS384", "HS512")
+
+
+class SignedTokenRules(BaseModel):
+    """`[identity]` in holdfast.toml: whose signed tokens (JWT) people may come with, and what their claims say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    issuer: str = Field(min_length=1)
+    """Who signs them: the claim `iss`."""
+    audience: str = Field(min_length=1)
+    """For whom they are: the claim `aud` names this."""
+    jwks_url: str | None = None
+    """Where the issuer shows its keys (RFC 7517)."""
+    key_file: Path | None = None
+    """Or the one key: PEM, or with an HS algorithm the secret, which nobody else may read."""
+    algorithms: tuple[str, ...] = ("RS256",)
+    """Those that are accepted, whatever a token says of itself."""
+    leeway_s: float = Field(default=30.0, ge=0, le=300)
+    """How far the issuer's clock may be off."""
+    tenant_claim: str = "tenant"
+    """Which claim says for which tenant they act."""
+    tenantless: bool = False
+    """Whether one without that claim acts for everybody; else it is refused."""
+    roles_claim: str = "roles"
+    """Which claim says in which roles they decide."""
+    teams_claim: str = "teams"
+    """Which claim says of which teams they are."""
+    grants_claim: str = "holdfast"
+    """What they may do: viewer, operator, reviewer, admin."""
+    grants: tuple[str, ...] = ("viewer",)
+    """The same of tokens without that claim."""
+
+    @model_validator(mode="after")
+    def _has_one_kind_of_key(self) -> SignedTokenRules:
+        if (self.jwks_url is None) == (self.key_file is None):
+            raise ValueError("say either jwks_url or key_file")
+        if self.jwks_url is not None and not self.jwks_url.startswith(
+            ("https://", "http://127.0.0.1", "http://localhost")
+        ):
+            raise ValueError("jwks_url is https: whoever could change what it answers could sign tokens")
+        known = _ASYMMETRIC if self.jwks_url is not None else (*_ASYMMETRIC, *_SYMMETRIC)
+        if not self.algorithms or (wrong := next((each for each in self.algorithms if each not in known), None)):
+            raise ValueError(
+                f"algorithms are of {', '.join(known)}; {wrong!r} is none here" if self.algorithms else "say algorithms"
+            )
+        if self.key_file is not None and len({each[:2] for each in self.algorithms}) > 1:
+            raise ValueError("the algorithms of one key are of one kind")
+        return self
+
+
 class ScriptLimits(BaseModel):
     """`[limits]` in holdfast.toml: how far each process of a script in a workflow file may go, where the file says nothing.
 
@@ -212,6 +264,8 @@ class Settings(BaseModel):
     """What becomes of money in doubt: `[budget]` in holdfast.toml. Without it nothing is decided."""
     fetch: FetchRules = FetchRules()
     """From where content parts are read: `[fetch]` in holdfast.toml."""
+    identity: SignedTokenRules | None = None
+    """Whose signed tokens are taken on gRPC and HTTP ports: `[identity]` in holdfast.toml. Without it none are."""
     limits: ScriptLimits = ScriptLimits()
     """How far a script of a workflow file may go: `[limits]` in holdfast.toml."""
     lanes: dict[str, LaneRules] = {}
@@ -263,6 +317,7 @@ def load(directory: Path | None = None) -> Settings:
             "blobs",
             "budget",
             "fetch",
+            "identity",
             "lanes",
             "lease_s",
             "limits",
@@ -280,8 +335,8 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [fetch], [lanes.NAME], [limits],"
-                " [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
+                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [fetch], [identity], [lanes.NAME],"
+                " [limits], [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
             )
     try:
         return Settings(**given)

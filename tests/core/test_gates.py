@@ -7,9 +7,10 @@ import tempfile
 
 import pytest
 
-from holdfast.core.gates import MOST_REMINDERS, asked_together
+from holdfast.core.gates import MOST_REMINDERS, MOST_REVIEWERS, asked_together
 from holdfast.core.ids import GateId, Path
 from holdfast.core.payload import Payload, inline
+from holdfast.core.policies import RetryPolicy
 from holdfast.errors import (
     AlreadyDecided,
     Conflict,
@@ -20,9 +21,10 @@ from holdfast.errors import (
     RunEnded,
     StaleAttempt,
 )
-from tests.core.game import NULL, START_MS, Claim, Game, cmd, edge, ev, graph, kinds, loop, node
+from tests.core.game import NULL, START_MS, TRANSIENT, Claim, Game, cmd, edge, ev, graph, kinds, loop, node, problems
 
 DAY_MS = 86_400_000
+TWICE = RetryPolicy(max_attempts=2, initial_s=1, jitter=0)
 FORM = {
     "type": "object",
     "properties": {"amount": {"type": "integer", "maximum": 1000}, "note": {"type": "string"}},
@@ -471,3 +473,130 @@ def test_a_decision_while_the_gates_own_step_runs_again_completes_it() -> None:
     assert game.active == ["publish"]
     with pytest.raises(StaleAttempt):
         game.do(cmd.SuspendStep(*stale))
+
+
+# --- Whom it asks -----------------------------------------------------------------------------------------------------
+
+
+def assign(game: Game, *to: str, delegates: bool = True, by: str | None = "ann", roles: tuple[str, ...] = ()) -> None:
+    game.do(cmd.AssignGate(game.gate.gate, to, delegates, Claim(by), "on holiday", roles), session=None)
+
+
+def test_who_is_asked_has_others_asked_too() -> None:
+    game = approval(reviewers=("ann", "legal"))
+    assign(game, "eve", "ann")
+    (assigned,) = game.events(ev.GateAssigned)
+    assert (assigned.reviewers, assigned.delegated, assigned.by, assigned.reason) == (
+        ("ann", "legal", "eve"), True, "ann", "on holiday",
+    )  # fmt: skip
+    assign(game, "eve")
+    assert len(game.events(ev.GateAssigned)) == 1, "what changes nothing is no event"
+    game.decide("approve", by="eve")
+
+
+def test_others_are_asked_in_the_place_of_those_who_were() -> None:
+    game = approval(reviewers=("ann",))
+    assign(game, "eve", delegates=False, by="bob")
+    with pytest.raises(DecisionRefused, match="asks eve, and 'ann' is not among them"):
+        game.decide("approve", by="ann")
+    game.decide("approve", by="eve")
+
+
+@pytest.mark.parametrize(
+    ("options", "to", "by", "roles", "problem"),
+    [
+        ({"reviewers": ("ann",)}, ("eve",), "bob", (), "not theirs to hand on"),
+        ({"reviewers": ("ann",)}, ("eve",), None, (), "not theirs to hand on"),
+        ({"reviewers": ("legal",)}, ("eve",), "bob", ("sales",), "not theirs to hand on"),
+        ({}, ("eve",), "ann", (), "asks anybody"),
+        ({"reviewers": ("eve",), "four_eyes": True}, ("Ann",), "eve", (), "second pair of eyes"),
+    ],
+)
+def test_who_may_not_hand_on_is_told_why(
+    options: dict[str, object], to: tuple[str, ...], by: str | None, roles: tuple[str, ...], problem: str
+) -> None:
+    game = approval(**options)
+    with pytest.raises(DecisionRefused, match=problem):
+        assign(game, *to, by=by, roles=roles)
+    assert not game.events(ev.GateAssigned)
+
+
+@pytest.mark.parametrize("to", [(), ("",), ("eve", " "), tuple(f"r{number}" for number in range(MOST_REVIEWERS + 1))])
+def test_a_gate_is_given_to_somebody_and_not_to_everybody(to: tuple[str, ...]) -> None:
+    game = approval(reviewers=("ann",))
+    with pytest.raises(InvalidInput, match="It still asks ann"):
+        assign(game, *to, delegates=False)
+
+
+def test_a_gate_that_is_decided_is_given_to_nobody() -> None:
+    game = approval(reviewers=("ann",))
+    gate = game.gate.gate
+    game.decide("approve", by="ann")
+    with pytest.raises(AlreadyDecided):
+        game.do(cmd.AssignGate(gate, ("eve",), delegates=False), session=None)
+
+
+# --- Words of its own -------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_of_a_gates_own_takes_the_edge_that_names_it_and_no_other() -> None:
+    gate = node("gate", "human_gate", options={"decisions": ("approve", "to_legal")})
+    game = Game(graph(gate, "gate > publish", edge("gate", "legal", when="to_legal")), by="ann")
+    game.human_gate("gate", allowed=("approve", "to_legal"), form=FORM, filled=inline({"amount": 5}))
+    game.decide("to_legal", data={"why": "a clause"})
+    assert game.step("gate").output.value() == {"why": "a clause"}, "it is not held against the form of an approval"
+    game.tick()
+    assert (game.step("legal").status, game.step("publish").status) == ("active", "skipped")
+
+
+def test_a_gate_whose_own_decision_leads_nowhere_is_no_workflow() -> None:
+    gate = node("gate", "human_gate", options={"decisions": ("approve", "to_legal")})
+    assert problems(gate, "gate > publish") == (
+        "node 'gate': a person may decide 'to_legal', and no edge follows that; add wf.edge('gate', …, when='to_legal')",
+    )
+
+
+# --- After which no answer counts -------------------------------------------------------------------------------------
+
+
+def test_a_gate_that_nobody_answers_expires_and_takes_the_edge_for_that() -> None:
+    game = approval(edge("gate", "late", when="expired"), expires_after_ms=60_000)
+    game.tick(59)
+    assert not game.events(ev.GateExpired)
+    gate = game.gate.gate
+    assert kinds(game.tick(1))[:2] == ["GateExpired", "StepCompleted"]
+    assert (game.step("late").status, game.step("publish").status) == ("active", "skipped")
+    with pytest.raises(AlreadyDecided, match="has expired: nobody answered in time") as told:
+        game.decide("approve", gate)
+    assert told.value.decision == "expired"
+
+
+def test_without_such_an_edge_the_run_fails_and_nothing_is_published() -> None:
+    game = approval(expires_after_ms=60_000)
+    game.tick(60)
+    assert (game.status, game.state.error.error_class) == ("failed", "expired")  # type: ignore[union-attr]
+    game.do(cmd.RetryRun(Claim("ann")), session=None)
+    game.tick()
+    assert game.human_gate("gate", expires_after_ms=60_000).endswith(":gate#1:0~1"), "it is asked anew"
+
+
+def test_an_answer_that_comes_too_late_does_not_count_even_where_nobody_has_noticed_the_time() -> None:
+    game = approval(expires_after_ms=60_000, reviewers=("ann",))
+    game.now_ms += 60_000
+    for late in (cmd.DecideGate(game.gate.gate, "approve"), cmd.AssignGate(game.gate.gate, ("eve",), delegates=False)):
+        with pytest.raises(AlreadyDecided, match="expired"):
+            game.do(late, session=None)
+
+
+def test_a_question_that_expires_fails_where_it_was_asked_and_is_asked_anew_when_that_is_tried_again() -> None:
+    game = Game(graph(node("a", retry=TWICE)))
+    game.open_gate("a", expires_after_ms=1_000)
+    game.suspend("a")
+    game.tick(1)
+    assert (game.op("a").status, game.op("a").error.error_class) == ("failed", "expired")  # type: ignore[union-attr]
+    game.fail("a", TRANSIENT, "0")
+    game.tick(2)
+    assert kinds(game.open_gate("a", expires_after_ms=1_000)) == ["GateOpened"]
+    assert game.gate.gate.endswith(":a#1:0~1")
+    game.decide("answer", data={"n": 3})
+    assert game.op("a").status == "done"

@@ -20,7 +20,7 @@ from holdfast.core import policies
 from holdfast.core.claim import Claim
 from holdfast.core.divergence import RESTART
 from holdfast.core.evolve import evolve
-from holdfast.core.fence import approval_at, may_begin
+from holdfast.core.fence import may_begin
 from holdfast.core.forking import Wish, forked
 from holdfast.core.gates import asked_together
 from holdfast.core.graph import FIELD_STRATEGIES, Graph, Join
@@ -34,6 +34,7 @@ from holdfast.core.ids import (
     Seq,
     SessionId,
     StepId,
+    approval_at,
     is_item,
     map_of,
     node_of,
@@ -258,7 +259,7 @@ class Record(Game):
                     done = state.step(event.step)
                     op = done.journal.get(event.path) if done is not None else None
                     assert op is None or op.status in ("reopened", "deferred"), "no call begins where one is, or was"
-                case ev.GateDecided() | ev.GateWithdrawn():
+                case ev.GateDecided() | ev.GateExpired() | ev.GateWithdrawn():
                     closed[event.gate] += 1
                 case _:
                     pass
@@ -312,6 +313,7 @@ class Chaos:
         self.talk = random.Random(pick.getstate()[1][1])
         self.board = random.Random(pick.getstate()[1][2])
         self.prices = random.Random(pick.getstate()[1][3])
+        self.people = random.Random(pick.getstate()[1][4])
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
         self.gates = [event.gate for event in self.game.events(ev.GateOpened)]
@@ -446,6 +448,7 @@ class Chaos:
             return cmd.RequestChild(*at, Path("5"), self.new_child(), "other", 1, "hash", args, NULL, None, named[0])
         offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
         price = self.prices.choice([0, 0, 25, 90])
+        expires_after_ms = self.people.choice([None, None, 20_000])
         return pick.choice(
             [
                 cmd.CompleteStep(*at, inline(patch(self.game.graph, at[0])), decisions, values=(value,)),
@@ -481,8 +484,10 @@ class Chaos:
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
                 cmd.OpenGate(*at, path, pick.choice(["question", "tool_approval"]), args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
-                             remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000])),
-                cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True),
+                             remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000]),
+                             expires_after_ms=expires_after_ms, reviewers=self.people.choice([(), ("ann", "lead")])),
+                cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True,
+                             expires_after_ms=expires_after_ms),
             ]
         )  # fmt: skip
 
@@ -534,6 +539,8 @@ class Chaos:
             [None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}, RESTART]
         )
         by = Claim(self.pick.choice(["ann", None]))
+        if self.people.random() < 0.1:
+            return cmd.AssignGate(gate, ("bob", "ann"), self.people.choice([True, False]), by)
         together = asked_together(self.game.state, gate)
         if together and self.pick.random() < 0.5:
             others = [*together, *self.pick.choice([(), (), (gate,), self.gates[-1:]])]

@@ -120,6 +120,9 @@ def test_one_waits_for_the_run_before_and_of_several_the_last_however_long_that_
         now_ms = ms(f"2026-11-23T0{hour}:00:00")
         found = turn(found, now_ms, last_has_ended=False).after
         assert (found.queued_ms, found.due_at_ms) == (now_ms, now_ms + QUEUE_LOOK_MS)
+    for waited_s, again_s in ((15, 2), (100, 10), (3_000, 60)):
+        look_ms = now_ms + waited_s * 1000
+        assert turn(found, look_ms, last_has_ended=False).after.due_at_ms == look_ms + again_s * 1000
     after, _ = turn(found, ms("2026-11-23T03:59:59"), last_has_ended=True)
     assert stamps(after.pending) == ["2026-11-23T03:00:00Z"]
     assert (after.skipped, after.missed, after.queued_ms) == (2, 0, None)

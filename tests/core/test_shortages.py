@@ -59,7 +59,7 @@ def test_what_is_missing_is_lent_in_the_append_of_the_hold_and_what_is_not_used_
     assert isinstance(held, ev.ModelCallHeld)
     assert held.loans == {CRITIC: 45}
     moved = postings(game, events)
-    assert moved[CRITIC] == Posting(CRITIC, CRITIC, bounded=True, waits=False, limit_change=-45)
+    assert moved[CRITIC] == Posting(CRITIC, CRITIC, bounded=True, waits=False, limit_change=-45, lends=45)
     assert (moved[WRITER].limit_change, moved[WRITER].held, moved[WRITER].waits) == (45, 60, True)
     moved = postings(game, game.settle(held.call, 25))
     assert (moved[CRITIC].limit_change, moved[WRITER].limit_change) == (35, -35)

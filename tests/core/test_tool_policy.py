@@ -74,7 +74,10 @@ def test_each_comparison(compared: Any, value: Any, given: Any, holds: bool) -> 
         (ToolRule("t", "ask", (When("x", "in", 1),)), "give a list"),
         (ToolRule("t", "ask", (When("x", "matches", 1),)), "give a text"),
         (ToolRule("t", "ask", (When("x", ">", "much"),)), "give a number"),
-        (ToolRule("t", "deny", reviewers=("ann",)), "reviewers are for a rule that asks"),
+        (ToolRule("t", "deny", reviewers=("ann",)), "reviewers= is for a rule that asks"),
+        (ToolRule("t", "allow", four_eyes=True), "four_eyes= is for a rule that asks"),
+        (ToolRule("t", "deny", expires_after_s=60), "expires_after_s= is for a rule that asks"),
+        (ToolRule("t", "ask", expires_after_s=-1), "expires_after_s=-1 is no time"),
     ],
 )
 def test_a_rule_that_says_nothing_is_told_in_words(rule: ToolRule, words: str) -> None:

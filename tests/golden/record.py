@@ -354,6 +354,41 @@ def a_gate() -> Golden:
     return of(game)
 
 
+def an_expiry() -> Golden:
+    """One gate is delegated, given to others and decided in a word of its own; of two that expire one has an edge for that,
+    and the question of a step is asked anew."""
+    names = ("first", "second")
+    gates = tuple(node(name, "human_gate", options={"decisions": ("approve", "to_legal")}) for name in names)
+    ways = (edge("first", "second", when="to_legal"), edge("second", "late", when="expired"))
+    more = (
+        edge("first", "end", when="approve"),
+        edge("second", "end", when="to_legal"),
+        edge("second", "end", when="approve"),
+    )
+    game = Game(graph(*gates, *ways, *more, on_exhausted="dead_letter"), by="bob")
+    first = game.human_gate("first", reviewers=("ann",), allowed=("approve", "to_legal"))
+    game.do(cmd.AssignGate(first, ("eve", "legal"), True, ANN, "on holiday"), session=None)
+    game.do(cmd.AssignGate(first, ("legal",), False, ANN), session=None)
+    game.decide("to_legal", first, by="eve", roles=("legal",))
+    game.tick()
+    game.human_gate("second", allowed=("approve", "to_legal"), expires_after_ms=60_000)
+    game.tick(61)
+    game.tick()
+    game.open_gate("late", "0", expires_after_ms=1_000)
+    game.suspend("late")
+    game.tick(2)
+    game.tick()
+    game.fail("late", error(policies.EXPIRED), "0")
+    game.decide("retry")
+    game.tick()
+    game.open_gate("late", "0", expires_after_ms=1_000)
+    game.suspend("late")
+    game.decide("answer", data={"late": True})
+    game.tick()
+    game.complete("late", "at last")
+    return of(game)
+
+
 def a_retry() -> Golden:
     """A time-out, a rate limit, then it works; the operations before keep their outcomes."""
     game = Game(graph(node("work", retry=RetryPolicy(max_attempts=3, initial_s=1, jitter=0))))
@@ -891,6 +926,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "loop": a_loop,
     "fan-out": a_fan_out,
     "gate": a_gate,
+    "expiry": an_expiry,
     "retry": a_retry,
     "dead-letter": a_dead_letter,
     "map": a_map,

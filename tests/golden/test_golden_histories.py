@@ -18,7 +18,9 @@ from holdfast.core.evolve import evolve
 from holdfast.core.graph import Graph
 from holdfast.core.state import FOLD_VERSION, State
 from holdfast.core.status import status
+from holdfast.core.trajectory import trajectory
 from holdfast.errors import RunEnded
+from holdfast.service import view
 from tests.golden.record import HERE, HISTORIES, course, fold, read, summary
 
 NAMES = sorted(file.name.removesuffix(".jsonl") for file in HERE.glob("*.jsonl"))
@@ -52,6 +54,13 @@ def test_a_history_is_read_without_loss_at_every_place(name: str) -> None:
             for later in golden.events[count:]:
                 evolve(state, later.event, later.at_ms)
             assert state == whole, f"{name}: a snapshot at {count} leads elsewhere"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_server_tells_of_a_history_is_the_same_path(name: str) -> None:
+    events = read(name).events
+    told = [msgspec.json.decode(msgspec.json.encode(view.of_event(each))) for each in events]
+    assert trajectory(map(view.recorded_of, told)) == trajectory(events)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -265,11 +265,14 @@ class Context(Protocol):
         timeout_s: float | None = None,
         remind_every_s: float | None = None,
         cancel_after_s: float | None = None,
+        expires_after_s: float | None = None,
         decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
         four_eyes: bool = False,
     ) -> Answer:
         """Ask a person, as `human_gate` does: `form` is the shape of the answer, whose fields are filled in from those of
-        `question` with the same name. Nothing is held while nobody answers."""
+        `question` with the same name. Nothing is held while nobody answers. `decisions` may be words of your own.
+
+        Raises OperationFailed (class `expired`) after `expires_after_s` without an answer: none counts any more."""
         ...
 
     async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:

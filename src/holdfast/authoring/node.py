@@ -25,7 +25,7 @@ from holdfast.authoring.router import Router, expect_complexity, expect_latency
 from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
 from holdfast.core.demand import LABEL, RESERVED
-from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
+from holdfast.core.graph import EXPIRED, GATE_DECISIONS, MOST_OF_DECISION, Join, JoinMode, Kind
 from holdfast.core.ids import Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
@@ -428,6 +428,7 @@ def human_gate(
     timeout_s: float | None = None,
     remind_every_s: float | None = None,
     cancel_after_s: float | None = None,
+    expires_after_s: float | None = None,
     four_eyes: bool = False,
     decisions: Sequence[str] = GATE_DECISIONS,
     retry: RetryPolicy | int | None = None,
@@ -440,18 +441,26 @@ def human_gate(
     `form` is the shape of the decision's data, filled from fields of the same name in what is shown; without one there
     is a single field, `edited_body`, filled with the `diff` that is shown, else with everything. The deadline
     (`timeout_days`, `timeout_hours`, `timeout_s` add up) never decides: it summons attention, and `cancel_after_s`
-    later cancels the run. With `four_eyes` the person who started the run cannot decide, and it must be known who that is.
+    later cancels the run. After `expires_after_s` no answer counts any more: the run takes the edge `when="expired"`, or fails.
+    With `four_eyes` the person who started the run cannot decide, and it must be known who that is.
+
+    `decisions` are those that it takes; besides the usual ones any of your own, in letters, digits and `_`, each with an edge
+    that names it.
     """
     for decision in decisions:
-        if decision not in GATE_DECISIONS:
-            raise UsageError(f"decisions={decision!r}: a gate takes {', '.join(GATE_DECISIONS)}.")
+        if not decision.isidentifier() or len(decision) > MOST_OF_DECISION or decision == EXPIRED:
+            raise UsageError(
+                f"decisions={decision!r:.80}: a gate takes {', '.join(GATE_DECISIONS)}, and words of your own, of up to"
+                f" {MOST_OF_DECISION} letters, digits and '_', except {EXPIRED!r}, which nobody decides."
+            )
     deadline_s = (timeout_days or 0) * 86_400 + (timeout_hours or 0) * 3_600 + (timeout_s or 0)
     common = {
         "retry": retry, "timeout_s": None, "join": join, "guard": guard, "continue_on_error": False,
     }  # fmt: skip
     return _define(
         "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
-        remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, four_eyes=four_eyes, decisions=tuple(decisions),
+        remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s, four_eyes=four_eyes,
+        decisions=tuple(decisions),
     )  # fmt: skip
 
 

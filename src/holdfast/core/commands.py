@@ -77,6 +77,7 @@ class StartRun(Command, frozen=True):
     max_wall_s: float | None = None
     on_limit: OnLimit | None = None
     agent: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -193,6 +194,18 @@ class DecideGate(Command, frozen=True):
     reason: str | None = None
     shown_hash: str | None = None
     given: bool = False
+    roles: tuple[str, ...] = ()
+
+
+class AssignGate(Command, frozen=True):
+    """Have an open gate ask `to`, persons or roles: beside those whom it asks, who `delegates` being one of them, or in their
+    place."""
+
+    gate: GateId
+    to: tuple[str, ...]
+    delegates: bool
+    by: Claim = NOBODY
+    reason: str | None = None
     roles: tuple[str, ...] = ()
 
 
@@ -485,6 +498,7 @@ class OpenGate(AttemptCommand, frozen=True):
     remind_every_ms: int | None = None
     cancel_after_ms: int | None = None
     completes_step: bool = False
+    expires_after_ms: int | None = None
     values: tuple[Value, ...] = ()
 
 

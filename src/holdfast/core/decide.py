@@ -79,6 +79,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.SendMessage: messages.send_message,
     commands.ReadMessages: messages.read_messages,
     commands.OpenGate: gates.open_gate,
+    commands.AssignGate: gates.assign_gate,
     commands.DecideGate: gates.decide_gate,
     commands.DecideTogether: gates.decide_together,
     commands.RaiseLimit: limits.raise_limit,

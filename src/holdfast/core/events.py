@@ -46,6 +46,7 @@ class RunStarted(Event, frozen=True):
     `on_limit`: what becomes of it at a limit, where its start has said something else than its workflow.
     `parent`: the run that it is a child of. `shared`: the scopes above it, besides those of its tenant and team, in which its
     money counts. `agent`: whose allotment its calls count in, where a team budget is among these, unless their node has one.
+    `tags`: words by which people find it, in their order.
     """
 
     run: RunId
@@ -75,6 +76,7 @@ class RunStarted(Event, frozen=True):
     max_wall_s: float | None = None
     on_limit: OnLimit | None = None
     agent: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class RunAdmitted(Event, frozen=True):
@@ -1106,6 +1108,21 @@ class GateOpened(Event, frozen=True):
     remind_every_ms: int | None = None
     cancel_after_ms: int | None = None
     completes_step: bool = False
+    expires_at_ms: int | None = None
+
+
+class GateAssigned(Event, frozen=True):
+    """An open gate asks `reviewers` from here on. One of those it asked has `delegated` it, and they are asked beside them;
+    or somebody has given it to others in their place."""
+
+    gate: GateId
+    reviewers: tuple[str, ...]
+    delegated: bool = False
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
+    reason: str | None = None
+    roles: tuple[str, ...] = ()
 
 
 class GateReminded(Event, frozen=True):
@@ -1134,6 +1151,13 @@ class GateDecided(Event, frozen=True):
     client: str = ""
     reason: str | None = None
     roles: tuple[str, ...] = ()
+
+
+class GateExpired(Event, frozen=True):
+    """Nobody answered a gate before the moment after which no answer counts. `error` is what the code that asked is told."""
+
+    gate: GateId
+    error: ErrorRecord
 
 
 class GateWithdrawn(Event, frozen=True):
@@ -1166,7 +1190,7 @@ AnyEvent = (
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
     | MessageReceived | MessageRead
     | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildUndone | ChildEnded
-    | GateOpened | GateReminded | GateEscalated | GateDecided | GateWithdrawn | LifespanPassed
+    | GateOpened | GateAssigned | GateReminded | GateEscalated | GateDecided | GateExpired | GateWithdrawn | LifespanPassed
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from holdfast.core import limits
 from holdfast.core.commands import AttemptCommand, Value
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import Path, StepId, node_of
+from holdfast.core.ids import Path, StepId, approval_at, node_of
 from holdfast.core.state import Operation, State, Step
 from holdfast.errors import NonDeterministicStep, Suspended
 
@@ -71,26 +71,6 @@ def may_repeat(state: State, step: Step, path: Path) -> bool:
         return True
     approval = step.journal.get(approval_at(path))
     return approval is not None and approval.status == "done"
-
-
-def approval_at(path: Path) -> Path:
-    """Where the approval stands of the call at `path`."""
-    return Path(f"{path}.approval")
-
-
-def message_at(path: Path, index: int) -> Path:
-    """Where the messages stand that the model call at `path` is the first to be told."""
-    return Path(f"{path}.message.{index}")
-
-
-def left_at(path: Path) -> Path:
-    """Where it stands what was left when the model call at `path` was told that."""
-    return Path(f"{path}.left")
-
-
-def summary_at(path: Path) -> Path:
-    """Where the summary stands of what the model call at `path` is not told word for word."""
-    return Path(f"{path}.summary")
 
 
 def is_new(step: Step, path: Path, kind: str, name: str, args_hash: str) -> bool:

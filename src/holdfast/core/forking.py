@@ -204,7 +204,7 @@ class _Course:
                     self._ready.discard(id_)
             case ev.GateOpened():
                 self._gates[event.gate] = event
-            case ev.GateDecided():
+            case ev.GateDecided() | ev.GateExpired():
                 self._decide(event)
             case ev.EffectIntended() | ev.ChildRequested() | ev.ChildUndone():
                 self._ask(event)
@@ -243,9 +243,9 @@ class _Course:
         if is_item(node_of(step)):
             self.touched.add(root_step(step))
 
-    def _decide(self, event: ev.GateDecided) -> None:
+    def _decide(self, event: ev.GateDecided | ev.GateExpired) -> None:
         opened = self._gates[event.gate]
-        answered = opened.reason == EXHAUSTED and event.decision == "answer"
+        answered = opened.reason == EXHAUSTED and isinstance(event, ev.GateDecided) and event.decision == "answer"
         step = opened.step or (StepId(opened.subject or "") if answered else None)
         if step is not None:
             self.decided.setdefault(root_step(step), self.number)

@@ -6,14 +6,15 @@ engine asks (an unknown effect, a limit, a failure) is a gate like any other. Ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, steps, waits
+from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, policies, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, is_among
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
+from holdfast.core.graph import EXPIRED, GATE_DECISIONS
 from holdfast.core.ids import CallId, GateId, StepId, gate_id, node_of, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import INLINE_BYTES, Payload, digest, inline
@@ -43,6 +44,8 @@ DEADLINE: Final = "gate_deadline_passed"
 """Nobody answered in time; attention is summoned."""
 STALE: Final = "gate_stale_limit_exceeded"
 """Nobody answered for `cancel_after_s` more; the run was cancelled."""
+MOST_REVIEWERS: Final = 100
+"""Whom an open gate may be given to: more is a list that nobody reads."""
 MOST_REMINDERS: Final = 1000
 """Of one question: a person who has not heard by then will not hear the next one either, and each is an event for ever."""
 
@@ -59,6 +62,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
     _check_form(c)
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
+    expires_at_ms = d.now_ms + c.expires_after_ms if c.expires_after_ms is not None else None
     d.emit(
         ev.GateOpened(
             gate=gate_id(d.state.run, c.step, step.named(c.path)),
@@ -79,6 +83,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             remind_every_ms=c.remind_every_ms,
             cancel_after_ms=c.cancel_after_ms,
             completes_step=c.completes_step,
+            expires_at_ms=expires_at_ms,
         )
     )
     if c.completes_step:
@@ -108,6 +113,40 @@ def _offered(d: Decision, c: commands.OpenGate) -> tuple[str, ...]:
         chosen(d.graph, loop, ("retry",)) and may_loop(d.state, loop) for loop in d.graph.loops_from.get(name, ())
     )
     return tuple(decision for decision in c.allowed if decision != "retry" or named or loops)
+
+
+# --- Whom it asks -----------------------------------------------------------------------------------------------------
+
+
+def assign_gate(d: Decision, c: commands.AssignGate) -> None:
+    opened = _open(d, c.gate)
+    if not opened.allowed:
+        raise _not_taken(opened, "")
+    if not c.to or not all(folded(name) for name in c.to):
+        raise InvalidInput(f"Say whom gate {c.gate} is to ask, by names or roles. It still asks {asked(opened)}.")
+    if c.delegates:
+        _check_delegate(opened, c)
+    if opened.four_eyes and folded(opened.requester) in map(folded, c.to):
+        raise DecisionRefused(
+            f"Gate {c.gate} needs a second pair of eyes, and {opened.requester!r} is who asked for the run. It still asks"
+            f" {asked(opened)}."
+        )
+    reviewers = tuple(dict.fromkeys((*(opened.reviewers if c.delegates else ()), *c.to)))
+    if len(reviewers) > MOST_REVIEWERS:
+        raise InvalidInput(f"Gate {c.gate} can ask {MOST_REVIEWERS} at most. It still asks {asked(opened)}.")
+    if reviewers != opened.reviewers:
+        d.emit(ev.GateAssigned(c.gate, reviewers, c.delegates, *c.by.kept, c.reason, c.roles))
+
+
+def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
+    """Raises DecisionRefused for one who is not asked, and so has nothing to hand on."""
+    if not opened.reviewers:
+        raise DecisionRefused(f"Gate {c.gate} asks anybody, so there is nothing to hand on: they decide it themselves.")
+    if not folded(c.by.name) or not is_among(opened.reviewers, c.by.name, c.roles):
+        raise DecisionRefused(
+            f"Gate {c.gate} asks {asked(opened)}, and {c.by.name or 'somebody unnamed'!r} is not among them, so it is not"
+            " theirs to hand on. Nothing was changed: an operator may give it to others."
+        )
 
 
 # --- Deciding ---------------------------------------------------------------------------------------------------------
@@ -161,12 +200,19 @@ def _order(path: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in path.split(".")]
 
 
+def _open(d: Decision, gate: GateId) -> ev.GateOpened:
+    """A gate that may still be answered. Raises NotFound, AlreadyDecided."""
+    known = d.state.gates.get(gate)
+    if known is None:
+        raise closed(d.state, gate)
+    if (expires_at_ms := known.opened.expires_at_ms) is not None and expires_at_ms <= d.now_ms:
+        raise _expired(gate, expires_at_ms)
+    return known.opened
+
+
 def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
     """Raises whatever speaks against a decision."""
-    gate = d.state.gates.get(c.gate)
-    if gate is None:
-        raise closed(d.state, c.gate)
-    opened = gate.opened
+    opened = _open(d, c.gate)
     if c.decision not in opened.allowed:
         raise _not_taken(opened, c.decision)
     if c.shown_hash is not None and c.shown_hash != opened.shown_hash:
@@ -174,7 +220,7 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
             f"Gate {c.gate} shows something else than what was decided about ({opened.shown_hash[:12]}, not"
             f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
         )
-    _check_person(opened, c)
+    check_person(opened, c.by.name, c.roles)
     data = _data(opened, c)
     if opened.reason == EFFECT_UNKNOWN and c.decision == "retry":
         _check_repeat(d, opened)
@@ -210,17 +256,17 @@ def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
     return InvalidDecision(f"Gate {opened.gate} takes {', '.join(opened.allowed)}, not {decision!r}. It is still open.")
 
 
-def _check_person(opened: ev.GateOpened, c: commands.DecideGate) -> None:
+def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) -> None:
     """Raises DecisionRefused unless the person who decides is among those who are asked and, with four eyes, is certainly not
     the one who asked for the run. Names are compared, which nobody has verified."""
     if not opened.reviewers and not opened.four_eyes:
         return
-    gate, name = opened.gate, c.by.name
+    gate = opened.gate
     if not folded(name):
         raise DecisionRefused(
             f"Gate {gate} asks {asked(opened)}, so it must be known who decides. It is still open: say who you are."
         )
-    if opened.reviewers and not is_among(opened.reviewers, name, c.roles):
+    if opened.reviewers and not is_among(opened.reviewers, name, roles):
         raise DecisionRefused(
             f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Whoever is decides with"
             " --as NAME (by=), and in a role with --role ROLE (roles=) besides."
@@ -263,11 +309,22 @@ def closed(state: State, gate: GateId) -> HoldfastError:
             f"There is no open gate {gate}; `holdfast gates list` shows those that are, and `holdfast gates show` what"
             " became of one that was decided long ago."
         )
+    if known.decision == EXPIRED:
+        return _expired(gate, known.at_ms)
     return AlreadyDecided(
         f"Gate {gate} was already decided: {known.decision} by {known.by or 'somebody unnamed'}.",
         decision=known.decision,
         by=known.by,
         at_ms=known.at_ms,
+    )
+
+
+def _expired(gate: GateId, at_ms: int) -> AlreadyDecided:
+    return AlreadyDecided(
+        f"Gate {gate} has expired: nobody answered in time, and no answer counts any more. Nothing was decided. `holdfast runs"
+        f" retry {run_of(gate)}` asks anew, if its run has failed of that.",
+        decision=EXPIRED,
+        at_ms=at_ms,
     )
 
 
@@ -284,7 +341,7 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
         return inline(c.data)
     if opened.form is None:
         return inline(c.data)
-    if c.decision in ("reject", "retry"):
+    if c.decision in ("reject", "retry") or c.decision not in GATE_DECISIONS:
         return inline(c.data or {})
     return inline(_filled(opened.gate, opened.form, shown, c))
 
@@ -401,6 +458,9 @@ def attend_due(d: Decision) -> None:
     """Remind, escalate and, where the workflow says so, cancel. A gate never decides by itself."""
     for id_, gate in list(d.state.gates.items()):
         opened = gate.opened
+        if opened.expires_at_ms is not None and opened.expires_at_ms <= d.now_ms:
+            _expire(d, opened)
+            continue
         if opened.due_at_ms is not None and gate.escalated_at_ms is None and opened.due_at_ms <= d.now_ms:
             d.emit(ev.GateEscalated(id_, DEADLINE))
         if stale_at_ms(gate) is not None and d.now_ms >= (stale_at_ms(gate) or 0) and d.state.phase != "cancelling":
@@ -412,12 +472,21 @@ def attend_due(d: Decision) -> None:
             d.emit(ev.GateReminded(id_, max(gate.reminders + 1, (d.now_ms - gate.at_ms) // opened.remind_every_ms)))
 
 
+def _expire(d: Decision, opened: ev.GateOpened) -> None:
+    """No answer counts any more: what follows is said by an edge for that, or it is the failure of what asked."""
+    words = f"Nobody answered gate {opened.gate} in time, and no answer counts any more."
+    d.emit(ev.GateExpired(opened.gate, d.error(node_of(opened.step or StepId("")), policies.EXPIRED, words)))
+    if opened.completes_step and opened.step is not None and (step := d.state.step(opened.step)) is not None:
+        steps.finish_step(d, step, inline({}), (EXPIRED,))
+
+
 def due_at_ms(gate: Gate) -> Iterator[int | None]:
     """When `attend_due` has something to do about it."""
     if gate.escalated_at_ms is None:
         yield gate.opened.due_at_ms
     yield remind_at_ms(gate)
     yield stale_at_ms(gate)
+    yield gate.opened.expires_at_ms
 
 
 def remind_at_ms(gate: Gate) -> int | None:

@@ -45,13 +45,19 @@ JoinMode = Literal["all", "all_required", "any", "quorum", "best_effort"]
 COMPENSATE: Final = NodeName("!compensate")
 """The step in which a failing or cancelled run undoes its effects. No user's node can have this name."""
 
+EXPIRED: Final = "expired"
+"""What follows a gate that nobody answered in time takes only edges that name this, which nobody can decide."""
 GATE_DECISIONS: Final = ("approve", "edit", "reject", "answer", "retry")
 """- `approve`: go on with what is shown; data may fill in open fields of the form, and change nothing
 - `edit`: go on with changed data
 - `answer`: go on with the data given
 - `reject`: do not go on; takes only edges that name it, else the run fails
 - `retry`: go back along an edge or loop that names it; at the engine's own gates: try again
+
+A `human_gate` may offer others of its own; each takes only edges that name it.
 """
+MOST_OF_DECISION: Final = 40
+"""Characters of a decision that a gate offers of its own."""
 GOING_ON: Final = frozenset({"approve", "edit", "answer", "pass"})
 """The decisions that also take the edges which name none."""
 CHECK_DECISIONS: Final = ("pass", "fail", "retry")
@@ -268,6 +274,8 @@ def _problems(definition: Definition) -> Iterable[str]:
         if not missing:
             sound.append(edge)
     by_name = {node.name: node for node in definition.nodes}
+    for node in definition.nodes:
+        yield from _gate_problems(node, sound)
     for edge in sound:
         yield from _edge_problems(edge, by_name[edge.source])
     yield from _shape_problems(by_name, sound)
@@ -327,6 +335,19 @@ def _node_problems(node: Node) -> Iterable[str]:
         yield f"node {node.name!r}: its retry policy {problem}"
 
 
+def _gate_problems(node: Node, edges: Sequence[Edge]) -> Iterable[str]:
+    if node.kind != "human_gate":
+        return
+    for decision in node.options.get("decisions", ()):
+        if decision not in GATE_DECISIONS and not any(
+            (edge.source, edge.when) == (node.name, decision) for edge in edges
+        ):
+            yield (
+                f"node {node.name!r}: a person may decide {decision!r}, and no edge follows that;"
+                f" add wf.edge({node.name!r}, …, when={decision!r})"
+            )
+
+
 def _edge_problems(edge: Edge, source: Node) -> Iterable[str]:
     label = f"edge {edge.source!r} → {edge.target!r}"
     if edge.when is not None and not source.decides:
@@ -334,7 +355,8 @@ def _edge_problems(edge: Edge, source: Node) -> Iterable[str]:
             f"{label}: when={edge.when!r} names a decision, but {source.name!r} is a {source.kind} and decides nothing;"
             f" register a guard of that name with @wf.guard, or make {source.name!r} a branch"
         )
-    possible = {"human_gate": GATE_DECISIONS, "check": CHECK_DECISIONS}.get(source.kind)
+    offered = (*GATE_DECISIONS, *source.options.get("decisions", ()), EXPIRED)
+    possible = {"human_gate": offered, "check": CHECK_DECISIONS}.get(source.kind)
     if edge.when is not None and possible is not None and edge.when not in possible:
         yield f"{label}: a {source.kind} decides {', '.join(possible)}; when={edge.when!r} is never taken"
     if edge.on == "error" and edge.when is not None:

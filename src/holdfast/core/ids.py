@@ -109,6 +109,26 @@ def gathers_around(path: Path) -> Iterator[Path]:
         is_branch = part.isdigit() and not is_branch
 
 
+def approval_at(path: Path) -> Path:
+    """Where the approval stands of the call at `path`."""
+    return Path(f"{path}.approval")
+
+
+def message_at(path: Path, index: int) -> Path:
+    """Where the messages stand that the model call at `path` is the first to be told."""
+    return Path(f"{path}.message.{index}")
+
+
+def left_at(path: Path) -> Path:
+    """Where it stands what was left when the model call at `path` was told that."""
+    return Path(f"{path}.left")
+
+
+def summary_at(path: Path) -> Path:
+    """Where the summary stands of what the model call at `path` is not told word for word."""
+    return Path(f"{path}.summary")
+
+
 def call_id(run: RunId, step: StepId, path: Path, number: int) -> CallId:
     return CallId(f"{run}:{step}:{path}:{number}")
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from holdfast.core import commands
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
-from holdfast.core.fence import intends, message_at
+from holdfast.core.fence import intends
+from holdfast.core.ids import message_at
 from holdfast.core.state import MESSAGE
 
 

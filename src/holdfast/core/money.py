@@ -6,9 +6,12 @@ Never here: a float, a price, a provider.
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from typing import TypeAlias
 
 import msgspec
 
+Usd: TypeAlias = str | int | float
+"""Dollars as people and programs write them: "0.50"."""
 NANOUSD_PER_USD = 1_000_000_000
 _MOST_USD = Decimal(9_000_000_000)  # what a signed 64-bit column can hold in nano-dollars
 

@@ -39,8 +39,8 @@ class Posting(msgspec.Struct, frozen=True):
     would be no room if all who wait in the scope before its run had got theirs. Where it is refused its run `waits` in the
     scope from then on, unless that has not begun, or has ended: nobody would take such a waiter away if the append that
     says more never came, and all others would wait behind it. `limit`, where it is given, is that of the scope's family from
-    this append on. `limit_change` is lent to the scope's limit or, below zero, by it: `bounded`, at most half of what is
-    left there.
+    this append on. `limit_change` is what its limit becomes more, or less, by loans for calls of agents. Of that it `lends`
+    so much itself: at most half of what is left there.
     """
 
     scope: str
@@ -53,6 +53,7 @@ class Posting(msgspec.Struct, frozen=True):
     waits: bool = True
     limit: int | None = None
     limit_change: int = 0
+    lends: int = 0
 
     @property
     def total(self) -> int:
@@ -74,6 +75,7 @@ class _Move(msgspec.Struct, frozen=True):
     agent: str | None = None
     scope: str | None = None
     limit_change: int = 0
+    lends: int = 0
 
 
 def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
@@ -95,7 +97,7 @@ def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
                 found[scope] = Posting(
                     scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
                     before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits,
-                    before.limit, before.limit_change + move.limit_change,
+                    before.limit, before.limit_change + move.limit_change, before.lends + move.lends,
                 )  # fmt: skip
     return tuple(found.values())
 
@@ -185,7 +187,8 @@ def _lent(loans: Mapping[str, int], agent: str | None) -> _Moves:
     """What agents lend to another for a call: each at most half of what it has left."""
     found: list[_Move] = []
     for lender, amount in loans.items():
-        found += _Move(scope=lender, limit_change=-amount, bounded=True, waits=False), _to(lender, agent, amount)
+        gives = _Move(scope=lender, limit_change=-amount, lends=amount, bounded=True, waits=False)
+        found += gives, _to(lender, agent, amount)
     return tuple(found)
 
 

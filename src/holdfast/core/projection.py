@@ -63,6 +63,7 @@ class GateChange(msgspec.Struct, frozen=True):
     - `open`: nobody has answered yet
     - `escalated`: nor before its deadline
     - `decided`: it has its answer
+    - `expired`: no answer counts any more
     - `withdrawn`: no answer is needed any more
     """
 
@@ -72,6 +73,8 @@ class GateChange(msgspec.Struct, frozen=True):
     reminders: int | None = None
     decision: str | None = None
     by: str | None = None
+    reviewers: tuple[str, ...] | None = None
+    """Whom it asks from now on; None for whom it asked before."""
 
 
 class EffectRow(msgspec.Struct, frozen=True):
@@ -231,6 +234,7 @@ class Changes(msgspec.Struct, frozen=True):
     there from now on. `effect_keys` are taken and closed in this order, `children` moved in theirs. `dead_letters` are all
     that the run has from now on, None where nothing about them has changed. `shared_values` are written in their order, where
     each has the version that its writer has seen; `shared_waits` are all of the run from now on, None where it never had one.
+    `tags` are those of a run that begins.
     """
 
     run: RunRow
@@ -248,6 +252,7 @@ class Changes(msgspec.Struct, frozen=True):
     shared_values: tuple[SharedChange, ...] = ()
     shared_waits: tuple[SharedWaitRow, ...] | None = None
     shared_uses: tuple[SharedUse, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey | SharedChange | SharedUse
@@ -293,6 +298,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
         tuple(_children(after, events)) if after.children_asked or after.parent is not None else (),
         _dead_letters(after) if is_about_letters else None, tuple(shared_values),
         _shared_waits(after) if after.shares else None, tuple(shared_uses),
+        events[0].tags if events and isinstance(events[0], ev.RunStarted) else (),
     )  # fmt: skip
 
 
@@ -418,7 +424,12 @@ def _gate(after: State, e: ev.GateOpened) -> GateRow:
     return GateRow(e.gate, after.run, e.step, e.reason, e.subject, after.at_ms, e.due_at_ms, e.reviewers)
 
 
-def _gate_told(after: State, e: ev.GateReminded | ev.GateEscalated) -> GateChange | None:
+def _gate_assigned(after: State, e: ev.GateAssigned) -> GateChange | None:
+    told = _gate_told(after, e)
+    return None if told is None else msgspec.structs.replace(told, reviewers=e.reviewers)
+
+
+def _gate_told(after: State, e: ev.GateAssigned | ev.GateReminded | ev.GateEscalated) -> GateChange | None:
     gate = after.gates.get(e.gate)
     if gate is None:
         return None  # it was answered in the same commit
@@ -428,6 +439,10 @@ def _gate_told(after: State, e: ev.GateReminded | ev.GateEscalated) -> GateChang
 
 def _gate_decided(after: State, e: ev.GateDecided) -> GateChange:
     return GateChange(e.gate, "decided", after.at_ms, decision=e.decision, by=e.by)
+
+
+def _gate_expired(after: State, e: ev.GateExpired) -> GateChange:
+    return GateChange(e.gate, "expired", after.at_ms)
 
 
 def _gate_withdrawn(after: State, e: ev.GateWithdrawn) -> GateChange:
@@ -494,9 +509,11 @@ def _no_row(after: State, e: ev.Event) -> None:
 _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.RunStarted: _start_key,
     ev.GateOpened: _gate,
+    ev.GateAssigned: _gate_assigned,
     ev.GateReminded: _gate_told,
     ev.GateEscalated: _gate_told,
     ev.GateDecided: _gate_decided,
+    ev.GateExpired: _gate_expired,
     ev.GateWithdrawn: _gate_withdrawn,
     ev.EffectIntended: _effect,
     ev.EffectCompleted: _effect_completed,

@@ -43,7 +43,8 @@ LONGEST_CATCH_UP_S: Final = 366 * 86_400
 MOST_FIRED: Final = 100
 """Times of one schedule that are fired in one go; the rest follows at once, after the others."""
 QUEUE_LOOK_MS: Final = 2_000
-"""How often it is looked whether the run before has ended."""
+_RAREST_LOOK_MS: Final = 60_000
+"""How often it is looked whether the run before has ended: the rarer, the longer that takes, for each look is written down."""
 _YEARS_AHEAD_MS: Final = 30 * 366 * 86_400_000
 """A line that does not fire within the calendar's longest gap, the leap days around 2100, never does."""
 
@@ -232,13 +233,23 @@ def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
         kept, skipped = [], skipped + 1
     checked_ms = kept[-1] - 1 if waits else due[-1] if due else schedule.checked_ms
     next_ms = next(nominal_times(schedule, checked_ms), None)
-    due_ms = now_ms + QUEUE_LOOK_MS if waits else None if next_ms is None else starts_at_ms(schedule, next_ms)
+    due_ms = (
+        now_ms + _look_again_ms(now_ms - kept[-1])
+        if waits
+        else None
+        if next_ms is None
+        else starts_at_ms(schedule, next_ms)
+    )
     pending = () if waits else tuple(kept)
     after = msgspec.structs.replace(
         schedule, checked_ms=checked_ms, due_at_ms=now_ms if pending else due_ms, pending=pending,
         missed=schedule.missed + missed, skipped=schedule.skipped + skipped, queued_ms=kept[-1] if waits else None,
     )  # fmt: skip
     return Turn(after, is_all)
+
+
+def _look_again_ms(waited_ms: int) -> int:
+    return min(max(waited_ms // 10, QUEUE_LOOK_MS), _RAREST_LOOK_MS)
 
 
 def _due(schedule: Schedule, now_ms: int) -> Iterator[int]:

@@ -86,10 +86,13 @@ class AgentRow(ScopeRow, frozen=True):
 def money_family(tenant: str, team: str | None, period: Period) -> str:
     """What a limit on money is set for: each day, or month, of a tenant, or of one of its teams. One on tokens is for its
     `in_tokens`."""
-    owner = (
-        f"tenant/{quote(tenant, safe='')}" if team is None else f"team/{quote(tenant, safe='')}/{quote(team, safe='')}"
-    )
+    owner = f"tenant/{in_scopes(tenant)}" if team is None else f"team/{in_scopes(tenant)}/{quote(team, safe='')}"
     return f"{owner}/{period}"
+
+
+def in_scopes(tenant: str) -> str:
+    """A tenant as the second part of the names of its scopes has it, of all but the `fleet`'s and those of trees."""
+    return quote(tenant, safe="")
 
 
 def in_tokens(scope: str) -> str:
@@ -135,7 +138,7 @@ FLEET_RUNS: Final = "fleet/runs"
 
 def tenant_runs(tenant: str) -> str:
     """The active runs of one tenant."""
-    return f"tenant/{quote(tenant, safe='')}/runs"
+    return f"tenant/{in_scopes(tenant)}/runs"
 
 
 def run_scopes(tenant: str) -> tuple[str, ...]:
@@ -153,7 +156,7 @@ AGENT: Final = "agent"
 
 def team_budget(tenant: str, name: str) -> str:
     """The money of a team budget; its tokens are in its `in_tokens`. Its limit is the total."""
-    return f"{AGENT}/{quote(tenant, safe='')}/{quote(name, safe='')}"
+    return f"{AGENT}/{in_scopes(tenant)}/{quote(name, safe='')}"
 
 
 def of_agent(budget: str, agent: str) -> str:

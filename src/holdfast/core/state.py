@@ -479,6 +479,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     version: int = 0
     graph_hash: str = ""
     key: str | None = None
+    tags: tuple[str, ...] = ()
     by: str | None = None
     os_user: str = ""
     client: str = ""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from holdfast.core import admission, commands, endings, limits, mapping, questions, typed_state
+from holdfast.core import admission, commands, endings, limits, mapping, policies, questions, typed_state
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
 from holdfast.core.demand import Demand
-from holdfast.core.graph import COMPENSATE, Edge, Node
+from holdfast.core.graph import COMPENSATE, EXPIRED, GATE_DECISIONS, Edge, Node
 from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.payload import NULL, Payload, inline
 from holdfast.core.policies import (
@@ -89,6 +89,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             parent=c.parent,
             shared=c.shared,
             agent=c.agent,
+            tags=c.tags,
         )
     )
     for event in c.inherits:
@@ -189,6 +190,10 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, outpu
             return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}){_why(node, output)}.")
         if decision in ("reject", "retry") and node.kind == "human_gate":
             return d.error(name, REJECTED, f"{name!r} was rejected, and no edge follows a rejection.")
+        if decision == EXPIRED and node.kind == "human_gate":
+            return d.error(name, policies.EXPIRED, f"Nobody answered {name!r} in time, and no edge follows that.")
+        if node.kind == "human_gate" and decision not in GATE_DECISIONS:
+            return d.error(name, ROUTING, f"{name!r} was decided {decision!r}, and no edge follows that.")
     return None
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.claim import is_among
+from holdfast.core.claim import folded, is_among
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]
 """The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
@@ -25,6 +25,7 @@ Comparison: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "matches
 """`in` a list; `matches` a text with `*` and `?`. Numbers, also in texts, are compared as decimals."""
 COMPARISONS: Final[tuple[Comparison, ...]] = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
 _MISSING: Final = object()
+_MOST_S: Final = 10 * 365 * 86_400
 
 
 class When(msgspec.Struct, frozen=True):
@@ -52,7 +53,8 @@ class When(msgspec.Struct, frozen=True):
 class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """What becomes of calls of the tools that `tool` names (`refund`, `mail_*`) with such arguments, all of them, for a tenant.
 
-    `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides.
+    `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides;
+    with `four_eyes` not who asked for the run. After `expires_after_s` without an answer it is not made (class `expired`).
     """
 
     tool: str
@@ -61,14 +63,19 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     tenant: str = "*"
     reason: str = ""
     reviewers: tuple[str, ...] = ()
+    four_eyes: bool = False
+    expires_after_s: float | None = None
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""
         if self.then not in RULINGS:
             yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
         yield from (problem for each in self.when if (problem := each.problem) is not None)
-        if self.reviewers and self.then != "ask":
-            yield "reviewers are for a rule that asks"
+        for name in ("reviewers", "four_eyes", "expires_after_s"):
+            if getattr(self, name) and self.then != "ask":
+                yield f"{name}= is for a rule that asks"
+        if self.expires_after_s is not None and not 0 < self.expires_after_s <= _MOST_S:
+            yield f"expires_after_s={self.expires_after_s:g} is no time; give seconds, up to ten years"
 
 
 class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -98,16 +105,22 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.revoked_by is None and now_ms < self.until_ms and self.left != 0
 
     def covers(
-        self, tool: str, arguments: Mapping[str, Any], workflow: str, run: str, reviewers: Sequence[str]
+        self, tool: str, arguments: Mapping[str, Any], workflow: str, run: str, rule: ToolRule | None,
+        requester: str | None,
     ) -> bool:  # fmt: skip
-        """Whether it is about such a call; it is not where that cannot be compared, or was not for who granted it to decide."""
+        """Whether it is about such a call; it is not where that cannot be compared, or was not for who granted it to decide, by
+        the `rule` that asks, of a run that `requester` has asked for."""
         return (
             fnmatchcase(tool, self.tool)
             and self.workflow in (None, workflow)
             and self.run in (None, run)
             and all(_holds(each, arguments) for each in self.when)
-            and (not reviewers or is_among(reviewers, self.by, self.roles))
+            and (rule is None or self._may_decide(rule, requester))
         )
+
+    def _may_decide(self, rule: ToolRule, requester: str | None) -> bool:
+        is_asked = not rule.reviewers or is_among(rule.reviewers, self.by, self.roles)
+        return is_asked and (not rule.four_eyes or folded(requester) not in ("", folded(self.by)))
 
 
 def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:

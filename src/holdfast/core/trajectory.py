@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import Edge, Graph
+from holdfast.core.graph import EXPIRED, Edge, Graph
 from holdfast.core.ids import CallId, GateId, NodeName, StepId, is_item, node_of, step_of
 from holdfast.core.payload import Payload
 from holdfast.core.readiness import edge_state
@@ -215,8 +215,8 @@ def _told(reading: _Reading, event: ev.Event, at_ms: int, spent: int) -> Iterato
             reading.asked_ms[gate] = at_ms
             name = node_of(asking) if asking is not None else ""
             yield name, "approval_requested", {"input_summary": {"reason": event.reason, "shown": shape(event.shown)}}
-        case ev.GateDecided(gate=gate, decision=decision):
-            said = {"decision": decision, "data": shape(event.data)}
+        case ev.GateDecided(gate=gate) | ev.GateExpired(gate=gate):
+            said = _answer(event)
             yield _node_of_gate(gate), "approval_decided", {
                 "output_summary": said, "latency_ms": at_ms - reading.asked_ms.get(gate, at_ms),
             }  # fmt: skip
@@ -325,6 +325,12 @@ def _visits(history: Iterable[ev.Recorded]) -> tuple[Visit, ...]:
     return tuple(found.values())
 
 
+def _answer(event: ev.GateDecided | ev.GateExpired) -> dict[str, Any]:
+    if isinstance(event, ev.GateExpired):
+        return {"decision": EXPIRED}
+    return {"decision": event.decision, "data": shape(event.data)}
+
+
 def _approvals(history: Iterable[ev.Recorded]) -> tuple[Approval, ...]:
     found: dict[GateId, Approval] = {}
     for recorded in history:
@@ -333,6 +339,8 @@ def _approvals(history: Iterable[ev.Recorded]) -> tuple[Approval, ...]:
                 found[gate] = Approval(gate, node_of(step) if step is not None else "", reason, recorded.seq)
             case ev.GateDecided(gate=gate, decision=decision) if gate in found:
                 found[gate] = msgspec.structs.replace(found[gate], decision=decision, decided_seq=recorded.seq)
+            case ev.GateExpired(gate=gate) if gate in found:
+                found[gate] = msgspec.structs.replace(found[gate], decision=EXPIRED, decided_seq=recorded.seq)
             case _:
                 pass
     return tuple(found.values())

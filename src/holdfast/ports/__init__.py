@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
 from holdfast.ports.blob import BlobPlace, Blobs
+from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, Pending, Replies, Reply, ToDecide
 from holdfast.ports.child import ChildLink, Children
 from holdfast.ports.conversation import Conversations
 from holdfast.ports.cost import Costs
@@ -85,8 +86,10 @@ __all__ = [
     "RESOLVED_FOR_MS",
     "Administration",
     "AnswerSpec",
+    "ApiKey",
     "Append",
     "Asked",
+    "Audit",
     "BlobPlace",
     "Blobs",
     "CallBegan",
@@ -120,6 +123,7 @@ __all__ = [
     "JobLogs",
     "Journal",
     "KeptSchedule",
+    "Keys",
     "Leadership",
     "Lending",
     "Letter",
@@ -137,12 +141,16 @@ __all__ = [
     "MonthStanding",
     "Observation",
     "Observer",
+    "Opens",
     "Pace",
+    "Pending",
     "Piece",
     "PlacedStep",
     "PoolWaited",
     "Queue",
     "Recall",
+    "Replies",
+    "Reply",
     "Report",
     "Reservation",
     "RunBegan",
@@ -174,6 +182,7 @@ __all__ = [
     "TextDelta",
     "ThinkingDelta",
     "Threads",
+    "ToDecide",
     "ToolDelta",
     "ToolReply",
     "ToolRequest",

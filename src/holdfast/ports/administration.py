@@ -84,6 +84,12 @@ class Administration(Protocol):
         names. Raises Conflict, with nothing of it done, where `after` would break processes that still run."""
         ...
 
+    async def guard(self, read_role: str, work_roles: Sequence[str]) -> Sequence[str]:
+        """Have the database itself show `read_role` the rows of one tenant at a time, and all of them to those that work:
+        whoever asks for it, the owner of the tables, and `work_roles`; all who work. Raises UsageError where a role cannot be
+        had so, and where the store is no server's."""
+        ...
+
     async def archive(self, month: str) -> Freed:
         """Take the histories of a month that is over out of the tables, into blobs; they are read from there. Raises MonthHeld
         where runs of it may still go on, UsageError where the month is not over, StoreBusy where somebody is in the way."""

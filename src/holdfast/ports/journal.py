@@ -190,13 +190,14 @@ class Journal(Protocol):
 
     async def approve(
         self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
-        reviewers: Sequence[str] = (),
+        rule: ToolRule | None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Ask a person about a call, with the tool's schema as the form: `{"decision", "data", "by", "reason"}`."""
+        """Ask a person about a call, as the `rule` that asks says, with the tool's schema as the form: `{"decision", "data",
+        "by", "reason"}`. Raises OperationFailed (class `expired`) where nobody has answered in time."""
         ...
 
     async def standing(
-        self, path: Path, tool: str, arguments: Mapping[str, Any], reviewers: Sequence[str]
+        self, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
     ) -> StandingApproval | None:  # fmt: skip
         """The standing approval by which a call is made, whose use is recorded; None where a person is to be asked."""
         ...

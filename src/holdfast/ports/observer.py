@@ -109,7 +109,7 @@ class GateBegan(Observed, frozen=True):
 
 
 class GateEnded(Observed, frozen=True):
-    """A gate was decided: `outcome` is the decision. Or it needs no answer any more: None."""
+    """A gate was decided: `outcome` is the decision, or `expired`. Or it needs no answer any more: None."""
 
     gate: GateId
     outcome: str | None

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.ports.blob import Blobs
+from holdfast.ports.caller import Audit, Keys, Replies
 from holdfast.ports.child import Children
 from holdfast.ports.conversation import Conversations
 from holdfast.ports.cost import Costs
@@ -72,6 +73,9 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     shared_values: SharedValues
     supervisors: Supervisors
     scores: Scores
+    keys: Keys
+    audit: Audit
+    replies: Replies
     blobs: Blobs
     sessions: Sessions
     views: Views
@@ -80,6 +84,11 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     upkeep: Upkeep
     leadership: Leadership | None = None
     """None where no fleet can share the store."""
+
+    def of_tenant(self, tenant: str) -> Store:
+        """The same store as one tenant's: where the database itself keeps tenants apart, what is read through it are the rows
+        of that one, whatever is asked for, and it takes no writes. Elsewhere, and here, it is the whole store."""
+        return self
 
     async def aclose(self) -> None:
         """Close it, for all its ports."""

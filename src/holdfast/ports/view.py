@@ -5,7 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypedDict, Unpack
 
 import msgspec
@@ -59,6 +59,14 @@ class RunFilter(TypedDict, total=False):
     until_ms: int | None
     in_doubt: bool
     """Only those with money in doubt."""
+    tags: Sequence[str] | None
+    """All of which they have."""
+    text: str | None
+    """Letters, capital or not, in their workflow's name, their key, who started them, or a tag. Looks at each run that
+    is left by the rest."""
+    cost_from_nanousd: int | None
+    cost_to_nanousd: int | None
+    """What they have spent for certain, inclusively."""
     before: str | None
     """Only those older than this run."""
     limit: int
@@ -95,6 +103,10 @@ class Views(Protocol):
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Runs, newest first."""
+        ...
+
+    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
+        """The tags of those runs that have any."""
         ...
 
     async def unended(self, hashes: Sequence[str]) -> int:

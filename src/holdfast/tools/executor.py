@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.authoring import trace
 from holdfast.authoring.tool import Tool
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import digest
-from holdfast.core.policies import DENIED, LOST, NEVER_RETRIED, REJECTED, SCHEMA, VALIDATION, ErrorRecord
+from holdfast.core.policies import DENIED, EXPIRED, LOST, NEVER_RETRIED, REJECTED, SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import REPEATABLE
 from holdfast.core.tool_policy import ToolRule, ruling
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
@@ -82,7 +82,7 @@ class ToolExecutor:
             valid = _valid(journal, tool, arguments)
             rule = _rule(journal, tool, valid) if compensates is None else None
             if compensates is None and await self._is_asked(journal, path, tool, valid, rule, key):
-                answer = await self._answer(journal, path, tool, valid, () if rule is None else rule.reviewers)
+                answer = await self._answer(journal, path, tool, valid, rule)
                 if answer["decision"] == "answer":
                     return answer["data"]  # a person in the tool's place: nothing is intended, nothing is sent
                 valid = _valid(journal, tool, answer["data"])
@@ -103,7 +103,7 @@ class ToolExecutor:
             return True
         if not _asks(tool, arguments, rule):
             return False
-        return await journal.standing(path, tool.name, arguments, () if rule is None else rule.reviewers) is None
+        return await journal.standing(path, tool.name, arguments, rule) is None
 
     async def _called(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], key: str | None,
@@ -147,11 +147,18 @@ class ToolExecutor:
         return known if known is not None and known.unverified is None else Recall(error=error)
 
     async def _answer(
-        self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], reviewers: Sequence[str]
+        self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], rule: ToolRule | None
     ) -> dict[str, Any]:
         """What a person answers: the arguments that are let through, as shown or edited, or what the call comes to unmade."""
         args_hash = digest([tool.name, arguments])
-        answer = await journal.approve(path, tool.name, args_hash, arguments, tool.schema, reviewers)
+        try:
+            answer = await journal.approve(path, tool.name, args_hash, arguments, tool.schema, rule)
+        except OperationFailed as unanswered:
+            error: ErrorRecord = getattr(unanswered, "error")  # noqa: B009 - a fact of the error, not of its class
+            if error.error_class != EXPIRED:
+                raise
+            message = f"Nobody has approved {tool.name!r} in time. It was not called."
+            raise _Refusal(journal.error(EXPIRED, message, tool=tool.name)) from None
         if answer["decision"] == "reject":
             why = f": {answer['reason']}" if answer.get("reason") else ""
             message = f"{answer['by'] or 'A reviewer'} did not approve {tool.name!r}{why}."

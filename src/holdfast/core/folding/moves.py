@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.demand import Demand
-from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of, visit_of
+from holdfast.core.ids import NodeName, Path, StepId, approval_at, is_item, map_of, node_of, visit_of
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import (
@@ -123,10 +123,16 @@ def reopen(step: Step, path: Path | None) -> None:
     Where the outcome came after all, there is nothing to try.
     """
     op = step.journal.get(path) if path is not None else None
-    if path is not None and op is not None and op.status == "failed":
+    if path is None or op is None or op.status != "failed":
+        return
+    if op.kind == "gate":  # it has expired: a person is asked anew, at a gate of another name
+        del step.journal[path]
+        step.generation += 1
+    else:
         op.error = None
         op.failures = op.rate_limited = 0  # its own policy begins anew
         mark(step, path, op, "done" if op.has_come_to_something else "reopened")
+        reopen(step, approval_at(path))
 
 
 def operation(

@@ -11,7 +11,8 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
-from holdfast.core.ids import node_of
+from holdfast.core.graph import EXPIRED
+from holdfast.core.ids import GateId, node_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import RATE_LIMIT
 from holdfast.core.state import (
@@ -152,6 +153,11 @@ def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
         op.gate = e.gate
 
 
+def _gate_assigned(s: State, e: ev.GateAssigned, at_ms: int) -> None:
+    gate = s.gates[e.gate]
+    gate.opened = msgspec.structs.replace(gate.opened, reviewers=e.reviewers)
+
+
 def _gate_reminded(s: State, e: ev.GateReminded, at_ms: int) -> None:
     s.gates[e.gate].reminders = e.number
 
@@ -160,17 +166,27 @@ def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
     s.gates[e.gate].escalated_at_ms = at_ms
 
 
-def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
-    gate = s.gates.pop(e.gate)
-    s.decided[e.gate] = Decided(e.decision, at_ms, e.by)
+def _gate_closed(s: State, gate: GateId, decided: Decided) -> ev.GateOpened:
+    """Remember what became of a gate that was open: the gate."""
+    s.decided[gate] = decided
     if len(s.decided) > MOST_DECIDED_KEPT:
         del s.decided[next(iter(s.decided))]
-    opened = gate.opened
+    return s.gates.pop(gate).opened
+
+
+def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
+    opened = _gate_closed(s, e.gate, Decided(e.decision, at_ms, e.by))
     if opened.completes_step and opened.step is not None and (step := s.step(opened.step)) is not None:
         step.reason = e.reason
     if opened.step is not None and opened.path is not None and not opened.completes_step:
         answer = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}
         close(s, opened.step, opened.path, outcome=Payload(json=msgspec.Raw(msgspec.json.encode(answer))))
+
+
+def _gate_expired(s: State, e: ev.GateExpired, at_ms: int) -> None:
+    opened = _gate_closed(s, e.gate, Decided(EXPIRED, at_ms))
+    if opened.step is not None and opened.path is not None and not opened.completes_step:
+        close(s, opened.step, opened.path, error=e.error)
 
 
 def _gate_withdrawn(s: State, e: ev.GateWithdrawn, at_ms: int) -> None:
@@ -198,8 +214,10 @@ FOLDS: Final[Folds] = {
     ev.MessageReceived: _message_received,
     ev.MessageRead: _message_read,
     ev.GateOpened: _gate_opened,
+    ev.GateAssigned: _gate_assigned,
     ev.GateReminded: _gate_reminded,
     ev.GateEscalated: _gate_escalated,
     ev.GateDecided: _gate_decided,
+    ev.GateExpired: _gate_expired,
     ev.GateWithdrawn: _gate_withdrawn,
 }

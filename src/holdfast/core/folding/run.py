@@ -18,7 +18,7 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.os_user, s.client = e.os_user, e.client
     s.price_fingerprint, s.team = e.price_fingerprint, e.team
     s.counted, s.awaits = e.counted, e.awaits
-    s.parent, s.shared, s.agent = e.parent, e.shared, e.agent
+    s.parent, s.shared, s.agent, s.tags = e.parent, e.shared, e.agent, e.tags
     s.started_at_ms = at_ms
     s.budget.limit_nanousd = e.limit_nanousd
     s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (

@@ -1,0 +1,61 @@
+"""What somebody may do: grants, and for which workflows and tools they hold.
+
+    viewer     looks
+    operator   looks, starts runs and tells them what is no decision
+    reviewer   looks, and decides what people are asked
+    admin      does all of it, and says what may be spent, how much there is, and who has a key
+
+Never here: how somebody is known (service.identity), what a command is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+Grant: TypeAlias = Literal["viewer", "operator", "reviewer", "admin"]
+GRANTS: Final[tuple[Grant, ...]] = get_args(Grant)
+ANY: Final = ("*",)
+
+_IMPLIED: Final[dict[Grant, frozenset[Grant]]] = {
+    "viewer": frozenset({"viewer"}),
+    "operator": frozenset({"viewer", "operator"}),
+    "reviewer": frozenset({"viewer", "reviewer"}),
+    "admin": frozenset(GRANTS),
+}
+
+
+class Access(NamedTuple):
+    """What somebody was granted, for workflows and tools whose names fit one of these patterns (`order*`)."""
+
+    may: tuple[Grant, ...] = ("admin",)
+    workflows: tuple[str, ...] = ANY
+    tools: tuple[str, ...] = ANY
+
+    def allows(self, grant: Grant) -> bool:
+        return any(grant in _IMPLIED[each] for each in self.may)
+
+    def reaches(self, workflow: str) -> bool:
+        """Whether runs of this workflow are there for them."""
+        return _fits(self.workflows, workflow)
+
+    def handles(self, tool: str) -> bool:
+        """Whether they may decide about calls of this tool."""
+        return _fits(self.tools, tool)
+
+
+EVERYTHING: Final = Access()
+
+
+def problem(may: Iterable[str]) -> str | None:
+    """What is wrong with grants that somebody wrote down, in words; None where nothing is."""
+    given = list(may)
+    if not given:
+        return "it grants nothing"
+    wrong = next((each for each in given if each not in GRANTS), None)
+    return None if wrong is None else f"there is no grant {wrong!r:.80}; there are {', '.join(GRANTS)}"
+
+
+def _fits(patterns: Iterable[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,106 @@
+"""What is kept about those who call from outside: their keys, what they did, and what they were answered.
+
+Never here: an implementation, what a key allows (core.access).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from holdfast.core.access import ANY, Grant
+from holdfast.core.audit import Entry, Link
+
+
+class ToDecide(msgspec.Struct, frozen=True):
+    """That somebody called `by` decides a gate which shows what `shown_hash` stands for."""
+
+    gate: str
+    shown_hash: str
+    by: str
+
+
+Opens: TypeAlias = tuple[str, str] | ToDecide
+"""What a link is for: the run and the signal that it may send, or the gate that it may decide, once, and nothing else."""
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key of a service. What it was made of is nowhere: `hash` is the SHA-256 of it, in hexadecimal digits."""
+
+    name: str
+    hash: str
+    tenant: str | None = None
+    """For whom it acts; None for everybody."""
+    may: tuple[Grant, ...] = ("viewer",)
+    roles: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+    workflows: tuple[str, ...] = ANY
+    tools: tuple[str, ...] = ANY
+    made_by: str = ""
+    made_at_ms: int = 0
+    expires_at_ms: int | None = None
+    revoked_at_ms: int | None = None
+    opens: Opens | None = None
+    """Of a link only."""
+
+
+class Keys(Protocol):
+    """The keys of services, by their names."""
+
+    async def put(self, key: ApiKey, before: str | None) -> bool:
+        """Keep a key in the place of the one of its name whose hash is `before`; None: there must be none. False, and nothing
+        is kept, where another stands there."""
+        ...
+
+    async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - what it is
+        """The key of that hash."""
+        ...
+
+    async def named(self, name: str) -> ApiKey | None: ...
+
+    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
+        """By name, those of a tenant or all."""
+        ...
+
+
+class Audit(Protocol):
+    """The audit log. Nothing in it changes, and nothing leaves it."""
+
+    async def append(self, entry: Entry) -> Link:
+        """Chain one more, whoever else does."""
+        ...
+
+    async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
+        """Those after a number, of those who act for a tenant or all."""
+        ...
+
+
+class Reply(NamedTuple):
+    """What was answered to a request, kept as its transport sent it."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+class Pending(NamedTuple):
+    """A request under an idempotency key that was begun before. `digest` tells two requests apart; `reply` is None as long as
+    nothing was answered."""
+
+    digest: str
+    begun_at_ms: int
+    reply: Reply | None
+
+
+class Replies(Protocol):
+    """Answers under idempotency keys. `name` tells who asked what, where, under which key."""
+
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
+        """None where the request is begun now, for the first time in so long; else the one that was."""
+        ...
+
+    async def finish(self, name: str, reply: Reply | None) -> None:
+        """Keep the answer; None: nothing was done, and the key is free again."""
+        ...
