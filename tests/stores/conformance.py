@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core import supervision
+from holdfast.core.audit import Entry, broken
 from holdfast.core.claim import Claim
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import Cost, Uncounted
@@ -50,16 +51,19 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import (
+    ApiKey,
     Append,
     Chunk,
     DueRun,
     History,
     LogPlace,
     Piece,
+    Reply,
     SnapshotRecord,
     Store,
     StreamName,
     TailEvent,
+    ToDecide,
     WorkflowRecord,
 )
 from tests.stores.story import ASKS, BORN_MS, DRAFT, PATH, SEND, TINY, Story, demanding, fold, graph, put, snapshot_of
@@ -107,6 +111,13 @@ async def _lent(store: Store, story: Story, amount: int, *, path: str = "0") -> 
     append = story.hold(amount, path, shortages=known)
     await put(store, append)
     return append
+
+
+def _then(story: Story, *appends: Append) -> Append:
+    """What several appends say, in one."""
+    before = appends[0].expected
+    del story.history[before:]
+    return story.happens(before, [each.event for append in appends for each in append.events])
 
 
 async def _limits(store: Store) -> dict[str, int | None]:
@@ -519,6 +530,22 @@ class StoreConformance:
         assert await _limits(mine) == {CRITIC: 70, PLANNER: 100, WRITER: 130}
         assert [row.used for row in await mine.scopes.agents(TEAM)] == [0, 0, 130]
         assert await mine.scopes.balances([TEAM]) == [ScopeRow(TEAM, 300, 130)]
+
+    async def test_what_goes_back_of_a_loan_and_what_is_called_next_come_in_one_append(self, connect: Connect) -> None:
+        """There is room where what is taken fits beside what goes back, and nowhere else: the outcome of a call and the next
+        hold are often committed together."""
+        mine, theirs, writer = await connect(), await connect(), Story()
+        await mine.scopes.allot(TEAM, 300, TRIO)
+        await put(mine, writer.start(shared=(TEAM,), agent="writer"))
+        await _lent(mine, writer, 180)
+        too_much = _then(writer, writer.settle(30), writer.hold(71, "1"))
+        refused = await told(theirs, too_much)
+        assert isinstance(refused, OverLimit)
+        assert (refused.scope, refused.wanted, refused.limit - refused.used) == (WRITER, 1, 0)
+        writer.forget(too_much)
+        await put(theirs, _then(writer, writer.settle(30), writer.hold(70, "1")))
+        assert await _limits(mine) == {CRITIC: 100, PLANNER: 100, WRITER: 100}
+        assert [row.used for row in await mine.scopes.agents(TEAM)] == [0, 0, 100]
 
     async def test_who_was_busy_last_lends_last_and_to_lend_is_not_to_be_busy(self, connect: Connect) -> None:
         store, writer, critic = await connect(), Story(), Story()
@@ -1464,6 +1491,35 @@ class StoreConformance:
         assert await listed(workflow="tiny", status="running", tenant="acme") == [2, 0]
         assert await listed(workflow="another") == []
 
+    async def test_runs_are_found_by_tags_by_what_they_are_known_by_and_by_cost(self, connect: Connect) -> None:
+        store = await connect()
+        stories = [Story(tenant=("acme", "umbrella")[n % 2], at_ms=BORN_MS + n * 10) for n in range(4)]
+        tags: Any = ((), ("order=7", "red"), ("red",), ("Red Hot", "order=7", "red"))
+        for n, story in enumerate(stories):
+            await put(store, story.start(key=f"Key-{n}", by=f"Ann {n}", tags=tags[n]))
+        await put(store, stories[2].hold(100), stories[2].settle(60))
+
+        async def listed(**conditions: Any) -> list[int]:
+            found = await store.views.runs(**conditions)
+            return [next(n for n, story in enumerate(stories) if story.run == row.run) for row in found]
+
+        assert await listed(tags=["red"]) == [3, 2, 1]
+        assert await listed(tags=["red"], limit=1) == [3]
+        assert await listed(tags=["red"], before=stories[3].run) == [2, 1]
+        assert await listed(tags=["red", "order=7"]) == await listed(tags=["order=7", "red"]) == [3, 1]
+        assert await listed(tags=["red"], tenant="acme") == [2]
+        assert await listed(tags=["Red"]) == await listed(tags=["red", "none"]) == []
+        assert await listed(tags=[]) == await listed(text="TINY") == [3, 2, 1, 0]
+        assert await listed(text="key-1") == await listed(text="ann 1") == [1]
+        assert await listed(text="red hot") == await listed(text="HOT") == [3]
+        assert await listed(text="red", tags=["order=7"], tenant="umbrella") == [3, 1]
+        assert await listed(text="%") == await listed(text="none") == []
+        assert await listed(cost_from_nanousd=60) == await listed(cost_from_nanousd=1, cost_to_nanousd=60) == [2]
+        assert await listed(cost_from_nanousd=61) == []
+        assert await listed(cost_to_nanousd=0) == [3, 1, 0]
+        runs = [story.run for story in stories]
+        assert await store.views.tags(runs) == {run: [*each] for run, each in zip(runs, tags, strict=True) if each}
+
     async def test_gates_are_listed_with_the_latest_that_became_of_them(self, connect: Connect) -> None:
         store = await connect()
         first, second = Story(), Story()
@@ -1494,6 +1550,17 @@ class StoreConformance:
         assert (change,) == answered.changes.gate_changes
         assert change is not None
         assert (change.state, change.decision, change.by) == ("decided", "approve", "ada")
+
+    async def test_whom_a_gate_asks_from_now_on_is_what_lists_say(self, connect: Connect) -> None:
+        store = await connect()
+        story = Story()
+        await put(store, story.start(), story.draft(), story.ask(timeout_ms=100))
+        story.at_ms += 1000
+        assigned, escalated = story.assign("ivan"), story.does(cmd.Tick())
+        await put(store, assigned, escalated)
+        ((row, change),) = await store.views.gates(run=story.run)
+        assert change is not None
+        assert (row.reviewers, change.state) == (("ada", "grace", "ivan"), "escalated")
 
     async def test_effects_are_listed_with_the_latest_that_became_of_them(self, connect: Connect) -> None:
         store = await connect()
@@ -1851,3 +1918,63 @@ class StoreConformance:
         (later,) = await store.scores.means(name="helpful", since_ms=4)
         assert (later.scores, later.mean) == (2, 0.5)
         assert [*await store.scores.means(tenant="nobody"), *await store.scores.means(workflow="none")] == []
+
+    async def test_a_key_is_replaced_as_it_was_seen_and_found_by_its_hash_alone(self, connect: Connect) -> None:
+        store, there = await connect(), await connect()
+        first = ApiKey(
+            name="shop", hash="a" * 64, tenant="acme", may=("operator",), workflows=("order*",), made_at_ms=BORN_MS
+        )
+        other = ApiKey(name="audits", hash="b" * 64, may=("viewer",), expires_at_ms=BORN_MS)
+        links = [
+            msgspec.structs.replace(other, name=name, hash=name * 9, opens=opens)
+            for name, opens in (("x", ("run", "paid")), ("y", ToDecide("run:gate#1", "e" * 64, "ida")))
+        ]
+        assert [await store.keys.put(each, None) for each in links] == [True, True]
+        assert [await there.keys.found(each.hash) for each in links] == links
+        assert await store.keys.put(first, None)
+        assert not await there.keys.put(msgspec.structs.replace(first, hash="c" * 64), None)
+        assert await there.keys.put(other, None)
+        rotated = msgspec.structs.replace(first, hash="d" * 64, revoked_at_ms=BORN_MS)
+        both = await asyncio.gather(*(each.keys.put(rotated, first.hash) for each in (store, there)))
+        assert sorted(both) == [False, True]
+        assert (await store.keys.found(first.hash), await there.keys.found(rotated.hash)) == (None, rotated)
+        assert (await there.keys.named("shop"), await store.keys.named("nobody")) == (rotated, None)
+        assert list(await there.keys.listed(None, None, 9)) == [other, rotated, *links]
+        assert list(await there.keys.listed("acme", "audits", 1)) == [rotated]
+        assert list(await there.keys.listed("globex", None, 9)) == []
+
+    async def test_the_audit_log_is_one_chain_whoever_adds_to_it(self, connect: Connect) -> None:
+        store, there = await connect(), await connect()
+        entry = Entry(
+            BORN_MS, "Decide", "run:gate", "done", "ann é", True, "clients.shop", "", "127.0.0.1", "acme", "t"
+        )
+        others = entry._replace(tenant="globex", outcome="not_found")
+        await asyncio.gather(
+            *(each.audit.append(kind) for kind in (entry, others) for each in (store, there) for _ in range(3))
+        )
+        links = list(await store.audit.links(0, None, 100))
+        assert [each.number for each in links] == list(range(1, 13))
+        assert broken(links) is None
+        assert {each.entry for each in links} == {entry, others}
+        assert [each.entry for each in await there.audit.links(0, "acme", 100)] == [entry] * 6
+        assert list(await there.audit.links(10, None, 1)) == links[10:11]
+
+    async def test_a_request_under_a_key_is_begun_once_and_its_answer_is_kept_for_so_long(
+        self, connect: Connect
+    ) -> None:
+        store, there = await connect(), await connect()
+        begun = await asyncio.gather(
+            *(each.replies.begin("key", "digest", 60_000) for each in (store, there) for _ in range(3))
+        )
+        assert [each for each in begun if each is None] == [None]
+        assert {(each.digest, each.reply) for each in begun if each is not None} == {("digest", None)}
+        reply = Reply(201, b"\x00{}", {"location": "here"})
+        await there.replies.finish("key", reply)
+        again = await store.replies.begin("key", "another", 60_000)
+        assert again is not None
+        assert (again.digest, again.reply) == ("digest", reply)
+        await store.replies.begin("other", "digest", 60_000)
+        await store.replies.finish("other", None)
+        assert await there.replies.begin("other", "digest", 60_000) is None
+        await asyncio.sleep(0.01)
+        assert await there.replies.begin("key", "another", 0) is None, "it is over"

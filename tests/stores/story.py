@@ -163,6 +163,7 @@ class Story:
     def start(
         self, *, key: str | None = None, text: str = "hello", by: str | None = None, executes: bool = True,
         shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (), agent: str | None = None,
+        tags: tuple[str, ...] = (),
     ) -> Append:  # fmt: skip
         """With `shortages`, to be queued where that says that there is no place; `shared` are scopes in which it counts besides,
         in a team budget as `agent`."""
@@ -177,6 +178,7 @@ class Story:
             queue=shortages is not None,
             shared=shared,
             agent=agent,
+            tags=tags,
         )
         return self.does(command, executes=executes, shortages=shortages)
 
@@ -195,6 +197,9 @@ class Story:
                 reviewers=("ada", "grace"), timeout_ms=timeout_ms, completes_step=True,
             )
         )  # fmt: skip
+
+    def assign(self, *to: str) -> Append:
+        return self.does(cmd.AssignGate(self.gate, to, delegates=True, by=Claim("ada")))
 
     def answer(self, decision: str = "approve") -> Append:
         return self.does(cmd.DecideGate(self.gate, decision, by=Claim("ada")))

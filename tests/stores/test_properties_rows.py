@@ -17,6 +17,7 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.events import Recorded
 from holdfast.core.evolve import evolve
+from holdfast.core.graph import EXPIRED
 from holdfast.core.ids import AppendId, RunId, Seq, node_of, root_of
 from holdfast.core.projection import EffectChange, GateChange, project, sessions_in_flight
 from holdfast.core.state import FOLD_VERSION, State
@@ -97,12 +98,14 @@ async def check_gates(store: SqliteStore, run: RunId, state: State, events: Sequ
         if gate in state.gates:
             at = state.gates[gate]
             assert (opened.opened_at_ms, opened.due_at_ms) == (at.at_ms, at.opened.due_at_ms)
+            assert opened.reviewers == at.opened.reviewers
             assert now == ("open" if at.escalated_at_ms is None else "escalated")
             assert (change.reminders if change is not None else 0) in (at.reminders, None)
         elif gate in state.decided:
             known = state.decided[gate]
             assert isinstance(change, GateChange)
-            assert (now, change.decision, change.by) == ("decided", known.decision, known.by)
+            told = (EXPIRED, None, None) if known.decision == EXPIRED else ("decided", known.decision, known.by)
+            assert (now, change.decision, change.by) == told
         else:
             assert now == "withdrawn"
     asked = {opened.gate for opened, _ in await store.views.gates(run=run, limit=9999)}

@@ -289,6 +289,22 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, 
     assert list(path.parent.iterdir()) == [path]
 
 
+async def test_a_store_that_another_process_is_making_is_waited_for(path: Path) -> None:
+    """What stands in the file until then may be half of it, and no database."""
+    async with contextlib.aclosing(await SqliteStore.connect(path)):
+        pass
+    whole = path.read_bytes()
+    path.unlink()
+    (locks_of(path) / "made").unlink()
+    with contextlib.closing(Turnstile(locks_of(path), PATIENCE_S)) as turnstile:
+        with turnstile:
+            path.write_bytes(whole[: len(whole) // 8])
+            opening = asyncio.create_task(SqliteStore.connect(path))
+            assert not (await asyncio.wait([opening], timeout=0.2))[0]
+            path.write_bytes(whole)
+        await (await opening).aclose()
+
+
 async def test_the_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
     sql(path, "create table theirs (a); insert into theirs values (1)")
     before = path.read_bytes()

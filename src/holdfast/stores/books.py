@@ -29,14 +29,16 @@ def limited(rows: Mapping[str, ScopeRow], posting: Posting) -> ScopeRow:
 
 
 def excess(row: ScopeRow, posting: Posting, ahead: int) -> int | None:
-    """What a posting wants, where that is more than its scope has left for it; `ahead` is what they want who come first."""
+    """What a posting wants, where that is more than its scope has left for it; `ahead` is what they want who come first. What
+    goes back of loans it wants too: the outcome that gives it back may have come with a call that takes more."""
     if not posting.bounded or row.left is None:
         return None
-    if posting.limit_change < 0 and -posting.limit_change > max(row.left, 0) // 2:
-        return -posting.limit_change
-    if posting.total > 0 and posting.total > row.left + posting.limit_change - ahead:
-        return posting.total
-    return None
+    comes, goes = max(posting.limit_change, 0), max(-posting.limit_change, 0)
+    besides = row.left + posting.limit_change + posting.lends - posting.total
+    if posting.lends > max(besides, 0) // 2:
+        return posting.lends
+    wanted = posting.total + goes
+    return wanted if wanted > 0 and wanted > row.left + comes - ahead else None
 
 
 def moved(row: ScopeRow, posting: Posting) -> ScopeRow:

@@ -183,8 +183,9 @@ class Retention(ABC):
             )
         runs = events = freed_bytes = 0
         await self._forget_what_was_shown(_NIL, before.first)
-        async for _ in self._turns("drop_scores", _NIL, before.first):
-            await asyncio.sleep(0)
+        for statement in ("drop_scores", "drop_tags"):
+            async for _ in self._turns(statement, _NIL, before.first):
+                await asyncio.sleep(0)
         async for seqs in self._turns("prune_archives", before.first, self._shelf.now_ms()):
             runs, events = runs + len(seqs), events + sum(seqs)
         kept = await self._outcomes_kept() | await self._parts_kept()

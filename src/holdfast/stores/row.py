@@ -5,19 +5,21 @@ Never here: SQL, a connection, what a row means.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.audit import Entry
 from holdfast.core.conversations import Conversation, Exchange
-from holdfast.core.ids import GateId
+from holdfast.core.ids import GateId, RunId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, SharedChange
 from holdfast.core.schedules import Schedule
 from holdfast.core.shared_values import SharedValue
 from holdfast.core.supervision import Supervisor, Task
 from holdfast.errors import NotFound, SharedLockLost, SharedValueMoved
-from holdfast.ports import LetterState
+from holdfast.ports import ApiKey, LetterState, Reply
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -28,6 +30,9 @@ decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
 decode_shared_value: Final = msgspec.json.Decoder(SharedValue).decode
 decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
 decode_task: Final = msgspec.json.Decoder(Task).decode
+decode_key: Final = msgspec.json.Decoder(ApiKey).decode
+decode_entry: Final = msgspec.json.Decoder(Entry).decode
+decode_reply: Final = msgspec.json.Decoder(Reply).decode
 _decode_conversation = msgspec.json.Decoder(Conversation).decode
 _decode_supervisor = msgspec.json.Decoder(Supervisor).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
@@ -79,6 +84,11 @@ def of_gate(gate: GateRow) -> Row:
     return (*columns, encode(reviewers).decode())
 
 
+def of_gate_change(change: GateChange) -> Row:
+    *columns, reviewers = astuple(change)
+    return (*columns, None if reviewers is None else encode(reviewers).decode())
+
+
 def of_effect(effect: EffectRow) -> Row:
     *columns, request, intended_at_ms = astuple(effect)
     return (*columns, encode(request), intended_at_ms)
@@ -100,6 +110,14 @@ def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:
     opened = GateRow(gate, run, step, reason, subject, opened_at_ms, due_at_ms, _decode_names(reviewers))
     changed_at_ms = row[10]
     return opened, None if changed_at_ms is None else GateChange(*row[8:])
+
+
+def together(rows: Iterable[Any]) -> dict[RunId, list[str]]:
+    """What there is of each run, of rows that say one thing each."""
+    found: dict[RunId, list[str]] = {}
+    for run, each in rows:
+        found.setdefault(RunId(run), []).append(each)
+    return found
 
 
 def no_gate(gate: GateId) -> NotFound:

@@ -15,7 +15,8 @@ from holdfast.masking import IN_A_URL, without_passwords
 SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_SCHEMA: Final = "holdfast"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}\Z")
-_OURS: Final = ("schema", "pooler")
+_ROLE: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+_OURS: Final = ("schema", "pooler", "read_role")
 _POOLERS: Final = ("transaction", "session")
 _TAKES_WRITES: Final = ("target_session_attrs", "read-write")
 
@@ -29,11 +30,13 @@ class Address(NamedTuple):
     pooled: bool
     shown: str
     """The same without a password, for messages."""
+    read_role: str | None = None
+    """In which role the rows of one tenant are read; None: in that of the connection."""
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """`postgresql://USER@HOST:PORT,HOST:PORT/DATABASE?schema=NAME&pooler=transaction`, both words optional. Of several
-        servers the one is used that takes writes. Raises UsageError."""
+        """`postgresql://USER@HOST:PORT,HOST:PORT/DATABASE?schema=NAME&pooler=transaction&read_role=NAME`, all words
+        optional. Of several servers the one is used that takes writes. Raises UsageError."""
         # One server at a time: newer Pythons take a list with an address like [::1] in it for a spoilt URL.
         front, user, place, back = _parts(url)
         try:
@@ -56,6 +59,8 @@ class Address(NamedTuple):
             raise UsageError(
                 f"pooler={pooler!r} in the store's URL: it is one of {', '.join(_POOLERS)}. Nothing was opened."
             )
+        if (read_role := ours.get("read_role")) is not None:
+            expect_role(read_role)
         theirs = {name: value for name, value in words if name not in _OURS}
         if len(servers) > 1:
             theirs.setdefault(*_TAKES_WRITES)
@@ -64,11 +69,19 @@ class Address(NamedTuple):
             f"{server.hostname or 'localhost'}{f':{port}' if port else ''}"
             for server, port in zip(servers, ports, strict=True)
         )
-        return cls(dsns, schema, pooler == "transaction", shown + parts.path)
+        return cls(dsns, schema, pooler == "transaction", shown + parts.path, read_role)
 
     def localized(self, sql: str) -> str:
         """`sql`, written for the usual schema, for this store's."""
         return sql if self.schema == DEFAULT_SCHEMA else sql.replace(f"{DEFAULT_SCHEMA}.", f"{self.schema}.")
+
+
+def expect_role(name: str) -> None:
+    """Raises UsageError for what is no name of a role that goes into a statement as it is."""
+    if not _ROLE.match(name):
+        raise UsageError(
+            f"{name!r:.80} is no name of a role: it is made of small letters, digits and _, at most 63. Nothing was done."
+        )
 
 
 def _parts(url: str) -> tuple[str, str, str, str]:

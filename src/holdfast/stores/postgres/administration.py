@@ -17,6 +17,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import Connections
 from holdfast.stores.postgres.context import StoreContext, sql
+from holdfast.stores.postgres.guard import guard
 from holdfast.stores.postgres.partition import PARTITIONED, part
 from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.postgres.schema import (
@@ -77,6 +78,10 @@ class PostgresAdministration:
             f" --file={file} ({address.shown}), at any moment and while everything goes on. Nothing was done; how to restore it"
             " is said in docs/howto/backup.md."
         )
+
+    async def guard(self, read_role: str, work_roles: Sequence[str]) -> Sequence[str]:
+        await expect_ready(self._db)
+        return await guard(self._db, read_role, work_roles)
 
     # --- Retention ----------------------------------------------------------------------------------------------------
 

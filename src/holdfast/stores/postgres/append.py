@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core.events import encode as encode_event
-from holdfast.core.ids import RunId, run_of
-from holdfast.core.projection import Changes, StartKey
+from holdfast.core.ids import GateId, RunId, run_of
+from holdfast.core.projection import Changes, GateChange, StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import is_run
-from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
+from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate, of_gate_change
 
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3
@@ -49,7 +49,7 @@ class Entry(msgspec.Struct):
         limits = changes.postings and any(each.limit is not None or each.limit_change for each in changes.postings)
         beside = changes.effect_keys or changes.children or changes.dead_letters is not None
         shared = changes.shared_values or changes.shared_waits is not None or changes.shared_uses
-        return not (ledger or beside or shared or limits)
+        return not (ledger or beside or shared or limits or changes.tags)
 
     @property
     def is_simple(self) -> bool:
@@ -123,10 +123,14 @@ def _given(entries: Sequence[Entry], charged: Sequence[Entry]) -> tuple[list[Row
 async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> None:
     """What the written ones of a flush say of people and tools. Of what changed twice the last word counts."""
     changes = [new.changes for new in entries]
+    await _put(db, sql["put_tags"], [(new.run, tag) for new in entries for tag in new.changes.tags])
     gates = {gate.gate: of_gate(gate) for each in changes for gate in each.gates}
     await _put(db, sql["put_gates"], gates.values())
-    decided = {change.gate: astuple(change) for each in changes for change in each.gate_changes}
-    await _put(db, sql["change_gates"], decided.values())
+    became: dict[GateId, GateChange] = {}
+    for change in (change for each in changes for change in each.gate_changes):
+        asks = change.reviewers or (became[change.gate].reviewers if change.gate in became else None)
+        became[change.gate] = msgspec.structs.replace(change, reviewers=asks)
+    await _put(db, sql["change_gates"], map(of_gate_change, became.values()))
     await _put(db, sql["put_effects"], [of_effect(effect) for each in changes for effect in each.effects])
     closed = {
         change.call: (run_of(change.call), *of_effect_change(change))

@@ -1,4 +1,5 @@
-"""Connections to the database: a bounded number, taken and given back; and what an error of the database means.
+"""Connections to the database: a bounded number, taken and given back; for whom what they show is read; and what an error of
+the database means.
 
 Never here: a statement of the store's.
 """
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import asyncpg
 from asyncpg import exceptions as pg
 
+from holdfast.core.scopes import in_scopes
 from holdfast.errors import StoreBusy, StoreError, StoreFull, StoreUnreadable, UnknownCommit, Unstorable, UsageError
 from holdfast.stores.postgres.address import Address
 
@@ -268,6 +270,10 @@ class Connections:
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self.address) from problem
 
+    def of_tenant(self, tenant: str) -> Connections:
+        """The same, on which only the rows of one tenant are seen and nothing is written, where there is a role for that."""
+        return self if self.address.read_role is None else OfTenant(self, self.address.read_role, tenant)
+
     async def fetch(self, statement: str, *bound: Any) -> list[Any]:
         """The rows of one question."""
         async with self.reading() as db:
@@ -284,6 +290,40 @@ class Connections:
             await db.execute(statement, *bound)
 
 
+class OfTenant(Connections):
+    """The connections of a process, each for as long as one transaction in the role in which the rows of a tenant are read.
+    Both end with it, so nothing is left on a connection that goes back, or that a pooler lends to somebody else."""
+
+    def __init__(self, whole: Connections, role: str, tenant: str) -> None:
+        self.address, self.most = whole.address, whole.most
+        self._whole = whole
+        settings = {"holdfast.tenant": tenant, "holdfast.tenant_in_scopes": in_scopes(tenant)}
+        # As hexadecimal digits, so that no name of a tenant is ever a part of a statement.
+        self._begin = "; ".join([
+            BEGIN, "set transaction read only", f"set local role {role}",
+            *(
+                f"select set_config('{name}', convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8'), true)"
+                for name, value in settings.items()
+            ),
+        ])  # fmt: skip
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[Connection]:
+        try:
+            async with self._whole.taken() as db, transaction(db, self._begin):
+                yield db
+        except (*LOST, pg.PostgresError) as problem:
+            raise explain(problem, self.address) from problem
+
+    def taken(self) -> Any:
+        raise StoreError("What is read for one tenant writes nothing. Nothing was written.")
+
+    writing = taken
+
+    async def close(self) -> None:
+        """They are closed as a whole."""
+
+
 def _is_sound(db: Connection) -> bool:
     """Whether the next statement on it is the first of its transaction."""
     try:
@@ -293,10 +333,10 @@ def _is_sound(db: Connection) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def transaction(db: Connection) -> AsyncIterator[None]:
+async def transaction(db: Connection, begin: str = BEGIN) -> AsyncIterator[None]:
     """A transaction that waits for nobody for long, nor keeps others waiting. Raises UnknownCommit as `durable` does;
     errors pass as they are."""
-    await db.execute(BEGIN)
+    await db.execute(begin)
     try:
         yield
     except LOST:

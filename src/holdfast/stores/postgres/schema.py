@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from asyncpg import exceptions as pg
 
@@ -21,6 +21,8 @@ from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, Connect
 from holdfast.stores.postgres.context import sql
 from holdfast.stores.postgres.partition import LOCK, tables
 from holdfast.stores.statement import Migration, edited, migrations, was_edited
+
+_T = TypeVar("_T")
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -83,6 +85,11 @@ async def migrate(connections: Connections, part: str) -> list[str]:
 
     Raises StillInUse where processes live that know only older tables, StoreError with nothing changed.
     """
+    return await altered(connections, lambda db: _apply(db, connections.address, part))
+
+
+async def altered(connections: Connections, alter: Callable[[Connection], Awaitable[_T]]) -> _T:
+    """What `alter` comes to, which changes tables, alone and all or nothing. Raises StoreError with nothing changed."""
     address = connections.address
     problem: Exception | None = None
     for _ in range(_MOST_TRIES):
@@ -90,7 +97,7 @@ async def migrate(connections: Connections, part: str) -> list[str]:
             async with connections.taken() as db, db.transaction():
                 await db.execute("select set_config('lock_timeout', $1, true)", str(_LOCK_MS))
                 await db.execute("select pg_advisory_xact_lock($1)", LOCK)
-                return await _apply(db, address, part)
+                return await alter(db)
         except AGAIN as in_the_way:
             problem = in_the_way
             await asyncio.sleep(random.uniform(0, 1))  # two that are in each other's way must not meet again

@@ -10,10 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Self
 
+import msgspec
+
 from holdfast.errors import StoreUnreadable
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
+from holdfast.stores.postgres.caller import Audit, Keys, Replies
 from holdfast.stores.postgres.child import Children
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
@@ -22,6 +25,7 @@ from holdfast.stores.postgres.conversation import Conversations
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.dead_letter import DeadLetters
 from holdfast.stores.postgres.graph import Graphs
+from holdfast.stores.postgres.guard import expect_kept
 from holdfast.stores.postgres.job_log import JobLogs
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.log import Log
@@ -42,6 +46,7 @@ log = logging.getLogger("holdfast")
 OLDEST: Final = 15
 _UNSAFE: Final = "off"
 _ALONE: Final = "local"
+_MOST_TENANTS: Final = 1000
 _ISOLATION: Final = "read committed"
 
 
@@ -49,6 +54,8 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
     """The ports onto a schema of a PostgreSQL database, for all processes of a fleet."""
 
     context: StoreContext
+    of_tenants: dict[str, Store] = msgspec.field(default_factory=dict)
+    """What the tenants see who have asked lately."""
 
     @classmethod
     async def connect(
@@ -74,6 +81,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             _expect_durable(address, greeting)
             _warn(address, greeting)
             await expect_ready(opened)
+            await expect_kept(opened)
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
             clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
             context = StoreContext(opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere)
@@ -90,10 +98,29 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             lending=Lending(context), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
             supervisors=Supervisors(context), scores=Scores(context),
+            keys=Keys(context), audit=Audit(context), replies=Replies(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
             leadership=Leadership(context),
         )  # fmt: skip
+
+    def of_tenant(self, tenant: str) -> Store:
+        if self.context.connections.address.read_role is None:
+            return self
+        if (known := self.of_tenants.get(tenant)) is not None:
+            return known
+        if len(self.of_tenants) == _MOST_TENANTS:
+            self.of_tenants.clear()
+        context = self.context._replace(connections=self.context.connections.of_tenant(tenant))
+        # What is not named here is everybody's. The tail tells of all commits, and whoever reads it looks for the runs' rows.
+        found = self.of_tenants[tenant] = msgspec.structs.replace(
+            self, context=context, of_tenants={}, log=Log(context), scopes=Scopes(context), children=Children(context),
+            costs=Costs(context), dead_letters=DeadLetters(context), job_logs=JobLogs(context),
+            conversations=Conversations(context), shared_values=SharedValues(context), supervisors=Supervisors(context),
+            scores=Scores(context), keys=Keys(context), audit=Audit(context), streams=Streams(context),
+            schedules=Schedules(context), blobs=Blobs(context), views=Views(context),
+        )  # fmt: skip
+        return found
 
 
 def _expect_durable(address: Address, greeting: Any) -> None:

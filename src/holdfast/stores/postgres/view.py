@@ -16,7 +16,7 @@ from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.context import is_run, runs_from
-from holdfast.stores.row import effect_of, gate_of, no_gate
+from holdfast.stores.row import effect_of, gate_of, no_gate, together
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
 
@@ -61,13 +61,19 @@ class Views(Archives):
             "runs.run >=": first, "runs.run <=": last, "runs.run <": before,
             "tenant =": sought.get("tenant"), "workflow =": sought.get("workflow"), "start_key =": sought.get("key"),
             "started_at_ms >=": sought.get("since_ms"), "started_at_ms <": sought.get("until_ms"),
-            self._sql["child_of"]: parent, self._sql["below"]: root,
+            self._sql["child_of"]: parent, self._sql["below"]: root, self._sql["named_like"]: sought.get("text"),
+            "settled_nanousd >=": sought.get("cost_from_nanousd"), "settled_nanousd <=": sought.get("cost_to_nanousd"),
         }  # fmt: skip
+        if tags := sought.get("tags"):
+            conditions |= {self._sql["tagged"]: tags[0], self._sql["tagged_with_all"]: list(tags[1:]) or None}
         if sought.get("in_doubt"):
             conditions["in_doubt_nanousd >"] = 0
         conditions |= {"status =": status} if isinstance(status, str) else {"status = any": status and list(status)}
         limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by runs.run desc", limit)]
+
+    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
+        return together(await self._db.fetch(self._sql["tags"], [run for run in runs if is_run(run)]))
 
     async def gates(
         self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,

@@ -52,6 +52,12 @@ class SqliteAdministration(StorePort):
     async def migrate(self, part: str | None) -> Sequence[str]:
         return ()  # done when it was opened
 
+    async def guard(self, read_role: str, work_roles: Sequence[str]) -> Sequence[str]:
+        raise UsageError(
+            "This store is a SQLite file, where whoever opens the file sees all of it: rows are guarded in a PostgreSQL"
+            " database only. Nothing was done."
+        )
+
     async def back_up(self, file: str) -> int:
         if not file.strip():
             raise UsageError("Name the file that the backup is to be. Nothing was done.")

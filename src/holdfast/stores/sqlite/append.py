@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.core.projection import StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
-from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
+from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate, of_gate_change
 from holdfast.stores.sqlite import child, shared_index, shared_value
 from holdfast.stores.sqlite.context import SQL, rows, value
 from holdfast.stores.sqlite.effect_key import Keys
@@ -110,7 +110,8 @@ def _move_flights(db: apsw.Connection, new: Entry, before: set[str]) -> None:
 
 def _write_people(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
     _insert(db, "insert_gate", [of_gate(gate) for new in accepted for gate in new.changes.gates])
-    changes = [astuple(change) for new in accepted for change in new.changes.gate_changes]
+    _insert(db, "insert_tag", [(new.run, tag) for new in accepted for tag in new.changes.tags])
+    changes = [of_gate_change(change) for new in accepted for change in new.changes.gate_changes]
     if changes:
         db.executemany(SQL["change_gate"], changes)
 

@@ -66,8 +66,8 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
             db = connect(path, wait_s=wait_s)
             undo.callback(db.close)
             keep_log(db, True)
-        elif is_there:
-            _expect_ours(path)  # before anything is made beside it
+        elif is_there and not locks_of(path).is_dir():
+            _expect_ours(path)  # before anything is made beside it; with the locks there somebody may be just making it
         ready = db is not None and _is_ready(db, path)
         turnstile = _turnstile(path, wait_s)
         undo.callback(turnstile.close)

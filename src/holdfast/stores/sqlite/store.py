@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.sqlite.blob import Blobs
+from holdfast.stores.sqlite.caller import Audit, Keys, Replies
 from holdfast.stores.sqlite.child import Children
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.context import StoreContext, StorePort, value
@@ -91,6 +92,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             lending=Lending(context, sessions), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
             supervisors=Supervisors(context), scores=Scores(context),
+            keys=Keys(context), audit=Audit(context), replies=Replies(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip

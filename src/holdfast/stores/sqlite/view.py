@@ -17,7 +17,7 @@ from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
-from holdfast.stores.row import effect_of, encode, gate_of, no_gate
+from holdfast.stores.row import effect_of, encode, gate_of, no_gate, together
 from holdfast.stores.sqlite.archive import Archives
 from holdfast.stores.sqlite.context import SQL, rows, value
 
@@ -25,6 +25,14 @@ _Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[Session
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
+_TAGGED: Final = "run in (select run from run_tags where tag = ?)"
+_TAGGED_WITH_ALL: Final = """not exists (
+    select 1 from json_each(?) as asked
+    where not exists (select 1 from run_tags where run_tags.run = runs.run and run_tags.tag = asked.value)
+)"""
+_NAMED_LIKE: Final = """0 < instr(lower(concat_ws(
+    char(10), workflow, start_key, started_by, (select group_concat(tag, char(10)) from run_tags where run_tags.run = runs.run)
+)), lower(?))"""
 _AFTER_ANY: Final = "\U0010ffff"
 """Comes after whatever may follow a beginning."""
 
@@ -76,10 +84,16 @@ class Views(Archives):
             "started_at_ms < ?": sought.get("until_ms"),
             "run in (select child from children where parent = ?)": sought.get("parent"),
             "run in (select child from children where root = ?)": sought.get("root"),
-            "id < (select id from runs where run = ?)": sought.get("before"),
+            "id < (select id from runs where run = ?)": sought.get("before"), _NAMED_LIKE: sought.get("text"),
+            "settled_nanousd >= ?": sought.get("cost_from_nanousd"), "settled_nanousd <= ?": sought.get("cost_to_nanousd"),
         }  # fmt: skip
+        if tags := sought.get("tags"):
+            conditions |= {_TAGGED: tags[0], _TAGGED_WITH_ALL: encode(tags[1:]).decode() if tags[1:] else None}
         limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by id desc limit ?", limit)]
+
+    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
+        return together(await self._reader.ask(lambda db: rows(db, "tags", (encode(list(runs)).decode(),))))
 
     async def gates(
         self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,

@@ -223,12 +223,12 @@ on conflict (gate) do update set
     decided_by = null
 
 -- name: change_gates
--- The latest that became of gates, each of them once.
+-- The latest that became of gates, each of them once; whom they ask changes where that is said.
 update holdfast.gates set
     state = given.state, changed_at_ms = given.changed_at_ms, reminders = given.reminders,
-    decision = given.decision, decided_by = given.decided_by
-from unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::text[], $6::text[])
-    as given (gate, state, changed_at_ms, reminders, decision, decided_by)
+    decision = given.decision, decided_by = given.decided_by, reviewers = coalesce(given.reviewers, gates.reviewers)
+from unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::text[], $6::text[], $7::text[])
+    as given (gate, state, changed_at_ms, reminders, decision, decided_by, reviewers)
 where gates.gate = given.gate
 
 -- name: put_effects
@@ -1684,9 +1684,103 @@ where ($1::text is null or r.tenant = $1) and ($2::text is null or s.name = $2) 
     )
 group by r.workflow, r.version, s.name order by r.workflow, s.name collate "C", r.version desc limit $5
 
+-- name: put_tags
+-- Words by which people find runs.
+insert into holdfast.run_tags (run, tag) select run, tag from unnest($1::uuid[], $2::text[]) as given (run, tag)
+
+-- name: tags
+-- Those of some runs.
+select run::text, tag from holdfast.run_tags where run = any ($1::uuid[]) order by run, tag collate "C"
+
+-- name: tagged
+-- A condition of the list of runs: that they have a tag.
+runs.run in (select run from holdfast.run_tags where tag = {})
+
+-- name: tagged_with_all
+-- Another: that they have all of these.
+not exists (
+    select 1 from unnest({}::text[]) as asked (tag)
+    where not exists (select 1 from holdfast.run_tags where run_tags.run = runs.run and run_tags.tag = asked.tag)
+)
+
+-- name: named_like
+-- Another: that something by which people know them has these letters in it.
+position(lower({}) in lower(concat_ws(
+    e'\n', workflow, start_key, started_by, (select string_agg(tag, e'\n') from holdfast.run_tags where run_tags.run = runs.run)
+))) > 0
+
+-- name: drop_tags
+-- Those of runs that are removed for good, so much at a time.
+delete from holdfast.run_tags where (run, tag) in (
+    select run, tag from holdfast.run_tags where run >= $1 and run < $2 limit $3
+)
+returning tag
+
 -- name: drop_scores
 -- What was said of runs goes when they are removed for good, so much at a time.
 delete from holdfast.scores where (run, number) in (
     select run, number from holdfast.scores where run >= $1 and run < $2 limit $3
 )
 returning number
+
+-- --- Who calls -------------------------------------------------------------------------------------------------------
+
+-- name: add_key
+-- A new key, unless there is one of its name.
+insert into holdfast.api_keys (name, hash, tenant, key) values ($1, $2, $3, $4) on conflict do nothing returning name
+
+-- name: replace_key
+-- In the place of one that is still as it was seen.
+update holdfast.api_keys set hash = $2, tenant = $3, key = $4 where name = $1 and hash = $5 returning name
+
+-- name: key_of_hash
+-- The key that somebody comes with.
+select key from holdfast.api_keys where hash = $1
+
+-- name: key_of_name
+-- The key of a name.
+select key from holdfast.api_keys where name = $1
+
+-- name: keys
+-- Keys by name.
+select key from holdfast.api_keys
+where ($1::text is null or tenant = $1) and ($2::text is null or name > $2) order by name limit $3
+
+-- name: lock_audit
+-- Each link follows from the one before: who adds one waits for those who do.
+select pg_advisory_xact_lock(hashtextextended('holdfast.audit', 3))
+
+-- name: last_link
+-- The entry that the next one follows.
+select number, hash from holdfast.audit order by number desc limit 1
+
+-- name: add_link
+-- One more entry, chained to the last.
+insert into holdfast.audit (number, tenant, hash, entry) values ($1, $2, $3, $4)
+
+-- name: links
+-- Entries in their order.
+select number, entry, hash from holdfast.audit
+where number > $1 and ($2::text is null or tenant = $2) order by number limit $3
+
+-- name: forget_replies
+-- What nobody may ask for again goes, so much at a time.
+delete from holdfast.replies where name in (
+    select name from holdfast.replies where begun_at_ms < $1 order by begun_at_ms limit 100 for update skip locked
+)
+
+-- name: begin_reply
+-- A request under a key, unless it was begun.
+insert into holdfast.replies (name, digest, begun_at_ms) values ($1, $2, $3) on conflict do nothing returning name
+
+-- name: reply
+-- How a request under a key stands.
+select digest, begun_at_ms, reply from holdfast.replies where name = $1
+
+-- name: finish_reply
+-- What was answered to it.
+update holdfast.replies set reply = $2 where name = $1
+
+-- name: drop_reply
+-- Nothing was done, so the key is free.
+delete from holdfast.replies where name = $1

@@ -43,8 +43,10 @@ insert or replace into gates (gate, run, step, reason, subject, opened_at_ms, du
 values (?, ?, ?, ?, ?, ?, ?, ?, 'open')
 
 -- name: change_gate
--- The latest that became of a gate.
-update gates set state = ?2, changed_at_ms = ?3, reminders = ?4, decision = ?5, decided_by = ?6 where gate = ?1
+-- The latest that became of a gate; whom it asks changes where that is said.
+update gates set
+    state = ?2, changed_at_ms = ?3, reminders = ?4, decision = ?5, decided_by = ?6, reviewers = coalesce(?7, reviewers)
+where gate = ?1
 
 -- name: insert_effect
 -- A call of a tool is about to be made.
@@ -688,6 +690,19 @@ delete from job_logs where (run, job, attempt, first) in (
 )
 returning attempt
 
+-- name: insert_tag
+-- A word by which people find a run.
+insert into run_tags (run, tag) values (?, ?)
+
+-- name: tags
+-- Those of some runs.
+select run, tag from run_tags where run in (select value from json_each(?)) order by run, tag
+
+-- name: drop_tags
+-- Those of runs that are removed for good, so much at a time.
+delete from run_tags where (run, tag) in (select run, tag from run_tags where run >= ?1 and run < ?2 limit ?3)
+returning tag
+
 -- name: drop_scores
 -- What was said of runs goes when they are removed for good, so much at a time.
 delete from scores where (run, number) in (select run, number from scores where run >= ?1 and run < ?2 limit ?3)
@@ -1212,3 +1227,57 @@ where (?1 is null or r.tenant = ?1) and (?2 is null or s.name = ?2) and (?3 is n
             and later.name = s.name and later.given_by = s.given_by
     )
 group by r.workflow, r.version, s.name order by r.workflow, s.name, r.version desc limit ?5
+
+-- --- Who calls -------------------------------------------------------------------------------------------------------
+
+-- name: add_key
+-- A new key, unless there is one of its name.
+insert into api_keys (name, hash, tenant, key) values (?, ?, ?, ?) on conflict do nothing returning name
+
+-- name: replace_key
+-- In the place of one that is still as it was seen.
+update api_keys set hash = ?2, tenant = ?3, key = ?4 where name = ?1 and hash = ?5 returning name
+
+-- name: key_of_hash
+-- The key that somebody comes with.
+select key from api_keys where hash = ?
+
+-- name: key_of_name
+-- The key of a name.
+select key from api_keys where name = ?
+
+-- name: keys
+-- Keys by name.
+select key from api_keys where (?1 is null or tenant = ?1) and (?2 is null or name > ?2) order by name limit ?3
+
+-- name: last_link
+-- The entry that the next one follows.
+select number, hash from audit order by number desc limit 1
+
+-- name: add_link
+-- One more entry, chained to the last.
+insert into audit (number, tenant, hash, entry) values (?, ?, ?, ?)
+
+-- name: links
+-- Entries in their order.
+select number, entry, hash from audit where number > ?1 and (?2 is null or tenant = ?2) order by number limit ?3
+
+-- name: forget_replies
+-- What nobody may ask for again goes, so much at a time.
+delete from replies where name in (select name from replies where begun_at_ms < ? order by begun_at_ms limit 100)
+
+-- name: begin_reply
+-- A request under a key, unless it was begun.
+insert into replies (name, digest, begun_at_ms) values (?, ?, ?) on conflict do nothing returning name
+
+-- name: reply
+-- How a request under a key stands.
+select digest, begun_at_ms, reply from replies where name = ?
+
+-- name: finish_reply
+-- What was answered to it.
+update replies set reply = ?2 where name = ?1
+
+-- name: drop_reply
+-- Nothing was done, so the key is free.
+delete from replies where name = ?

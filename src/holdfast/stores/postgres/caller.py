@@ -1,0 +1,76 @@
+"""Keys, the audit log, and answers under idempotency keys.
+
+Never here: what a key allows, how links are chained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.audit import FIRST, Entry, Link, link
+from holdfast.ports import ApiKey, Pending, Reply
+from holdfast.stores.postgres.context import StorePort
+from holdfast.stores.row import decode_entry, decode_key, decode_reply, encode
+
+
+class Keys(StorePort):
+    """Keeps ports.Keys."""
+
+    async def put(self, key: ApiKey, before: str | None) -> bool:
+        columns = (key.name, key.hash, key.tenant, encode(key).decode())
+        async with self._db.writing() as db:
+            if before is None:
+                return await db.fetchval(self._sql["add_key"], *columns) is not None
+            return await db.fetchval(self._sql["replace_key"], *columns, before) is not None
+
+    async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
+        return await self._one("key_of_hash", hash)
+
+    async def named(self, name: str) -> ApiKey | None:
+        return await self._one("key_of_name", name)
+
+    async def _one(self, statement: str, bound: str) -> ApiKey | None:
+        found = await self._db.value(self._sql[statement], bound)
+        return None if found is None else decode_key(found)
+
+    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
+        return [decode_key(row[0]) for row in await self._db.fetch(self._sql["keys"], tenant, after, limit)]
+
+
+class Audit(StorePort):
+    """Keeps ports.Audit."""
+
+    async def append(self, entry: Entry) -> Link:
+        async with self._db.writing() as db:
+            await db.execute(self._sql["lock_audit"])
+            last = await db.fetchrow(self._sql["last_link"])
+            number, before = (0, FIRST) if last is None else last
+            added = link(before, number + 1, entry)
+            text = msgspec.json.encode(entry).decode()
+            await db.execute(self._sql["add_link"], added.number, entry.tenant, added.hash, text)
+            return added
+
+    async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
+        found = await self._db.fetch(self._sql["links"], after, tenant, limit)
+        return [Link(number, decode_entry(entry), hash_) for number, entry, hash_ in found]
+
+
+class Replies(StorePort):
+    """Keeps ports.Replies."""
+
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
+        now_ms = self._clock.now_ms()
+        async with self._db.writing() as db:
+            await db.execute(self._sql["forget_replies"], now_ms - kept_ms)
+            if await db.fetchval(self._sql["begin_reply"], name, digest, now_ms) is not None:
+                return None
+            before, begun_at_ms, reply = await db.fetchrow(self._sql["reply"], name)
+            return Pending(before, begun_at_ms, None if reply is None else decode_reply(reply))
+
+    async def finish(self, name: str, reply: Reply | None) -> None:
+        if reply is None:
+            await self._db.execute(self._sql["drop_reply"], name)
+        else:
+            await self._db.execute(self._sql["finish_reply"], name, encode(reply))

@@ -1,0 +1,80 @@
+"""Keys, the audit log, and answers under idempotency keys.
+
+Never here: what a key allows, how links are chained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from holdfast.core.audit import FIRST, Entry, Link, link
+from holdfast.ports import ApiKey, Pending, Reply
+from holdfast.stores.row import decode_entry, decode_key, decode_reply, encode
+from holdfast.stores.sqlite.context import StorePort, rows, value
+
+
+class Keys(StorePort):
+    """Keeps ports.Keys."""
+
+    async def put(self, key: ApiKey, before: str | None) -> bool:
+        columns = (key.name, key.hash, key.tenant, encode(key).decode())
+        if before is None:
+            return await self._writer.write(lambda db: value(db, "add_key", columns)) is not None
+        return await self._writer.write(lambda db: value(db, "replace_key", (*columns, before))) is not None
+
+    async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
+        return await self._one("key_of_hash", hash)
+
+    async def named(self, name: str) -> ApiKey | None:
+        return await self._one("key_of_name", name)
+
+    async def _one(self, statement: str, bound: str) -> ApiKey | None:
+        found = await self._reader.ask(lambda db: value(db, statement, (bound,)))
+        return None if found is None else decode_key(found)
+
+    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
+        return [
+            decode_key(row[0]) for row in await self._reader.ask(lambda db: rows(db, "keys", (tenant, after, limit)))
+        ]
+
+
+class Audit(StorePort):
+    """Keeps ports.Audit."""
+
+    async def append(self, entry: Entry) -> Link:
+        def write(db: apsw.Connection) -> Link:
+            number, before = next(iter(rows(db, "last_link")), (0, FIRST))
+            added = link(before, number + 1, entry)
+            rows(db, "add_link", (added.number, entry.tenant, added.hash, msgspec.json.encode(entry).decode()))
+            return added
+
+        return await self._writer.write(write)
+
+    async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
+        found = await self._reader.ask(lambda db: rows(db, "links", (after, tenant, limit)))
+        return [Link(number, decode_entry(entry), hash_) for number, entry, hash_ in found]
+
+
+class Replies(StorePort):
+    """Keeps ports.Replies."""
+
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
+        now_ms = self._clock.now_ms()
+
+        def write(db: apsw.Connection) -> Pending | None:
+            rows(db, "forget_replies", (now_ms - kept_ms,))
+            if value(db, "begin_reply", (name, digest, now_ms)) is not None:
+                return None
+            ((before, begun_at_ms, reply),) = rows(db, "reply", (name,))
+            return Pending(before, begun_at_ms, None if reply is None else decode_reply(reply))
+
+        return await self._writer.write(write)
+
+    async def finish(self, name: str, reply: Reply | None) -> None:
+        if reply is None:
+            await self._writer.write(lambda db: value(db, "drop_reply", (name,)))
+        else:
+            await self._writer.write(lambda db: value(db, "finish_reply", (name, encode(reply))))
