@@ -66,7 +66,10 @@ class _Process:
 
     def send_signal(self, which: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, which)
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # it has just ended, and the server of forks has not told us yet
+                os.kill(self.pid, which)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

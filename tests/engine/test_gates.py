@@ -16,7 +16,17 @@ from holdfast import RunFailed, Workflow, flow, human_gate, task
 from holdfast.core import events as ev
 from holdfast.core.payload import digest
 from holdfast.core.status import status, waiting_for
-from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, InvalidDecision, InvalidInput, NotFound, RunEnded
+from holdfast.errors import (
+    AlreadyDecided,
+    Conflict,
+    DecisionRefused,
+    InvalidDecision,
+    InvalidInput,
+    NotFound,
+    OperationFailed,
+    RunEnded,
+    UsageError,
+)
 from tests.engine.history import events_of
 from tests.engine.kit import Time, engine_at, gate_of, names, opened
 
@@ -421,3 +431,62 @@ async def test_the_row_says_what_a_run_waits_for(store: str) -> None:
         assert (wait["kind"], wait["reason"], wait["id"], wait["step"]) == ("gate", "approval", gate, "approval#1")
         assert wait["due_at_ms"] - wait["since_ms"] == 86_400_000
         assert status(await run.state()) == "waiting"
+
+
+# --- After which no answer counts ---------------------------------------------------------------------------------------
+
+
+def patient(**options) -> Workflow:
+    wf = review(decisions=("approve", "to_legal"), expires_after_s=3600, **options)
+    for name, when in (("legal", "to_legal"), ("late", "expired")):
+        wf.node(name)(task(lambda state: state.events["approval"].decision))
+        wf.edge("approval", name, when=when)
+    return wf
+
+
+async def test_a_gate_that_nobody_answers_expires_without_anybody_asking(tmp_path: Path) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(patient())
+        gate = await gate_of(run)
+        now.forward(3600)
+        assert await run.result() == "expired"
+        with pytest.raises(AlreadyDecided, match="has expired"):
+            await engine.decide(gate)
+        ((_, change),) = await engine.gates(run.id, open_only=False)
+        assert change is not None
+        assert (change.state, change.decision) == ("expired", None)
+
+
+async def test_a_gate_takes_a_word_of_its_own(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(patient())
+        gate = await gate_of(run)
+        with pytest.raises(InvalidDecision, match="takes approve, to_legal, not 'to_sales'"):
+            await engine.decide(gate, "to_sales")
+        await engine.decide(gate, "to_legal", {"why": "a clause"})
+        assert await run.result() == "to_legal"
+
+
+@pytest.mark.parametrize("word", ["expired", "to legal", "", "x" * 41, "a-b"])
+def test_what_is_no_word_for_a_decision_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="words of your own"):
+        review(decisions=("approve", word))
+
+
+async def test_a_question_of_a_flow_that_expires_is_an_error_that_it_may_catch(tmp_path: Path) -> None:
+    @flow
+    async def asking(ctx, given):
+        try:
+            return (await ctx.ask({"n": 1}, expires_after_s=60, decisions=("more", "less"))).decision
+        except OperationFailed as late:
+            return late.error.error_class
+
+    now = Time()
+    async with engine_at(tmp_path, now) as engine:
+        late, early = [await engine.start(asking, key=key) for key in ("late", "early")]
+        await gate_of(late)
+        await engine.decide(await gate_of(early), "more")
+        assert await early.result() == "more"
+        now.forward(60)
+        assert await late.result() == "expired"

@@ -38,6 +38,16 @@ async def test_of_a_job_that_prints_without_end_the_beginning_and_the_end_are_ke
     await store.aclose()
 
 
+async def test_a_character_of_a_long_line_stays_in_one_piece(tmp_path: Path) -> None:
+    store = await SqliteStore.connect(tmp_path / "store.db")
+    writer = JobLogWriter(store.job_logs, MachineClock())
+    line = "x" + "é🙂" * 40_000
+    writer.begin(RUN, "job", 1).add(line)
+    await writer.aclose()
+    assert "".join([content.decode() for _, content in await kept(store)]) == f"{line}\n"
+    await store.aclose()
+
+
 async def test_what_was_printed_while_the_store_was_away_is_written_when_it_is_back(tmp_path: Path) -> None:
     class Away(JobLogs):
         is_away = True

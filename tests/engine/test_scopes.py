@@ -12,10 +12,12 @@ import pytest
 
 from holdfast import Engine, Workflow, task
 from holdfast.core import events as ev
+from holdfast.core.commands import Tick
 from holdfast.core.money import usd
 from holdfast.core.scopes import ScopeRow
 from holdfast.core.status import status, waiting_for
-from holdfast.errors import InvalidInput
+from holdfast.engine.delivery import Delivery, Envelope
+from holdfast.errors import InvalidInput, OverLimit
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage
 from tests.engine import spender
@@ -112,6 +114,22 @@ async def test_what_the_runs_of_a_tenant_use_is_limited_in_tokens_and_in_money(
 
 
 @bounded
+async def test_commands_that_one_scope_refuses_again_and_again_are_decided_one_by_one() -> None:
+    """Whatever a store has against them together: a run is not tried for ever."""
+    problem = OverLimit("no room", scope="tenant/acme/day/2026-11-24", limit=10, used=12, held=0, wanted=3)
+    alone, together = Delivery([envelope()]), Delivery([envelope(), envelope()])
+    for tries in range(4):
+        assert together.is_spoilt_by(problem) == (tries >= 2)
+        assert not alone.is_spoilt_by(problem)
+        assert together.heeds(problem)
+        assert alone.heeds(problem)
+        assert together.shortages[problem.scope].left == -2, "what is overdrawn has nothing left that could be freed"
+
+
+def envelope() -> Envelope:
+    return Envelope(Tick(), None, asyncio.Future())
+
+
 async def test_a_hold_that_does_not_fit_hurts_nothing_that_was_decided_with_it(
     store: str, server: ModelServer, model: Providers
 ) -> None:

@@ -432,3 +432,27 @@ async def test_code_that_no_longer_asks_for_a_call_that_a_person_has_answered_st
         told = await divergence(run)
         assert told["journal"]["operation"] == "gate 'tool_approval'"
     assert paid == []
+
+
+async def test_nobody_is_asked_about_a_call_where_something_else_stands(
+    tmp_path: Path, pay: Tool, look: Tool, paid: list[Any]
+) -> None:
+    """Else a person could answer in the tool's place over what the journal has there."""
+    calls = [False]
+
+    @flow(tools=[pay, look])
+    async def handle(ctx: Context) -> Any:
+        if not calls[0]:
+            await ctx.tool(look)
+            return await ctx.wait_signal("go on")
+        return await ctx.tool(pay, to="ada")
+
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        run = await engine.start(handle)
+        await run.settled()
+        calls[0] = True
+        await engine.signal(run.id, "go on")
+        told = await divergence(run)
+        assert (told["journal"]["operation"], told["code"]["operation"]) == ("tool 'look'", "tool 'pay'")
+        assert not [each for each in await events_of(run, ev.GateOpened) if each.reason == "tool_approval"]
+    assert paid == []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast import Engine, RunFailed, ToolRule, When, Workflow, tool, tool_node
 from holdfast.core.events import GateOpened
-from holdfast.errors import DecisionRefused, UsageError
+from holdfast.errors import AlreadyDecided, DecisionRefused, UsageError
 from tests.engine.history import events_of
+from tests.engine.kit import Time, engine_at, gate_of
 
 RULES = [
     ToolRule("refund", "deny", (When("amount", ">", 1000),), reason="More than anybody may pay back."),
@@ -62,6 +64,44 @@ async def test_a_call_that_a_rule_asks_about_asks_its_reviewers(store: str) -> N
         await engine.decide(gate.gate, "approve", by="ann")
         assert await run.result() == "paid"
     assert done == [101]
+
+
+async def test_a_rule_that_asks_may_want_a_second_pair_of_eyes(store: str) -> None:
+    done: list[int] = []
+    rules = [ToolRule("refund", "ask", four_eyes=True)]
+    async with Engine.open(store) as engine:
+        for who in ("ann", "Ann "):
+            await engine.grant_approval("refund", for_s=3600, by=who)
+        run = await engine.start(desk(done, 7, rules), by="ann")
+        await run.settled()
+        (gate,) = await events_of(run, GateOpened)
+        assert (gate.four_eyes, gate.requester) == (True, "ann")
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            await engine.decide(gate.gate, "approve", by="ann")
+        await engine.decide(gate.gate, "approve", by="bob")
+        assert await run.result() == "paid"
+        await engine.grant_approval("refund", for_s=3600, by="bob")
+        assert await (await engine.start(desk(done, 7, rules), by="ann")).result() == "paid"
+    assert done == [7, 7]
+
+
+async def test_a_call_that_nobody_has_approved_in_time_is_not_made(tmp_path: Path) -> None:
+    """The model or the code hears why; whoever retries the run is asked anew."""
+    done: list[int] = []
+    now = Time()
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(desk(done, 7, [ToolRule("refund", "ask", expires_after_s=60)]))
+        gate = await gate_of(run)
+        now.forward(60)
+        with pytest.raises(RunFailed, match=r"Nobody has approved 'refund' in time\. It was not called\.") as failed:
+            await run.result()
+        assert failed.value.error.error_class == "expired"
+        with pytest.raises(AlreadyDecided, match="has expired"):
+            await engine.decide(gate, "approve")
+        await engine.retry(run.id)
+        await engine.decide(await gate_of(run), "approve")
+        assert await run.result() == "paid"
+    assert done == [7]
 
 
 async def test_what_a_person_edits_keeps_to_the_rules_too(store: str) -> None:

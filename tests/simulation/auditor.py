@@ -351,7 +351,10 @@ class Auditor:
                 self.fault("agents are allotted no more than the total", run, f"{allotted} of {total} in {budget}")
 
     def _check_place(self, books: Books, append: Append) -> None:
-        """Whoever gets a place finds room for itself and for all who wait there and came before it."""
+        """Whoever gets a place finds room for itself and for all who wait there and came before it; unless the same append
+        gives it back."""
+        if any(isinstance(each.event, ev.RunCompleted | ev.RunFailed | ev.RunCancelled) for each in append.events):
+            return
         for scope in (f"tenant/{quote(books.tenant, safe='')}/runs", "fleet/runs"):
             cap = self.disk.limits.get(scope)
             others = [each for run, each in self.books.items() if run != append.run and not each.ended]
@@ -1146,6 +1149,8 @@ class Auditor:
         if gate is None or e.gate in books.closed_gates:
             self.fault("each gate is decided once", run, e.gate)
             return
+        if gate.expires_at_ms is not None and gate.expires_at_ms <= books.at_ms:
+            self.fault("no answer counts that comes too late", run, e.gate)
         if e.decision not in gate.allowed:
             self.fault("a gate takes what it offers", run, f"{e.gate}: {e.decision}")
         if e.shown_hash != gate.shown_hash:
@@ -1163,6 +1168,25 @@ class Auditor:
             self.approved.add((run, gate.shown.value()["tool"], _encode(e.data.value())))
         if gate.reason == "compensation_failed" and e.decision == "answer":
             books.undoing_given_up = True
+
+    def _gate_assigned(self, books: Books, run: RunId, e: ev.GateAssigned) -> None:
+        gate = books.gates.get(e.gate)
+        if gate is None or e.gate in books.closed_gates:
+            self.fault("only an open gate is given to others", run, e.gate)
+            return
+        if e.delegated and ({e.by, *e.roles}.isdisjoint(gate.reviewers) or not {*gate.reviewers} < {*e.reviewers}):
+            self.fault("who is asked hands on, and stays asked", run, f"{e.gate}: {e.by} of {gate.reviewers}")
+        if gate.four_eyes and gate.requester in e.reviewers:
+            self.fault("four eyes are two people", run, e.gate)
+        books.gates[e.gate] = msgspec.structs.replace(gate, reviewers=e.reviewers)
+
+    def _gate_expired(self, books: Books, run: RunId, e: ev.GateExpired) -> None:
+        gate = books.gates.get(e.gate)
+        if gate is None or e.gate in books.closed_gates:
+            self.fault("only an open gate expires", run, e.gate)
+        elif gate.expires_at_ms is None or books.at_ms < gate.expires_at_ms:
+            self.fault("no gate expires early", run, f"{e.gate}: at {books.at_ms}, {gate.expires_at_ms}")
+        books.closed_gates[e.gate] = None
 
     def _gate_withdrawn(self, books: Books, run: RunId, e: ev.GateWithdrawn) -> None:
         if e.gate not in books.gates or e.gate in books.closed_gates:
@@ -1404,8 +1428,10 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.MessageReceived: Auditor._message_received,
     ev.MessageRead: Auditor._message_read,
     ev.GateOpened: Auditor._gate_opened,
+    ev.GateAssigned: Auditor._gate_assigned,
     ev.GateReminded: Auditor._gate_reminded,
     ev.GateEscalated: Auditor._gate_reminded,
     ev.GateDecided: Auditor._gate_decided,
+    ev.GateExpired: Auditor._gate_expired,
     ev.GateWithdrawn: Auditor._gate_withdrawn,
 }

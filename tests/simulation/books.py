@@ -123,6 +123,7 @@ class Books:
         self.holds = 0
         self.gates: dict[str, ev.GateOpened] = {}
         self.closed_gates: dict[str, ev.GateDecided | None] = {}
+        """Those that nobody decided are None."""
         self.timers: dict[tuple[str, str], tuple[int, float, int]] = {}
         self.fired: set[tuple[str, str]] = set()
         self.verdicts: dict[tuple[str, str | None, str], bool] = {}

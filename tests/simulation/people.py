@@ -18,6 +18,7 @@ import msgspec
 from holdfast.compose import Engine
 from holdfast.core import events as ev
 from holdfast.core.divergence import RESTART
+from holdfast.core.graph import EXPIRED
 from holdfast.core.ids import GateId, RunId, run_of
 from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
 from holdfast.core.scopes import Period
@@ -68,6 +69,7 @@ class People:
         self._loop = loop
         self._chance = chance
         self._stream = chance.stream("people")
+        self._hands = chance.stream("hands")
         self._faults = faults
         self._world = world
         self._auditor = auditor
@@ -236,14 +238,15 @@ class People:
         )
 
     async def _allow_more(self, event: ev.ScopeExceeded) -> None:
-        """Somebody sees that a tenant's or a team's limit stops its runs; unless tomorrow will do, it may spend more."""
+        """Somebody sees that a limit above a run stops it; unless tomorrow will do, more may be spent. What agents share has no
+        tomorrow."""
         tokens = event.limit_tokens is not None
         limit, needed = (
             (event.limit_tokens or 0, event.needed_tokens) if tokens else (event.limit_nanousd, event.needed_nanousd)
         )
         kind, *names = event.scope.removeprefix("tokens/").split("/")
         talks = kind == "conversation"
-        if not talks and needed <= limit and self._stream.random() < 0.3:
+        if not talks and needed <= limit and self._stream.random() < 0.3 and kind != "agent":
             return
         await asyncio.sleep(spread_s(self._stream, 1.0, 3 * DAY_S))
         if kind == "tree":
@@ -424,6 +427,8 @@ class People:
         try:
             if self._faults.strikes("decided_for_wrong_gate"):
                 await self._mislead(gate)
+            if gate.reviewers and self._hands.random() < 0.2:
+                await self._hand_on(gate)
             if self._faults.strikes("decided_with_nonsense"):
                 await self._decide(gate, self._stream.choice(("answer", "edit", "approve")), {"note": ["no text"]})
                 await self._decide(gate, gate.allowed[0], None, intruder="ada")
@@ -446,6 +451,14 @@ class People:
             self._refused(problem)
         else:
             self._auditor.fault("only what was asked is decided", run_of(gate.gate), wrong)
+
+    async def _hand_on(self, gate: ev.GateOpened) -> None:
+        """Have others asked, too: by one of those who are, or by who only says so."""
+        roles = self._hands.choice((gate.reviewers[:1], gate.reviewers[:1], ("nobody",)))
+        try:
+            await self._ask(lambda engine: engine.delegate(gate.gate, ["dora", "ivan"], by="hand", roles=roles))
+        except (Conflict, NotFound, InvalidInput) as problem:
+            self._refused(problem)
 
     async def _opinion(self, gate: ev.GateOpened) -> tuple[str, Any]:
         """What an honest person answers."""
@@ -554,6 +567,10 @@ class People:
     def _check_winner(self, gate: ev.GateOpened, late: AlreadyDecided) -> None:
         """The loser is told who won."""
         self._refused(late)
+        if getattr(late, "decision", None) == EXPIRED:
+            if gate.expires_at_ms is None:
+                self._auditor.fault("a gate expires that may", run_of(gate.gate), late.message)
+            return
         won = self._closed().get(gate.gate)
         if won is None or getattr(late, "by", None) != won.by:
             self._auditor.fault("the loser is told who won", run_of(gate.gate), f"{late.message} against {won}")

@@ -236,6 +236,8 @@ class _Draft:
         # A stream of its own: what was drawn before there were demands is drawn as it was.
         self._demands = Random(f"demands of {name}")
         self._reviewers, self._talks = Random(f"reviewers of {name}"), Random(f"conversations of {name}")
+        self._patience = Random(f"patience of {name}")
+        self._haste = Random(f"haste of {name}")
         self._functions = Random(f"functions of {name}")
         self._maps, self._says = Random(f"maps of {name}"), Random(f"streams of {name}")
         self._saying = self._says.random() < _SAYING
@@ -585,6 +587,9 @@ class _Draft:
         stream = self._stream
         form = stream.choice((None, Form))
         reviewers = self._reviewers.choice(([], ["eve"], ["desk", "eve"]))
+        expires_after_s = self._patience.choice((None, None, None, 2 * DAY_S))
+        if self._haste.random() < 0.1:  # before most people have answered
+            expires_after_s = 60.0
 
         async def shown(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
@@ -593,7 +598,7 @@ class _Draft:
         return kinds.human_gate(
             shown, form=form, timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),
             remind_every_s=stream.choice((None, 3600.0, DAY_S)), cancel_after_s=stream.choice((None, None, DAY_S)),
-            four_eyes=stream.random() < 0.2, **common,
+            four_eyes=stream.random() < 0.2, expires_after_s=expires_after_s, **common,
         )  # fmt: skip
 
     def _branch(self, common: dict[str, Any]) -> Any:

@@ -39,10 +39,14 @@ async def nightly(ctx: Context, input: dict[str, str]) -> str:  # noqa: A002 - t
 class Timetable:
     """The schedule of a program, if it has one, and its books."""
 
-    def __init__(self, stream: Random, tenant: str, fault: Callable[[str, str, str], None]) -> None:
+    def __init__(
+        self, stream: Random, tenant: str, fault: Callable[[str, str, str], None], clocks_agree: Callable[[], bool]
+    ) -> None:
+        """`clocks_agree`: whether all processes go by the same time."""
         self._stream = stream
         self._tenant = tenant
         self._fault = fault
+        self._clocks_agree = clocks_agree
         self._cron = stream.choice(("*/5 * * * *", "*/20 * * * *", "0 * * * *"))
         self._overlap = stream.choice(("skip", "queue", "allow", "cancel"))
         self._how: dict[str, Any] = {
@@ -111,7 +115,7 @@ class Timetable:
         found, now_ms = await ask(look)
         oldest_ms = now_ms - _SLACK_MS - int(found.jitter_s * 1000) - QUEUE_LOOK_MS
         due = [at_ms for at_ms in (next(nominal_times(found, found.checked_ms)), *found.pending) if at_ms < oldest_ms]
-        if due and found.queued_ms is None:
+        if due and found.queued_ms is None and self._clocks_agree():
             self._fault("a schedule goes on once faults stop", "?", f"{stamp(due[0])} of {found} at {stamp(now_ms)}")
 
     # --- Its judge ----------------------------------------------------------------------------------------------------

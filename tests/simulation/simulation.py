@@ -118,9 +118,10 @@ class _Simulation:
             self.loop, self.chance, self.faults, self.world, self.auditor, self.program, lambda: self.processes
         )
         if self.made_of == "python":  # who judges jobs follows one run
-            self.auditor.timetable = Timetable(self.chance.stream("schedule"), TENANT, self.auditor.fault)
+            agree = lambda: not self.auditor.clock_jumped  # noqa: E731 - said to both
+            self.auditor.timetable = Timetable(self.chance.stream("schedule"), TENANT, self.auditor.fault, agree)
             self.disk.on_schedule = self.auditor.timetable.changed
-            stream, agree = self.chance.stream("desk"), lambda: not self.auditor.clock_jumped
+            stream = self.chance.stream("desk")
             self.auditor.desk = Desk(stream, TENANT, self.auditor.books, self.auditor.fault, agree)
             self.disk.on_supervised = self.auditor.desk.changed
         self._ending = False

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar, Unpack
 
 import msgspec
 
+from holdfast.core.audit import FIRST, Entry, Link, link
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use, learned
@@ -65,6 +66,7 @@ from holdfast.errors import (
 )
 from holdfast.ports import (
     MOST_LISTED,
+    ApiKey,
     Append,
     ChildLink,
     Chunk,
@@ -76,7 +78,9 @@ from holdfast.ports import (
     LetterFilter,
     LogPiece,
     LogPlace,
+    Pending,
     Piece,
+    Reply,
     RunFilter,
     SharedArrival,
     SharedEntry,
@@ -214,6 +218,7 @@ class Disk:
         """Every event, in the order of the commits."""
         self.keys: dict[tuple[str, str], tuple[RunId, str]] = {}
         self.gates: dict[GateId, tuple[GateRow, GateChange | None]] = {}
+        self.tags: dict[RunId, tuple[str, ...]] = {}
         self.letters: dict[tuple[RunId, StepId], Letter] = {}
         self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
         self.scopes: dict[str, ScopeRow] = {}
@@ -224,6 +229,9 @@ class Disk:
         self.counted: dict[RunId, Seq] = {}
         self.job_logs: dict[LogPlace, bytes] = {}
         self.scores: dict[RunId, list[Score]] = {}
+        self.api_keys: dict[str, ApiKey] = {}
+        self.audit: list[Link] = []
+        self.replies: dict[str, Pending] = {}
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
         self.conversations: dict[tuple[str, str], Conversation] = {}
@@ -497,12 +505,15 @@ class Disk:
                 if place[0] == run and known.resolved_at_ms is None:
                     self.letters[place] = Letter(known.letter, at_ms)
             self.letters |= {(run, letter.step): Letter(letter, None) for letter in changes.dead_letters}
+        self.tags |= {changes.run.run: changes.tags} if changes.tags else {}
         for gate in changes.gates:
             self.gates.pop(gate.gate, None)
             self.gates[gate.gate] = (gate, None)
         for gate_change in changes.gate_changes:
             if gate_change.gate in self.gates:
-                self.gates[gate_change.gate] = (self.gates[gate_change.gate][0], gate_change)
+                opened = self.gates[gate_change.gate][0]
+                asks = opened.reviewers if gate_change.reviewers is None else gate_change.reviewers
+                self.gates[gate_change.gate] = (msgspec.structs.replace(opened, reviewers=asks), gate_change)
         for effect in changes.effects:
             self.effects[effect.call] = (effect, None)
         for change in changes.effect_changes:
@@ -864,6 +875,64 @@ class JobLogs(Port):
     async def read(self, place: LogPlace) -> bytes:
         await self._mount.read()
         return self._disk.job_logs.get(place, b"")
+
+
+class Keys(Port):
+    """Keeps ports.Keys."""
+
+    async def put(self, key: ApiKey, before: str | None) -> bool:
+        await self._mount.write("put_key")
+        there = self._disk.api_keys.get(key.name)
+        if (None if there is None else there.hash) != before:
+            return False
+        self._disk.api_keys[key.name] = key
+        return True
+
+    async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
+        await self._mount.read()
+        return next((each for each in self._disk.api_keys.values() if each.hash == hash), None)
+
+    async def named(self, name: str) -> ApiKey | None:
+        await self._mount.read()
+        return self._disk.api_keys.get(name)
+
+    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
+        await self._mount.read()
+        found = [key for name, key in sorted(self._disk.api_keys.items()) if name > (after or "")]
+        return [key for key in found if tenant in (None, key.tenant)][:limit]
+
+
+class Audit(Port):
+    """Keeps ports.Audit."""
+
+    async def append(self, entry: Entry) -> Link:
+        await self._mount.write("append_audit")
+        links = self._disk.audit
+        links.append(link(links[-1].hash if links else FIRST, len(links) + 1, entry))
+        return links[-1]
+
+    async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
+        await self._mount.read()
+        return [each for each in self._disk.audit[after:] if tenant in (None, each.entry.tenant)][:limit]
+
+
+class Replies(Port):
+    """Keeps ports.Replies."""
+
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
+        await self._mount.write("begin_reply")
+        now_ms, there = self._mount.now_ms(), self._disk.replies.get(name)
+        if there is not None and there.begun_at_ms >= now_ms - kept_ms:
+            return there
+        self._disk.replies[name] = Pending(digest, now_ms, None)
+        return None
+
+    async def finish(self, name: str, reply: Reply | None) -> None:
+        await self._mount.write("finish_reply")
+        if reply is None:
+            self._disk.replies.pop(name, None)
+        elif name in self._disk.replies:
+            self._disk.replies[name] = self._disk.replies[name]._replace(reply=reply)
 
 
 class Scores(Port):
@@ -1549,7 +1618,18 @@ class Views(Port):
             and (not (root := sought.get("root")) or row.run in _below(self._disk, root))
             and sought.get("key") in (None, row.key) and row.started_at_ms >= (sought.get("since_ms") or 0)
             and ((until_ms := sought.get("until_ms")) is None or row.started_at_ms < until_ms)
+            and {*(sought.get("tags") or ())} <= {*self._disk.tags.get(row.run, ())}
+            and (sought.get("cost_from_nanousd") or 0) <= row.settled_nanousd
+            and ((most_nanousd := sought.get("cost_to_nanousd")) is None or row.settled_nanousd <= most_nanousd)
+            and (sought.get("text") or "").lower() in "\n".join(self._known_by(row)).lower()
         ][: sought.get("limit", MOST_LISTED)]  # fmt: skip
+
+    def _known_by(self, row: RunRow) -> list[str]:
+        return [row.workflow, row.key or "", row.started_by or "", *self._disk.tags.get(row.run, ())]
+
+    async def tags(self, runs: Sequence[RunId]) -> Mapping[RunId, Sequence[str]]:
+        await self._mount.read()
+        return {run: [*self._disk.tags[run]] for run in runs if run in self._disk.tags}
 
     async def unended(self, hashes: Sequence[str]) -> int:
         await self._mount.read()
@@ -1610,12 +1690,13 @@ class Watch(Port):
             return left_s
         if self._mount.leases and self._disk.left_undone():
             return max(left_s, _OVERDUE_S)
-        if self._mount.leases and any(scope == PLACEMENT for scope, _ in self._disk.waiters):
-            return max(left_s, _LINE_S, self._disk.quiet_s / 100)
         due_ms = self._disk.next_due_ms(None)
-        if due_ms is None or not self._mount.leases:  # who has no session takes nothing up
+        due_s = None if due_ms is None else (due_ms - self._mount.now_ms()) / 1000
+        if self._mount.leases and any(scope == PLACEMENT for scope, _ in self._disk.waiters):
+            line_s = max(_LINE_S, self._disk.quiet_s / 100)
+            return max(left_s, line_s if due_s is None or due_s <= 0 else min(line_s, due_s))
+        if due_s is None or not self._mount.leases:  # who has no session takes nothing up
             return None
-        due_s = (due_ms - self._mount.now_ms()) / 1000
         return max(left_s, due_s, 0.0 if due_s > 0 else _OVERDUE_S)
 
 
@@ -1654,7 +1735,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
             dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
             streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount),
-            supervisors=Supervisors(mount), scores=Scores(mount), blobs=Blobs(mount),
+            supervisors=Supervisors(mount), scores=Scores(mount), keys=Keys(mount), audit=Audit(mount), replies=Replies(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
 

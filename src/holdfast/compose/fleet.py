@@ -1,4 +1,5 @@
-"""Composes the processes of a fleet: one that leads a lane, one that takes clients and workers on a gRPC port, or both in one.
+"""Composes the processes of a fleet: one that leads a lane, one that takes clients and workers on a gRPC port or answers over
+HTTP, or all in one.
 
 Never here: what an engine is made of (engine), what people are told and how (cli).
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import settings as settings_
+from holdfast.compose.api import HttpPort, answering
 from holdfast.compose.engine import Engine, label
 from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
 from holdfast.core.demand import Resources
@@ -27,6 +29,7 @@ from holdfast.extra import needs
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.masking import without_passwords
 from holdfast.ports import Administration
+from holdfast.service.identity import Identity
 from holdfast.service.service import Service
 from holdfast.settings import Secrets, Settings
 from holdfast.storage import is_postgres, open_administration, open_blobs, postgres
@@ -122,8 +125,7 @@ class Port(NamedTuple):
     """Where the port is, who may use it, and what is done behind it."""
 
     address: str
-    token_file: Path | None
-    tokens: Path | None
+    identity: Identity
     certificate: Path | None
     key: Path | None
     client_ca: Path | None
@@ -139,9 +141,10 @@ class Port(NamedTuple):
 
 
 class Taking(NamedTuple):
-    """The engine behind a port, and the workers that are connected to it."""
+    """The engine behind a gRPC port, and the workers that are connected to it."""
 
     engine: Engine
+    service: Service
     registry: WorkerRegistry
     address: str
     """`host:port`, where it listens."""
@@ -155,10 +158,6 @@ class Taking(NamedTuple):
             "holdfast_connected_jobs": ("Jobs that those workers are at.", sum(len(each.jobs) for each in connections)),
         }
 
-    async def reach(self) -> None:
-        """Ask the store anything. Raises StoreError."""
-        await self.engine.runs(limit=1)
-
 
 @asynccontextmanager
 async def taking(
@@ -166,12 +165,11 @@ async def taking(
 ) -> AsyncIterator[Taking]:
     """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
     wire = _wire()
-    token, tokens = wire.credential.read_token(how.token_file), wire.credential.read_tokens(how.tokens)
-    identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca, tokens)
+    identity = how.identity
     files = wire.submission.Submissions(known.blobs, known.vars) if how.yaml else None
     bounds = wire.registry.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
     registry = wire.registry.WorkerRegistry(bounds, say, tells_tenants_apart=identity.tells_tenants_apart)
-    server = wire.server.Server(registry, identity)
+    server = wire.server.Server(registry, identity, wire.credential.Tls(how.certificate, how.key, how.client_ca))
     async with (
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
@@ -181,11 +179,12 @@ async def taking(
     ):  # fmt: skip
         registry.open(engine.executor.placing)
         server.service = Service(engine, workflows, files.take if files is not None else None)
+        identity.keys = server.service.keys
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         say(f"gRPC on {host}:{port}, store {without_passwords(where)}: {names}.")
         try:
-            yield Taking(engine, registry, f"{host}:{port}")
+            yield Taking(engine, server.service, registry, f"{host}:{port}")
         finally:
             server.service = None
             registry.drain()
@@ -203,16 +202,19 @@ def _wire() -> Any:
 
 
 class Serving(NamedTuple):
-    """A process that leads or stands by, or takes clients and workers, or both."""
+    """A process that leads or stands by, or answers on ports, or both."""
 
     leader: Leader | None
+    engine: Engine | None
     taking: Taking | None
+    http: str | None
+    """Where it answers over HTTP: `http://127.0.0.1:8000`."""
 
     @property
     def broken(self) -> BaseException | None:
         """Why it can no longer do its work, if so."""
         problem = self.leader.broken if self.leader is not None else None
-        return problem if problem is not None or self.taking is None else self.taking.engine.broken
+        return problem if problem is not None or self.engine is None else self.engine.broken
 
     @property
     def leads(self) -> bool:
@@ -235,24 +237,34 @@ class Serving(NamedTuple):
 
     async def reach(self) -> None:
         """Ask the store anything. Raises StoreError."""
-        for each in (self.leader, self.taking):
-            if each is not None:
-                await each.reach()
-                return
+        if self.leader is not None:
+            await self.leader.reach()
+        elif self.engine is not None:
+            await self.engine.runs(limit=1)
 
 
 @asynccontextmanager
 async def serving(
-    where: str, known: Settings, workflows: Sequence[Workflow], how: Port | None, lane: str, say: Callable[[str], None]
-) -> AsyncIterator[Serving]:
-    """A process that leads `lane` while nobody else does, where a fleet shares the store, and with `how` takes clients and
-    workers besides. `say` tells people where it listens, and who comes and goes. Raises UsageError, StoreError."""
+    where: str, known: Settings, workflows: Sequence[Workflow], how: Port | None, http: HttpPort | None, lane: str,
+    say: Callable[[str], None],
+) -> AsyncIterator[Serving]:  # fmt: skip
+    """A process that leads `lane` while nobody else does, where a fleet shares the store; with `how` it takes clients and
+    workers besides, with `http` it answers over HTTP, and with either it executes `workflows`. `say` tells people where it
+    listens, and who comes and goes. Raises UsageError, StoreError."""
     async with AsyncExitStack() as stack:
-        leader = taken = None
-        if how is None or is_postgres(where):
+        leader = taken = engine = service = address = None
+        if is_postgres(where) or (how is None and http is None):
             leader = await stack.enter_async_context(leading(where, settings=known, lane=lane))
         else:
             await stack.enter_async_context(archiving(where, known))
         if how is not None:
             taken = await stack.enter_async_context(taking(where, known, workflows, how, lane, say))
-        yield Serving(leader, taken)
+            engine, service = taken.engine, taken.service
+        elif http is not None:
+            engine = await stack.enter_async_context(
+                Engine.open(where, workflows=workflows, execute=bool(workflows), settings=known, lane=lane)
+            )
+            service = Service(engine, workflows)
+        if http is not None and service is not None:
+            address = await stack.enter_async_context(answering(service, http, say))
+        yield Serving(leader, engine, taken, address)

@@ -22,6 +22,7 @@ from holdfast.masking import IN_A_URL, without_passwords
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.ports import Blobs, Lending, Queue, Store
 from holdfast.queues.none import NoQueue
+from holdfast.service.identity import Identity, read_token, read_tokens
 from holdfast.settings import PoolRules, Secrets, Settings
 
 log = logging.getLogger("holdfast")
@@ -44,6 +45,21 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
         raise UsageError(
             f"The queue's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened."
         ) from None
+
+
+def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None, *, keys: bool = False) -> Identity:
+    """Whom the ports of a process know. Raises UsageError."""
+    if token_file is not None and (tokens is not None or keys):
+        raise UsageError(
+            "--token-file is one token of everybody, --tokens and --keys tell them apart: give one or the others. Nothing was"
+            " started."
+        )
+    issuer = None
+    if settings.identity is not None and token_file is None:
+        with needs("fleet", "A port that takes signed tokens"):
+            from holdfast.service.signed_token import SignedTokens
+        issuer = SignedTokens(settings.identity)
+    return Identity(read_token(token_file), read_tokens(tokens), issuer, takes_keys=keys)
 
 
 def pools_of(settings: Settings) -> list[DeclaredPool]:

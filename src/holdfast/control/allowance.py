@@ -60,7 +60,9 @@ class Allowances(ControlBase):
         Where there are more than `limit`, those of the run that reaches it are the last."""
         run = None if run_id is None else (await self.find(run_id)).run
         found: list[Doubt] = []
-        async for each in doubts(self.runtime, run=run, tenant=tenant, until_ms=until_ms, before=before):
+        async for each in doubts(
+            self.runtime, run=run, tenant=tenant, until_ms=until_ms, before=before, views=self.store.views
+        ):  # fmt: skip
             if limit is not None and len(found) >= limit and each.run != found[-1].run:
                 break
             found.append(each)
@@ -85,7 +87,7 @@ class Allowances(ControlBase):
     async def roll_up_costs(self, within_s: float = float("inf")) -> bool:
         """Bring the roll-up of costs up to date, with all that is known now; False where `within_s` was not enough for
         that, and the next will go on from there. Sweeps do so once a day."""
-        store, clock = self.store, self.runtime.clock
+        store, clock = self.runtime.store, self.runtime.clock
         until_s = clock.monotonic_s() + within_s
         after = await count_some(store.costs, store.log, store.clock.now_ms() + 1, None)
         while after is not None and clock.monotonic_s() < until_s:

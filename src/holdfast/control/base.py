@@ -19,6 +19,7 @@ from holdfast.core.money import nanousd
 from holdfast.core.scopes import in_tokens
 from holdfast.engine.executor import Executor
 from holdfast.errors import InvalidInput
+from holdfast.ports import Store
 
 NOT_GIVEN: Final[Any] = object()
 """Nothing was said, as opposed to None and to the data null."""
@@ -27,9 +28,10 @@ NOT_GIVEN: Final[Any] = object()
 class ControlBase(Inquiries):
     """One subject of an engine's control: commands, and the questions that may be asked besides."""
 
-    def __init__(self, executor: Executor, trace_id: str | None = None) -> None:
-        """`trace_id`: in which trace things are told, unless a claim says so itself."""
-        super().__init__(executor.services.runtime.store)
+    def __init__(self, executor: Executor, trace_id: str | None = None, store: Store | None = None) -> None:
+        """`trace_id`: in which trace things are told, unless a claim says so itself; `store`: what is read here, if that
+        is less than the engine's own."""
+        super().__init__(store if store is not None else executor.services.runtime.store)
         self.executor = executor
         self.runtime = executor.services.runtime
         self.payloads = executor.services.payloads

@@ -80,7 +80,7 @@ class Bulks(Repairs):
         if (row.key or "").startswith(f"{name}/"):
             return BulkOutcome(row.run, row.status, "It is a fork that this has made.")
         key = f"{name}/{row.run}"
-        known = await self.store.log.run_of_key(row.tenant, key)
+        known = await self.runtime.store.log.run_of_key(row.tenant, key)
         try:
             if known is not None:
                 return BulkOutcome(row.run, row.status, fork=known[0])

@@ -32,6 +32,9 @@ from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, UsageError
 
 DEFAULT_TENANT: Final = "default"
+MOST_TAGS: Final = 20
+MOST_OF_TAG: Final = 100
+"""Characters."""
 
 
 def _calls(name: str, most: Any) -> int | None:
@@ -96,6 +99,7 @@ class Commands(ControlBase):
         team_budget: str | None = None,
         agent: str | None = None,
         key: str | None = None,
+        tags: Sequence[str] = (),
         by: str | Claim | None = None,
         queue: bool = False,
     ) -> Run:
@@ -111,7 +115,8 @@ class Commands(ControlBase):
         What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`). With a
         `team_budget` it counts there as what `agent` spends, except in nodes that have an agent of their own (see
         `set_team_budget`).
-        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
+        The same `key` again returns the same run; with another input it raises KeyReused. `tags` are words by which it is
+        found in lists, 20 of 100 characters at most; a fork has its origin's, a child none. Raises InvalidInput, and
         TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
         and begins when there is a place, in the order of arrival (see `set_admission`).
         """
@@ -143,9 +148,22 @@ class Commands(ControlBase):
             self.executor.services.gateway.price_fingerprint, team, queue, max_tokens=tokens,
             max_model_calls=_calls("max_model_calls", max_model_calls),
             max_tool_calls=_calls("max_tool_calls", max_tool_calls), max_wall_s=_wall_s(max_wall_s),
-            on_limit=_on_limit(on_limit), shared=shared, agent=agent,
+            on_limit=_on_limit(on_limit), shared=shared, agent=agent, tags=self._tags(tags),
         )  # fmt: skip
         return await self._begin(workflow.graph, start)
+
+    def _tags(self, given: Sequence[str]) -> tuple[str, ...]:
+        """Words by which a run is found, each once, in their order. Raises InvalidInput."""
+        words = [given] if isinstance(given, str) else given
+        tags = sorted({self.payloads.redact(word("tag", tag)) for tag in words})
+        for tag in tags:
+            if not tag.strip() or len(tag) > MOST_OF_TAG:
+                raise InvalidInput(
+                    f"The tag {tag!r:.50} is no word of 1 to {MOST_OF_TAG} characters. No run was started."
+                )
+        if len(tags) > MOST_TAGS:
+            raise InvalidInput(f"{len(tags)} tags: a run has up to {MOST_TAGS}. No run was started.")
+        return tuple(tags)
 
     async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run:
         """Have a new run start, or, where somebody was first under its key, take that one."""
@@ -196,7 +214,7 @@ class Commands(ControlBase):
         return Run(self.executor, run)
 
     def run(self, run_id: str) -> Run:
-        return Run(self.executor, RunId(run_id))
+        return Run(self.executor, RunId(run_id), self.store.log)
 
     async def output(self, state: State) -> Any:
         """What a completed run returned."""
@@ -226,6 +244,28 @@ class Commands(ControlBase):
         command = cmd.DecideGate(
             gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
         )
+        await self.runtime.runs.send(run_of(gate), command)
+
+    async def delegate(
+        self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, roles: Sequence[str] = (),
+        reason: str | None = None,
+    ) -> None:  # fmt: skip
+        """Have a gate ask `to`, persons or roles, beside those whom it asks; `by`, in those `roles`, is one of them. Raises
+        AlreadyDecided, DecisionRefused, InvalidInput, NotFound."""
+        await self._assign(gate_id, to, by, roles, reason, delegates=True)
+
+    async def reassign(
+        self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, reason: str | None = None
+    ) -> None:
+        """Have a gate ask `to`, persons or roles, in the place of those whom it asks. Raises as `delegate` does."""
+        await self._assign(gate_id, to, by, (), reason, delegates=False)
+
+    async def _assign(
+        self, gate_id: str, to: Sequence[str], by: str | Claim | None, roles: Sequence[str], reason: str | None, *,
+        delegates: bool,
+    ) -> None:  # fmt: skip
+        gate, asked = GateId(gate_id), self._roles(to)
+        command = cmd.AssignGate(gate, asked, delegates, self._claim(by), self._clean(reason), self._roles(roles))
         await self.runtime.runs.send(run_of(gate), command)
 
     async def decide_together(

@@ -41,7 +41,12 @@ class Control(
     def traced(self, traceparent: str | None) -> Control:
         """The same engine in the trace that this header names (W3C Trace Context): what is told through it, and what follows in
         the run, has its `trace_id` in the history. A header that is malformed is ignored, as that recommendation has it."""
-        return Control(self.executor, trace_id_of(traceparent))
+        return Control(self.executor, trace_id_of(traceparent), self.store)
+
+    def of_tenant(self, tenant: str | None) -> Control:
+        """The same engine, asked for one tenant: what it reads of the store to answer are that tenant's rows, as
+        `Store.of_tenant` says. What it does is done as ever. None: for all."""
+        return self if tenant is None else Control(self.executor, self._trace_id, self.store.of_tenant(tenant))
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
         """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that

@@ -23,7 +23,7 @@ from holdfast.core.conversations import ON_BUSY, Change, Conversation, Exchange,
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import ScopeRow
 from holdfast.engine import prompt
-from holdfast.engine.dialogue import Dialogues
+from holdfast.engine.dialogue import Dialogues, loaded
 from holdfast.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 
@@ -93,7 +93,8 @@ class Conversations(Commands):
 
     async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Talk:
         """A conversation and what was said in it. Raises NotFound."""
-        found, exchanges = await self._dialogues.load(word("tenant", tenant), word("name of the conversation", name))
+        names = word("tenant", tenant), word("name of the conversation", name)
+        found, exchanges = await loaded(self.store.conversations, *names)
         if found is None:
             raise _no_conversation(name)
         books, tokens = await self.store.scopes.balances(rule.scopes_of(tenant, name))

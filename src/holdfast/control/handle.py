@@ -19,6 +19,7 @@ from holdfast.errors import RunFailed
 if TYPE_CHECKING:
     from holdfast.engine.executor import Executor
     from holdfast.engine.payloads import Payloads
+    from holdfast.ports import Log
 
 _LOOK_AGAIN_S: Final = 30.0
 _BEGUN_S: Final = 0.02
@@ -43,8 +44,10 @@ class ItemPage(NamedTuple):
 class Run:
     """A handle on a run: it can be asked and waited for, from any process."""
 
-    def __init__(self, executor: Executor, run: RunId) -> None:
+    def __init__(self, executor: Executor, run: RunId, log: Log | None = None) -> None:
+        """`log`: where its history is read, if not in the engine's own."""
         self._executor = executor
+        self._log = log if log is not None else executor.services.runtime.store.log
         self._runtime = executor.services.runtime
         self.id: str = run
         self._run = run
@@ -143,7 +146,7 @@ class Run:
 
     async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
         """The history after the event `after`, at most `limit` of it."""
-        return await self._runtime.store.log.events(self._run, after, limit)
+        return await self._log.events(self._run, after, limit)
 
     async def items(self, map_: str, after: int = 0, limit: int = 100) -> ItemPage:
         """How the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did, from the event

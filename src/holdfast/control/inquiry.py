@@ -105,12 +105,21 @@ class Inquiries:
     async def missing_since_ms(self, row: RunRow) -> int | None:
         """Since when no living process can run the workflow of a run that could go on now; None where one can, or where the
         run needs no code."""
-        if row.status != "running":
-            return None
-        hashes = await self._called(row.graph_hash)
-        if await self.store.sessions.able(hashes):
-            return None
-        return max(row.due_at_ms or row.updated_at_ms, await self.store.sessions.able_until_ms(hashes) or 0)
+        return (await self.missing_of([row])).get(row.run)
+
+    async def missing_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, int]:
+        """The same of many runs, of those of which it is so."""
+        running = [row for row in rows if row.status == "running"]
+        since_ms: dict[str, int | None] = {}
+        for graph_hash in {row.graph_hash: None for row in running}:
+            hashes = await self._called(graph_hash)
+            able = await self.store.sessions.able(hashes)
+            since_ms[graph_hash] = None if able else await self.store.sessions.able_until_ms(hashes) or 0
+        return {
+            row.run: max(row.due_at_ms or row.updated_at_ms, at_ms)
+            for row in running
+            if (at_ms := since_ms[row.graph_hash]) is not None
+        }
 
     async def _called(self, graph_hash: str) -> list[str]:
         """What those say they can run who can run that workflow. One whose graph the store does not have is listed too."""
@@ -124,8 +133,11 @@ class Inquiries:
 
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
         """What living processes say that keeps them from going on with a run."""
-        reports = [msgspec.json.decode(each, type=Report) for each in await self.store.sessions.described()]
-        return [each for report in reports for each in report.hindered if each.run == run_id]
+        return [each for report in await self.reports() for each in report.hindered if each.run == run_id]
+
+    async def reports(self) -> Sequence[Report]:
+        """What living processes say of themselves."""
+        return [msgspec.json.decode(each, type=Report) for each in await self.store.sessions.described()]
 
     async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         """What the processes of these sessions are called, `host:pid`, of those that are still remembered."""
@@ -134,6 +146,10 @@ class Inquiries:
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Runs, newest first."""
         return await self.store.views.runs(**sought)
+
+    async def tags_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[str]]:
+        """The words by which runs are found, of those that have any."""
+        return await self.store.views.tags([row.run for row in rows]) if rows else {}
 
     async def tree(self, run_id: str) -> Tree:
         """A run with everything below it, and what that has cost. Raises NotFound."""

@@ -15,8 +15,10 @@ from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT
 from holdfast.core import shared_values as rule
 from holdfast.core.claim import Claim
+from holdfast.core.memory import MOST_ALLOWED, Memory, namespace, ranked
 from holdfast.core.projection import SharedChange
 from holdfast.core.shared_values import SharedValue
+from holdfast.engine.memory import recalled
 from holdfast.errors import Conflict, NotFound
 from holdfast.ports import MOST_LISTED, SharedEntry
 
@@ -43,6 +45,17 @@ class SharedValues(ControlBase):
                 " those that are."
             )
         return found
+
+    async def memories(
+        self, agent: str, user: str | None = None, *, tenant: str = DEFAULT_TENANT, words: str | None = None
+    ) -> Sequence[Memory]:
+        """What an agent remembers, or of it and one user: the most relevant first, or with `words` what has any of them, the
+        likest first. Looking counts as no use. Raises InvalidInput for what is no name."""
+        query = None if words is None else rule.SharedIndex(words)
+        found = await self.store.shared_values.search(tenant, namespace(agent, user), query, MOST_ALLOWED)
+        order = ranked(map(recalled, found), self.store.clock.now_ms())
+        scored = {each.key: each for each in order}
+        return order if query is None else [scored[each.key] for each in found]
 
     async def write_shared_value(
         self, space: str, key: str, value: Any, *, expected_version: int | None = None, tenant: str = DEFAULT_TENANT,

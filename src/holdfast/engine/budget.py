@@ -12,8 +12,7 @@ import msgspec
 from holdfast.core import caps
 from holdfast.core import commands as cmd
 from holdfast.core.caps import LimitsLeft
-from holdfast.core.fence import left_at
-from holdfast.core.ids import Path
+from holdfast.core.ids import Path, left_at
 from holdfast.engine.journal import StepJournal
 from holdfast.ports import ModelRequest, UserTurn
 

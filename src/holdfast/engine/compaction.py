@@ -13,8 +13,7 @@ import msgspec
 
 from holdfast.authoring.compaction import Compaction, cut, told
 from holdfast.core import commands as cmd
-from holdfast.core.fence import summary_at
-from holdfast.core.ids import Path
+from holdfast.core.ids import Path, summary_at
 from holdfast.core.policies import LIMIT
 from holdfast.core.state import CONVERSATION, SUMMARY
 from holdfast.engine.journal import StepJournal

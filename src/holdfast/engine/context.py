@@ -187,17 +187,19 @@ class StepContext(AttemptContext):
         timeout_s: float | None = None,
         remind_every_s: float | None = None,
         cancel_after_s: float | None = None,
+        expires_after_s: float | None = None,
         decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
         four_eyes: bool = False,
     ) -> Any:
-        """Ask a person; returns `decision`, `data`, `by` and `reason`. Nothing is held while nobody answers."""
+        """Ask a person; returns `decision`, `data`, `by` and `reason`. Nothing is held while nobody answers. Raises
+        OperationFailed (class `expired`) where nobody has for `expires_after_s`."""
         with cursor().place() as path:
             shown = msgspec.json.decode(encode(question))
             shape, filled = form_of(form, shown) if form is not None else (None, {})
             answer = await self._journal.ask(
                 path, QUESTION, digest(["question", shown]), shown=question, allowed=tuple(decisions), form=shape,
                 filled=filled, reviewers=tuple(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
-                remind_every_s=remind_every_s, cancel_after_s=cancel_after_s,
+                remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s,
             )  # fmt: skip
         return fields(answer)
 

@@ -6,6 +6,7 @@ Never here: reading what is to be known before, appending what comes of it, whos
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,10 +32,20 @@ from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, EffectKey
 from holdfast.core.postings import postings
 from holdfast.core.state import State
-from holdfast.errors import EffectKeyTaken, HoldfastError, OverLimit, SeqConflict
+from holdfast.errors import (
+    EffectKeyTaken,
+    HoldfastError,
+    OverLimit,
+    SeqConflict,
+    SharedLockLost,
+    SharedValueMoved,
+    Unstorable,
+)
 
 MOST_CONFLICTS: Final = 3
 """Then it is decided under the store's lock: a hot run cannot starve a person's decision."""
+_MOST_REFUSALS: Final = 2
+"""Of several commands together by one scope."""
 OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
 FROM_INSIDE: Final = (StartRun, *OF_ATTEMPTS, JudgeGuards)
 """Commands of this process's own work, which knows where its run is."""
@@ -98,8 +109,8 @@ class Delivery:
         self.envelopes = envelopes
         self.conflicts = 0
         self.shortages: dict[str, Shortage] = {}
-        self.refused: set[str] = set()
-        """Scopes that had no room for it."""
+        self.refused: Counter[str] = Counter()
+        """Scopes that had no room for it, and how often."""
         self.taken: dict[EffectKey, Taken] = {}
 
     def heeds(self, problem: BaseException) -> bool:
@@ -110,9 +121,11 @@ class Delivery:
                 return self.conflicts <= MOST_CONFLICTS
             case OverLimit():
                 # Decided again by what is left there, whichever hold it was that did not fit beside the others; where
-                # that has changed again, as if nothing were left: so there are two refusals a scope at most.
-                left = 0 if problem.scope in self.refused else problem.limit - problem.used
-                self.refused.add(problem.scope)
+                # that has changed again, as if nothing were left: so there are two refusals a scope at most, or the
+                # commands are decided one by one.
+                left = problem.limit - problem.used
+                left = min(left, 0) if problem.scope in self.refused else left
+                self.refused[problem.scope] += 1
                 team = tuple(problem.team)
                 self.shortages |= {
                     each.scope: Shortage(each.limit, each.left, each.held, team)
@@ -126,6 +139,14 @@ class Delivery:
                 return True
             case _:
                 return False
+
+    def is_spoilt_by(self, problem: BaseException) -> bool:
+        """Whether one of several may have spoilt it for the others, so that each is to be decided by itself."""
+        if len(self.envelopes) < 2:
+            return False
+        if isinstance(problem, OverLimit):
+            return self.refused[problem.scope] >= _MOST_REFUSALS
+        return isinstance(problem, Unstorable | SharedValueMoved | SharedLockLost)
 
     @property
     def starts(self) -> bool:
@@ -184,7 +205,5 @@ def _take_up(shortages: dict[str, Shortage], state: State, events: list[Event]) 
     which the next cannot borrow either."""
     for posting in postings(state, events):
         if (known := shortages.get(posting.scope)) is not None:
-            change = posting.limit_change * (2 if posting.limit_change < 0 else 1)
-            shortages[posting.scope] = msgspec.structs.replace(
-                known, left=known.left - posting.total + change, held=known.held + posting.held
-            )
+            left = known.left - posting.total + posting.limit_change - posting.lends
+            shortages[posting.scope] = msgspec.structs.replace(known, left=left, held=known.held + posting.held)

@@ -30,6 +30,7 @@ from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, RunEnded, StoreError
 from holdfast.models.gateway import Gateway
+from holdfast.ports import Conversations
 
 log = logging.getLogger("holdfast")
 
@@ -59,9 +60,7 @@ class Dialogues:
 
     async def load(self, tenant: str, name: str) -> tuple[Conversation | None, Exchanges]:
         """A conversation and what was said in it. What is said meanwhile fails the change that is made of it."""
-        found = await self._conversations.find(tenant, name)
-        said = [] if found is None else await self._conversations.exchanges(tenant, name)
-        return found, {each.number: each for each in said}
+        return await loaded(self._conversations, tenant, name)
 
     async def change(
         self, tenant: str, name: str, decide: Callable[[Conversation, Exchanges], Change]
@@ -229,3 +228,10 @@ class Dialogues:
                             pass
                 seq = page[-1].seq
         return tuple(dict.fromkeys(found.values()))
+
+
+async def loaded(conversations: Conversations, tenant: str, name: str) -> tuple[Conversation | None, Exchanges]:
+    """A conversation of a store and what was said in it."""
+    found = await conversations.find(tenant, name)
+    said = [] if found is None else await conversations.exchanges(tenant, name)
+    return found, {each.number: each for each in said}

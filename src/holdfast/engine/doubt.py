@@ -18,6 +18,7 @@ from holdfast.core.ids import CallId, RunId, SessionId
 from holdfast.core.money import usd
 from holdfast.engine.runtime import Runtime
 from holdfast.errors import Conflict, CorruptHistory, NotFound
+from holdfast.ports import Views
 
 log = logging.getLogger("holdfast")
 
@@ -61,11 +62,13 @@ class DoubtRule(NamedTuple):
 
 async def doubts(
     runtime: Runtime, *, run: RunId | None = None, tenant: str | None = None, until_ms: int | None = None,
-    before: str | None = None,
+    before: str | None = None, views: Views | None = None,
 ) -> AsyncIterator[Doubt]:  # fmt: skip
-    """The calls in doubt, of the newest run first, that became so until a moment; those of runs older than `before`."""
+    """The calls in doubt, of the newest run first, that became so until a moment; those of runs older than `before`. `views`:
+    in which lists they are looked for, if not in the engine's own."""
+    lists = views if views is not None else runtime.store.views
     while True:
-        page = await runtime.store.views.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
+        page = await lists.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
         for row in page:
             try:
                 state = await runtime.runs.state(row.run)

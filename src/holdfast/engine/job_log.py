@@ -42,8 +42,11 @@ class JobLog:
     def add(self, line: str) -> None:
         """A line, masked."""
         content = line.encode("utf-8", "replace") + b"\n"
-        for start in range(0, len(content), _PIECE_BYTES):
-            part = content[start : start + _PIECE_BYTES]
+        while content:
+            size = _PIECE_BYTES
+            while size < len(content) and content[size] & 0xC0 == 0x80:  # within a character, of four bytes at most
+                size -= 1
+            part, content = content[:size], content[size:]
             if len(self._piece) + len(part) > _PIECE_BYTES:
                 self._next_piece()
             self._piece += part

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.events import Event
-from holdfast.core.fence import SAID, approval_at, is_new, match_operation
+from holdfast.core.fence import SAID, is_new, match_operation
 from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import (
@@ -23,6 +23,7 @@ from holdfast.core.ids import (
     Path,
     StepId,
     Unique,
+    approval_at,
     gathers_around,
     named_effect_key,
     node_of,
@@ -234,14 +235,22 @@ class StepJournal(Outcomes):
 
     async def approve(
         self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
-        reviewers: Sequence[str] = (),
+        rule: ToolRule | None,
     ) -> dict[str, Any]:  # fmt: skip
-        return await _approved(self, path, tool, args_hash, arguments, form, reviewers)
+        self._expect_call(path, tool, args_hash, arguments)
+        return await _approved(self, path, tool, args_hash, arguments, form, rule)
+
+    def _expect_call(self, path: Path, tool: str, args_hash: str, asked: Any) -> None:
+        """Leave the step where anything else than a call of that tool stands at `path`: nobody is asked about one there."""
+        known = self.before.journal
+        op = known.get(path if path in known else self._gathered.get(path, path))
+        if op is not None and (op.kind, op.name) != ("tool", tool):
+            self._match(self.before, path, "tool", tool, args_hash, asked)
 
     async def standing(
-        self, path: Path, tool: str, arguments: Mapping[str, Any], reviewers: Sequence[str]
+        self, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
     ) -> StandingApproval | None:  # fmt: skip
-        return await standing_approvals.used(self, path, tool, arguments, reviewers)
+        return await standing_approvals.used(self, path, tool, arguments, rule)
 
     @property
     def tool_rules(self) -> Sequence[ToolRule]:
@@ -289,7 +298,7 @@ class StepJournal(Outcomes):
         self, path: Path, reason: str, args_hash: str, *, shown: Any, allowed: tuple[str, ...],
         form: dict[str, Any] | None, filled: Any, reviewers: tuple[str, ...] = (), four_eyes: bool = False,
         timeout_s: float | None = None, remind_every_s: float | None = None, cancel_after_s: float | None = None,
-        completes_step: bool = False,
+        expires_after_s: float | None = None, completes_step: bool = False,
     ) -> None:  # fmt: skip
         kept = await self.attempt.kept(shown)
         asked = tuple(self.redact(name) for name in reviewers)
@@ -297,7 +306,7 @@ class StepJournal(Outcomes):
             cmd.OpenGate(
                 self.step, self.number, path, reason, args_hash, kept, digest(await self.attempt.value(kept)), allowed,
                 form, await self.attempt.kept(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
-                _ms(cancel_after_s), completes_step, values=self.take(),
+                _ms(cancel_after_s), completes_step, _ms(expires_after_s), values=self.take(),
             )
         )  # fmt: skip
 
@@ -342,14 +351,17 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
 
 async def _approved(
     journal: StepJournal, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
-    reviewers: Sequence[str],
+    rule: ToolRule | None,
 ) -> dict[str, Any]:  # fmt: skip
     """What a person answers about a call; what somebody has said that it comes to is not called, and nobody is asked."""
     if (said := journal.before.journal.get(path)) is not None and said.args_hash == SAID:
         return {"decision": "approve", "data": arguments}
+    asked: dict[str, Any] = {}
+    if rule is not None:
+        asked = {"reviewers": rule.reviewers, "four_eyes": rule.four_eyes, "expires_after_s": rule.expires_after_s}
     answer: dict[str, Any] = await journal.ask(
         approval_at(path), TOOL_APPROVAL, args_hash, shown={"tool": tool, "arguments": arguments},
-        allowed=("approve", "edit", "reject", "answer"), form=form, filled=arguments, reviewers=tuple(reviewers),
+        allowed=("approve", "edit", "reject", "answer"), form=form, filled=arguments, **asked,
     )  # fmt: skip
     return answer
 

@@ -30,11 +30,8 @@ from holdfast.engine.history import RunHistory
 from holdfast.errors import (
     HoldfastError,
     SeqConflict,
-    SharedLockLost,
-    SharedValueMoved,
     StoreError,
     UnknownCommit,
-    Unstorable,
 )
 from holdfast.ports import Append, Log
 
@@ -350,8 +347,7 @@ class Mailbox:
         self.state = None
         if isinstance(problem, UnknownCommit):
             self._runtime.unknown_commit(self.run)
-        elif isinstance(problem, Unstorable | SharedValueMoved | SharedLockLost) and len(delivery.envelopes) > 1:
-            # One of them may have spoilt it for the others.
+        elif delivery.is_spoilt_by(problem):
             self._again.extendleft([Delivery([each]) for each in reversed(delivery.envelopes)])
             return
         elif delivery.heeds(problem):

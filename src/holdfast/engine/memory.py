@@ -132,7 +132,7 @@ class AgentMemory:
     async def _found(self, query: SharedIndex | None) -> list[Memory]:
         """All memories that answer, the likest first, or without a query the most relevant."""
         now_ms = self._now_ms()
-        found = [_recalled(each) for each in await self._space.search(query, rule.MOST_ALLOWED)]
+        found = [recalled(each) for each in await self._space.search(query, rule.MOST_ALLOWED)]
         order = rule.ranked(found, now_ms)
         if query is None:
             return order
@@ -153,7 +153,8 @@ def _as_kept(memory: Memory) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _recalled(found: SharedFound) -> Memory:
+def recalled(found: SharedFound) -> Memory:
+    """A shared value that is a memory."""
     more = {"key": found.key, "at_ms": found.latest.at_ms, "uses": found.uses, "used_at_ms": found.used_at_ms}
     return msgspec.convert({**found.latest.value, **more}, Memory)
 

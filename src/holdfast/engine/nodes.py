@@ -235,6 +235,7 @@ async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str
         timeout_s=settings["deadline_s"],
         remind_every_s=settings["remind_every_s"],
         cancel_after_s=settings["cancel_after_s"],
+        expires_after_s=settings["expires_after_s"],
     )
     return LEFT
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.core import events as ev
 from holdfast.core.events import Event
 from holdfast.core.ids import step_of
-from holdfast.core.policies import REJECTED, ErrorRecord
+from holdfast.core.policies import EXPIRED, REJECTED, ErrorRecord
 from holdfast.core.state import State
 from holdfast.ports.observer import (
     CallBegan,
@@ -135,6 +135,8 @@ def _ended(event: Any, s: State) -> Observation | None:
             return StepEnded(*about, event.step, event.attempt, "handed_over" if event.yields else "suspended")
         case ev.GateDecided():
             return GateEnded(*about, event.gate, event.decision)
+        case ev.GateExpired():
+            return GateEnded(*about, event.gate, EXPIRED)
         case ev.GateWithdrawn():
             return GateEnded(*about, event.gate, None)
         case _:

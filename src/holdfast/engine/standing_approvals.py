@@ -6,25 +6,24 @@ uses it: of two that want the last use one gets it. Never here: what an approval
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
 from holdfast.core import commands as cmd
 from holdfast.core.events import Event
-from holdfast.core.fence import approval_at
-from holdfast.core.ids import Path, RunId, StepId
+from holdfast.core.ids import Path, RunId, StepId, approval_at
 from holdfast.core.payload import digest, inline
 from holdfast.core.shared_values import APPROVALS, SharedValue
 from holdfast.core.state import SHARED, Operation, Step
-from holdfast.core.tool_policy import StandingApproval
+from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine.attempt import Attempt
 from holdfast.errors import SharedValueMoved
 
 MOST_STANDING: Final = 1_000
 """Of a tenant, of which each call that asks looks at all."""
-_Call: TypeAlias = tuple[str, Mapping[str, Any], str, str, Sequence[str]]
+_Call: TypeAlias = tuple[str, Mapping[str, Any], str, str, ToolRule | None, str | None]
 _TRIES: Final = 50
 """Of a use that others have come before; then a person is asked."""
 
@@ -47,7 +46,7 @@ class Using(Protocol):
 
 
 async def used(
-    journal: Using, path: Path, tool: str, arguments: Mapping[str, Any], reviewers: Sequence[str]
+    journal: Using, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
 ) -> StandingApproval | None:  # fmt: skip
     """The approval by which the call at `path` is made, now used once more; None where a person is to be asked, or is."""
     at, before = Path(f"{path}.standing"), journal.before.journal
@@ -60,7 +59,7 @@ async def used(
     if approval_at(path) in before:
         return None
     state = await journal.attempt.state()
-    call = tool, arguments, state.workflow, state.run, reviewers
+    call = tool, arguments, state.workflow, state.run, rule, state.by
     for _ in range(_TRIES):
         now_ms = journal.attempt.services.runtime.store.clock.now_ms()
         found = await _covering(journal, call, now_ms)

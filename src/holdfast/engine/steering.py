@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core import commands as cmd
-from holdfast.core.fence import message_at
-from holdfast.core.ids import Path
+from holdfast.core.ids import Path, message_at
 from holdfast.core.state import MESSAGE
 from holdfast.engine.journal import StepJournal
 

@@ -193,7 +193,12 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
             yield f"{each.name} is asked about before it is called" + (", irreversible" if each.irreversible else "")
     for rule in workflow.tool_rules:
         when = ", ".join(f"{each.argument} {each.compared} {each.value}" for each in rule.when)
-        yield f"rule: {rule.then} {rule.tool}" + (f" where {when}" if when else "")
+        asks = [*rule.reviewers, *(["with four eyes"] if rule.four_eyes else [])]
+        yield (
+            f"rule: {rule.then} {rule.tool}"
+            + (f" where {when}" if when else "")
+            + (f" ({', '.join(asks)})" if asks else "")
+        )
 
 
 def _failures(workflow: Workflow, paths: Sequence[Trajectory]) -> Iterator[str]:

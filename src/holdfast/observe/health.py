@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
-import uvicorn
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from starlette.applications import Starlette
@@ -24,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from holdfast.errors import UsageError
+from holdfast.observe.listening import listening
 
 Gauges = Mapping[str, tuple[str, float]]
 """Figures by name, each with a sentence on what it counts."""
@@ -53,21 +51,9 @@ class Health:
     @contextlib.asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
         """Answer on `host` and `port` (0 takes a free one, which is told). Raises UsageError for one that is taken."""
-        try:
-            listener = socket.create_server((host, port))
-        except OSError as problem:
-            raise UsageError(f"Cannot listen on {host}:{port}: {problem.strerror}. Name another with --port.") from None
         routes = [Route("/healthz", self._alive), Route("/readyz", self._ready), Route("/metrics", self._metrics)]
-        server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off"))
-        server.config.load()
-        # Signals are the command's own to hear: only the part that serves is run.
-        serving = asyncio.create_task(server._serve([listener]), name="holdfast-health")
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            await asyncio.gather(serving, return_exceptions=True)
-            listener.close()
+        async with listening(Starlette(routes=routes), host, port, named="--port") as taken:
+            yield taken
 
     async def _alive(self, request: Request) -> Response:
         problem = self._broken()

@@ -1,0 +1,78 @@
+"""The HTTP port of a process: where it listens, whom it knows, and when it must not be.
+
+Never here: the engine behind it (fleet, engine), what is answered (http).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.errors import UsageError
+from holdfast.extra import needs
+from holdfast.machine import new_trace
+from holdfast.service.identity import Identity, is_loopback, read_token, split
+from holdfast.service.service import Service
+
+SESSION: Final = "session"
+CODE: Final = "code"
+"""The files of a browser's secrets; that of the code is removed when it is used."""
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class HttpPort(NamedTuple):
+    """Where the port is and who may use it. `behind_proxy`: TLS ends at a proxy, and what is said here is nobody's between.
+    `browser` is a folder with the secrets of a browser's session, on loopback and with one token."""
+
+    address: str
+    identity: Identity
+    certificate: Path | None = None
+    key: Path | None = None
+    behind_proxy: bool = False
+    browser: Path | None = None
+
+
+@asynccontextmanager
+async def answering(service: Service, how: HttpPort, say: Callable[[str], None]) -> AsyncIterator[str]:
+    """Answer over HTTP; the address. Raises UsageError for a port that cannot be had, or that others could reach without TLS
+    and tokens."""
+    with needs("fleet", "An HTTP port"):
+        from holdfast.http.api import Api
+        from holdfast.http.browser import Browser
+        from holdfast.observe.listening import listening
+    host, port = split(how.address)
+    _expect_safe(host, how)
+    browser = None if how.browser is None else Browser(read_token(how.browser / SESSION) or "", how.browser / CODE)
+    api = Api(how.identity, new_trace, hosts=LOOPBACK | {host} if is_loopback(host) else None, browser=browser)
+    api.service, how.identity.keys = service, service.keys
+    scheme, shown = "http" if how.certificate is None else "https", f"[{host}]" if ":" in host else host
+    async with listening(
+        api.application(),
+        host,
+        port,
+        named="--http",
+        certificate=how.certificate,
+        key=how.key,
+        behind_proxy=how.behind_proxy,
+    ) as taken:
+        say(f"HTTP on {scheme}://{shown}:{taken}/api/v1.")
+        yield f"{scheme}://{shown}:{taken}"
+
+
+def _expect_safe(host: str, how: HttpPort) -> None:
+    if (how.certificate is None) != (how.key is None):
+        raise UsageError("A certificate needs its key: give both --tls-cert and --tls-key. Nothing was started.")
+    if how.browser is not None and (not is_loopback(host) or how.identity.token is None):
+        raise UsageError("--browser goes with --token-file and a port on 127.0.0.1. Nothing was started.")
+    if is_loopback(host):
+        return
+    missing = [] if how.certificate is not None or how.behind_proxy else ["--tls-cert and --tls-key, or --behind-proxy"]
+    missing += [] if how.identity.tells_apart else ["--tokens, --keys or [identity] in holdfast.toml"]
+    if missing:
+        raise UsageError(
+            f"{host} can be reached from other machines, and whoever reaches the port may start workflows and decide: it"
+            f" needs TLS, here or at a proxy in front of it, and callers that are told apart. Add {' and '.join(missing)}, or"
+            " listen on 127.0.0.1. Nothing was started."
+        )
