@@ -25,6 +25,7 @@ from holdfast.authoring.json_schema import SchemaArguments
 from holdfast.core.status import status
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelRequest, UserTurn
+from holdfast.service.identity import Identity
 from holdfast.service.service import Service
 from holdfast.tools.address import EVERYWHERE
 from holdfast.tools.http_exchange import Bounds, Request, exchange
@@ -33,7 +34,6 @@ from holdfast.wire import Trust, credential
 from holdfast.wire import registry as registry_
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS
-from holdfast.wire.credential import Identity
 from holdfast.wire.server import Server as Port
 from holdfast.wire.submission import Submissions
 from tests.actions.jobs.kit import workflow

@@ -85,18 +85,22 @@ class Server:
     """A `holdfast serve --grpc`, on a SQLite store in `folder` unless another is named."""
 
     def __init__(
-        self, folder: Path, *words: str, address: str = "127.0.0.1:0", store: str | None = None, **environment: str
+        self, folder: Path, *words: str, store: str | None = None, **environment: str
     ) -> None:  # fmt: skip
         self.folder = folder
         names = ("echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated", "chain", "posted")
         self.process = holdfast(
-            "serve", *(f"{FLOWS}:{name}" for name in names), "--grpc", address, "--port", "0",
+            "serve", *(f"{FLOWS}:{name}" for name in names), "--grpc", "127.0.0.1:0", "--port", "0",
             "--worker-lease-s", str(LEASE_S), "--store", store or str(folder / "runs.db"), *words, folder=folder, **environment,
         )  # fmt: skip
 
     @property
     def address(self) -> str:
         return self.process.says(r"^gRPC on (.*?:\d+), store")[1]
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
 
     def worker(
         self, name: str, *words: str, address: str | None = None, slots: int = 4, target: str | None = TASKS

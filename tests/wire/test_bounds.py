@@ -14,11 +14,11 @@ import pytest
 from holdfast.core.ids import RunId, StepId
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed
 from holdfast.ports import Work
+from holdfast.service.identity import Identity
 from holdfast.wire import CallFailed, Job, Tasks, server, worker
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub, handlers
 from holdfast.wire.connection import MOST_INBOX, MOST_SLOTS, MOST_TASKS, WorkerConnection
-from holdfast.wire.credential import Identity
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.registry import Bounds, WorkerRegistry

@@ -19,6 +19,7 @@ from holdfast.errors import (
     NotFound,
     UsageError,
 )
+from holdfast.service import command
 from holdfast.testing.model_server import ModelServer
 from holdfast.wire import Client, Trust
 from holdfast.wire import wire_pb2 as wire
@@ -83,6 +84,17 @@ async def test_only_those_who_are_asked_decide(client: Client) -> None:
     with pytest.raises(DecisionRefused, match="Decide `edit`"):
         await client.decide(gate, "approve", {"edited_body": "no!"}, by="ida")
     assert (await client.decide(gate, by="bob", roles=["ida"])).status == "completed"
+
+
+async def test_a_question_is_handed_on_and_given_to_others(client: Client) -> None:
+    gate = await gate_of(client, await client.submit("gated"))
+    with pytest.raises(DecisionRefused):
+        await client.tell(command.Delegate(gate, ("bob",)), by="eve")
+    await client.tell(command.Delegate(gate, ("bob",), "I am away"), by="ida")
+    await client.tell(command.Reassign(gate, ("cid",)), by="ann")
+    with pytest.raises(DecisionRefused):
+        await client.decide(gate, by="bob")
+    assert (await client.decide(gate, by="cid")).status == "completed"
 
 
 async def test_the_same_key_is_the_same_run_and_with_another_input_refused(client: Client) -> None:

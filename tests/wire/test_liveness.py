@@ -10,7 +10,6 @@ from pathlib import Path
 import grpc
 import pytest
 
-from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
 from holdfast.wire import wire_pb2 as wire
@@ -109,7 +108,7 @@ async def test_a_worker_that_was_cut_off_comes_back_to_its_job(
     client: Client, hire: Hire, held: Held, server: Server
 ) -> None:
     """The same attempt, by the same worker, over another stream."""
-    with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
+    with TcpProxy(server.port) as proxy:
         worker = hire("returning", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit("hold", held.arguments)
         await held.lines(1)
@@ -124,7 +123,7 @@ async def test_a_worker_that_was_cut_off_comes_back_to_its_job(
 async def test_a_result_whose_stream_broke_is_said_again(
     client: Client, hire: Hire, held: Held, server: Server
 ) -> None:
-    with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
+    with TcpProxy(server.port) as proxy:
         worker = hire("insistent", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit("hold", held.arguments)
         await held.lines(1)
@@ -140,7 +139,7 @@ async def test_a_result_whose_stream_broke_is_said_again(
 async def test_a_worker_that_is_away_for_longer_than_its_lease_is_told_that_its_job_is_anothers(
     client: Client, hire: Hire, held: Held, server: Server
 ) -> None:
-    with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
+    with TcpProxy(server.port) as proxy:
         first = hire("lost", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit("hold", held.arguments)
         await held.lines(1)
@@ -187,22 +186,23 @@ async def test_a_second_worker_of_the_same_name_is_refused_until_the_first_is_go
 
 
 async def test_the_job_of_a_killed_server_is_called_off_and_done_again_for_the_next(held: Held, tmp_path: Path) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    first = Server(tmp_path, address=address)
-    with ended(first.process):
-        worker = first.worker("loyal", address=first.address)
+    """Both are behind one address, which nobody else can take while neither is there."""
+    first = Server(tmp_path)
+    with ended(first.process), TcpProxy(first.port) as proxy:
+        worker = first.worker("loyal", address=f"127.0.0.1:{proxy.port}")
         with ended(worker):
-            async with Client.connect(address) as client:
+            async with Client.connect(first.address) as client:
                 worker.says("Connected to")
                 run = await client.submit("hold", held.arguments)
                 await held.lines(1)
             first.process.end()
-            second = Server(tmp_path, address=address)
+            second = Server(tmp_path)
             with ended(second.process):
+                proxy.server_port = second.port
                 worker.says("Connected to", times=2)
                 lines = await held.lines(3)
                 assert sorted(line[-1].rpartition("/")[2] for line in lines) == ["1", "1", "2"]
                 assert ["cancelled", str(worker.pid), f"{run}/do#1/1"] in lines
                 held.let_go()
-                async with Client.connect(address) as client:
+                async with Client.connect(second.address) as client:
                     assert (await client.result(run)).output["job"] == f"{run}/do#1/2"

@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.cli.app import invoke
 from holdfast.errors import UsageError
+from holdfast.service.identity import ANYBODY, Holder, Identity, Scope, read_token, read_tokens
 from holdfast.wire import credential
-from holdfast.wire.credential import ANYBODY, Holder, Identity, Scope, Trust
+from holdfast.wire.credential import Tls, Trust
 from tests.wire.kit import FLOWS, TASKS
 
 PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
@@ -24,7 +25,7 @@ PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
         (("--grpc", "127.0.0.1:0", "--client-ca", str(PEM)), "--client-ca needs --tls-cert"),
         (("--grpc", "nonsense"), "'nonsense' is no address; write HOST:PORT"),
         (("--grpc", "127.0.0.1:0", "--token-file", "nowhere"), "The token nowhere cannot be read"),
-        ((), "Without --grpc HOST:PORT `holdfast serve` leads and executes nothing"),
+        ((), "Without --grpc or --http HOST:PORT `holdfast serve` leads and executes nothing"),
     ],
 )
 def test_a_port_that_must_not_be_is_refused_in_words(
@@ -61,17 +62,17 @@ def test_a_token_is_one_line_of_text(tmp_path: Path) -> None:
     for bad in ("", "\n", "two\nlines", "ü", "x" * 5000):
         file.write_text(bad)
         with pytest.raises(UsageError, match="holds no token"):
-            credential.read_token(file)
+            read_token(file)
     file.write_text(" good \n")
-    assert credential.read_token(file) == "good"
+    assert read_token(file) == "good"
 
 
-def test_a_token_admits_only_who_says_exactly_it() -> None:
+async def test_a_token_admits_only_who_says_exactly_it() -> None:
     identity = Identity("good")
-    assert identity.holder(credential.metadata(Trust("good"))) == ANYBODY
+    assert await credential.holder(identity, credential.metadata(Trust("good"))) == ANYBODY
     for sent in [(), (("authorization", "good"),), (("authorization", "Bearer goo"),), (("authorization", b"\xff"),)]:
-        assert identity.holder(sent) is None
-    assert Identity().holder(()) == ANYBODY
+        assert await credential.holder(identity, sent) is None
+    assert await Identity().holder("") == ANYBODY
 
 
 TOKENS = f"""
@@ -101,16 +102,16 @@ def private(path: Path, text: str) -> Path:
     return path
 
 
-def test_tokens_are_told_apart(tmp_path: Path) -> None:
-    identity = Identity(tokens=credential.read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
-    holders = [identity.holder(credential.metadata(Trust(letter * 32))) for letter in "cabx"]
+async def test_tokens_are_told_apart(tmp_path: Path) -> None:
+    identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
+    holders = [await credential.holder(identity, credential.metadata(Trust(letter * 32))) for letter in "cabx"]
     assert holders == [
         Holder("clients.ops"),
         Holder("workers.acme", False, Scope(frozenset({"acme"}), frozenset({"echo"}), frozenset({"gpu"}), frozenset())),
         Holder("workers.all", False, Scope(None, None, frozenset(), frozenset())),
         None,
     ]
-    assert identity.holder(()) is None
+    assert await identity.holder("") is None
     assert identity.tells_tenants_apart
 
 
@@ -131,12 +132,12 @@ def test_tokens_are_told_apart(tmp_path: Path) -> None:
 )
 def test_tokens_that_cannot_be_told_apart_are_refused_in_words(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
-        credential.read_tokens(private(tmp_path / "tokens.toml", text))
+        read_tokens(private(tmp_path / "tokens.toml", text))
     assert said in refused.value.message
 
 
 def test_one_token_of_everybody_opens_no_port_that_others_can_reach(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="With the one of --token-file every worker could do what clients may"):
-        credential.server_credentials("0.0.0.0:0", Identity("good", PEM, PEM))
+        credential.server_credentials("0.0.0.0:0", Identity("good"), Tls(PEM, PEM))
     with pytest.raises(UsageError, match="give one of them"):
-        credential.server_credentials("127.0.0.1:0", Identity("good", tokens={b"": ANYBODY}))
+        credential.server_credentials("127.0.0.1:0", Identity("good", {b"": ANYBODY}), Tls())

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from holdfast.service import command, query
-from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
 from holdfast.wire.client import Event
@@ -203,7 +202,7 @@ async def test_a_step_that_runs_once_is_asked_about_when_its_worker_dies_in_it(
 async def test_a_worker_that_was_cut_off_comes_back_to_its_script(
     client: Client, hire_shell: Hire, held: Held, server: Server
 ) -> None:
-    with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
+    with TcpProxy(server.port) as proxy:
         worker = hire_shell("returning", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit(yaml=file_of(held.script, "echo on"))
         await held.lines(1)
@@ -218,7 +217,7 @@ async def test_a_worker_that_was_cut_off_comes_back_to_its_script(
 async def test_what_a_script_came_to_while_its_worker_was_away_is_told_when_it_is_back(
     client: Client, hire_shell: Hire, held: Held, server: Server, tmp_path: Path
 ) -> None:
-    with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
+    with TcpProxy(server.port) as proxy:
         worker = hire_shell("insistent", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit(yaml=file_of(f"{held.script}; echo late; touch {tmp_path}/done", "echo on"))
         await held.lines(1)
@@ -299,22 +298,21 @@ async def test_a_step_that_fails_there_says_why_as_it_would_here(
 async def test_the_script_of_a_killed_server_is_ended_and_its_job_done_again_for_the_next(
     held: Held, tmp_path: Path
 ) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    first = Server(tmp_path, "--yaml", "--no-shell", address=address)
-    with ended(first.process):
-        worker = first.worker("loyal", "--shell", address=first.address, target=None)
+    first = Server(tmp_path, "--yaml", "--no-shell")
+    with ended(first.process), TcpProxy(first.port) as proxy:
+        worker = first.worker("loyal", "--shell", address=f"127.0.0.1:{proxy.port}", target=None)
         with ended(worker):
-            async with Client.connect(address) as client:
+            async with Client.connect(first.address) as client:
                 worker.says("Connected to")
                 run = await client.submit(yaml=file_of(held.script))
                 await held.lines(1)
             first.process.end()
-            second = Server(tmp_path, "--yaml", "--no-shell", address=address)
+            second = Server(tmp_path, "--yaml", "--no-shell")
             with ended(second.process):
-                assert second.address == address
+                proxy.server_port = second.port
                 assert sorted((await held.lines(3))[1:]) == [str(worker.pid), "ended"]
                 held.go.touch()
-                async with Client.connect(address) as client:
+                async with Client.connect(second.address) as client:
                     assert (await client.result(run)).status == "completed"
 
 

@@ -164,8 +164,13 @@ async def test_schedules_are_set_paused_made_up_for_and_removed(client: Client) 
     await client.tell(command.ResumeSchedule("nightly", "nightly"))
     day_ms = 86_400_000
     now_ms = time.time_ns() // 1_000_000
-    await client.tell(command.Backfill("nightly", now_ms - 2 * day_ms, now_ms - 1000, "nightly"))
-    assert len((await client.ask(query.Runs(tenant="nightly", workflow="gated"))).rows) == 2
+    made_up = (await client.tell_many(command.Backfill("nightly", now_ms - 2 * day_ms, tenant="nightly"))).rows
+    runs = (await client.ask(query.Runs(tenant="nightly", workflow="gated"))).rows
+    assert {row["run_id"] for row in made_up} == {row["run_id"] for row in runs}
+    assert [row["time"][11:19] for row in made_up] == ["02:30:00", "02:30:00"]
+    assert (
+        await client.tell_many(command.Backfill("nightly", now_ms - 2 * day_ms, now_ms - 1000, "nightly"))
+    ).rows == made_up
     await client.tell(command.RemoveSchedule("nightly", "nightly"))
     assert await client.ask(query.Schedules(tenant="nightly")) == Page([], None)
     with pytest.raises(InvalidInput, match="names a day that never comes"):

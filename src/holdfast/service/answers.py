@@ -6,9 +6,10 @@ Never here: what a row looks like (view), changing anything.
 from __future__ import annotations
 
 from asyncio import timeout
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import Annotated, Any, Final, TypeVar, get_args
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -16,14 +17,19 @@ from holdfast.control.base import NOT_GIVEN
 from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
 from holdfast.control.stream import START
+from holdfast.core.access import ANY
+from holdfast.core.claim import is_among
 from holdfast.core.costs import CostKey
+from holdfast.core.ids import GateId, run_of
 from holdfast.core.projection import RunRow
 from holdfast.core.state import State
-from holdfast.core.status import Status
 from holdfast.core.streams import Told
 from holdfast.errors import InvalidInput, NotFound
+from holdfast.service import listing, view
 from holdfast.service import query as asked
-from holdfast.service import view
+from holdfast.service.gate import story_of, whole
+from holdfast.service.listing import no_cursor, seq_of
+from holdfast.service.permission import expect
 from holdfast.service.principal import Principal
 from holdfast.service.query import MOST, Page, Query, View
 
@@ -31,6 +37,9 @@ ROLL_UP_S: Final = 5.0
 """What somebody who asks for the costs may be kept waiting until they are up to date."""
 MOST_WAIT_S: Final = 30.0
 """For what comes of a stream: connections that say nothing for longer are cut by many that stand between."""
+
+_OF_ALL: Final = (asked.Queue,)
+"""What is answered from everybody's work, for why a step waits is in who is before it. The row of its run is one's own."""
 
 _Kind = TypeVar("_Kind")
 _cost_key: Final = msgspec.json.Decoder(CostKey)
@@ -45,22 +54,30 @@ class Answers:
     def __init__(self, control: Control) -> None:
         self.control = control
         """What it stands on."""
+        self.offered: frozenset[str] = frozenset()
+        """The names of the workflows that everybody may start."""
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
-            asked.Streams: self._streams,
-            asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Tree: self._tree,
+            asked.Streams: self._streams, asked.Tree: self._tree,
+            asked.ForkQuote: self._fork_quote, asked.CancelQuote: self._cancel_quote, asked.Items: self._items,
             asked.DeadLetters: self._dead_letters, asked.DeadLetterSummary: self._dead_letter_summary, asked.Costs: self._costs,
             asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules,
-            asked.Conversations: self._conversations, asked.SharedValues: self._shared_values, asked.Budget: self._budget,
-            asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
+            asked.Conversations: self._conversations, asked.SharedValues: self._shared_values, asked.Memories: self._memories,
+            asked.Budget: self._budget, asked.Admission: self._admission, asked.Workflows: self._workflows,
+            asked.Queue: self._queue,
+            asked.Run: self._run, asked.Steps: self._steps, asked.Drawing: self._drawing,
+            asked.RunCosts: self._run_costs, asked.RunBudget: self._run_budget,
+            asked.Trace: self._trace, asked.Logs: self._logs, asked.Scores: self._scores,
+            asked.ScoreMeans: self._score_means, asked.Gate: self._gate, asked.Tail: self._tail,
+            asked.Workers: self._workers, asked.Keys: self._keys, asked.Audit: self._audit,
         }  # fmt: skip
 
     # --- One run ------------------------------------------------------------------------------------------------------
 
     async def row(self, who: Principal, run: str) -> RunRow:
         """The run's row. Raises NotFound, also for another tenant's: whose runs there are is nobody else's affair."""
-        row = await self.control.find(run)
-        if who.tenant not in (None, row.tenant):
+        row = await self.control.of_tenant(who.tenant).find(run)
+        if who.tenant not in (None, row.tenant) or not who.access.reaches(row.workflow):
             raise NotFound(f"There is no run {run} in this store; `holdfast runs list` shows those that are.")
         return row
 
@@ -71,58 +88,163 @@ class Answers:
 
     async def run(self, who: Principal, run: str) -> View:
         """How a run stands. Raises NotFound."""
-        return await view.of_run(self.control, await self.state(who, run))
+        return self.seen(who, await view.of_run(self.control, await self.state(who, run)))
+
+    def seen(self, who: Principal, row: View) -> View:
+        """A row as somebody may see it."""
+        found: View = row if who.tenant is None else view.without_traces(row)
+        return found
+
+    def _as(self, who: Principal) -> Answers:
+        """What answers somebody: it reads what is theirs, also where a filter is forgotten."""
+        return self if who.tenant is None else Answers(self.control.of_tenant(who.tenant))
 
     # --- A page of a list ---------------------------------------------------------------------------------------------
 
     async def ask(self, who: Principal, query: Query) -> Page:
         """A page of what is asked. Raises InvalidInput for a cursor or a limit that cannot be, NotFound, NotPermitted."""
+        expect(who, query)
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
             raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.")
         run: str | None = getattr(query, "run", None)
         if isinstance(query, asked.DeadLetters) and query.letter is not None:
             run = query.letter.partition(":")[0]
+        if isinstance(query, asked.Gate):
+            run = run_of(GateId(query.gate))
         if run is not None:
             await self.row(who, run)
-        elif isinstance(query, asked.Queue | asked.Workflows):
-            who.expect_everybody("The line of steps" if isinstance(query, asked.Queue) else "The list of workflows")
-        return await self._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
+        elif isinstance(query, asked.Workflows) and query.name is not None:
+            self.expect_startable(who, query.name)
+        lists = self if isinstance(query, _OF_ALL) else self._as(who)
+        page = await lists._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
+        if isinstance(query, asked.Workflows):
+            return page._replace(rows=[row for row in page.rows if self.is_startable(who, row["workflow"])])
+        if who.tenant is not None and isinstance(query, asked.Pools) and query.name is not None:
+            return page._replace(rows=[view.of_pool_for_one(row, partial(self.is_startable, who)) for row in page.rows])
+        rows = page.rows if run is not None else await self._reached(who, page.rows)
+        if isinstance(query, asked.Gates) and query.mine:
+            rows = [row for row in rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
+        return page._replace(rows=[self.seen(who, row) for row in rows])
+
+    async def _reached(self, who: Principal, rows: list[View]) -> list[View]:
+        """Those that are about workflows that are there for somebody. A page may be left with few, and the list goes on."""
+        if who.access.workflows == ANY:
+            return rows
+        kept = []
+        for row in rows:
+            workflow = row.get("workflow") or row.get("agent")
+            if workflow is None and row.get("run_id") is not None:
+                workflow = (await self.control.find(row["run_id"])).workflow
+            if workflow is None or who.access.reaches(workflow):
+                kept.append(row)
+        return kept
+
+    def is_startable(self, who: Principal, workflow: str) -> bool:
+        """Whether a workflow is there to be started by somebody. Whose those are that nobody offers here cannot be told, so one
+        who acts for a tenant must have been given them by name."""
+        return who.access.reaches(workflow) and (
+            who.tenant is None or workflow in self.offered or who.access.workflows != ANY
+        )  # fmt: skip
+
+    def expect_startable(self, who: Principal, workflow: str) -> None:
+        """Raises NotFound for one that is not there for them."""
+        if not self.is_startable(who, workflow):
+            known = ", ".join(sorted(each for each in self.offered if who.access.reaches(each))) or "none"
+            raise NotFound(
+                f"There is no workflow {workflow!r:.200} for {who.claim}; there are: {known}. Nothing was started."
+            )
 
     async def _runs(self, query: asked.Runs, tenant: str | None) -> Page:
-        expect_statuses(query.status)
-        rows = await self.control.runs(
-            tenant=tenant, workflow=query.workflow, status=query.status or None, key=query.key, since_ms=query.since_ms,
-            until_ms=query.until_ms, in_doubt=query.in_doubt, before=query.cursor, limit=query.limit + 1,
-        )  # fmt: skip
-        return _page([view.of_row(row) for row in rows], query.limit, "run_id")
+        return await listing.runs(self.control, query, tenant)
+
+    async def _run(self, query: asked.Run, _: str | None) -> Page:
+        return Page([await view.of_run_whole(self.control, await self.control.run(query.run).state())], None)
+
+    async def _steps(self, query: asked.Steps, _: str | None) -> Page:
+        state = await self.control.run(query.run).state()
+        workers = await self.control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+        return Page([view.of_step(step, workers) for step in state.steps.values()], None)
+
+    async def _run_costs(self, query: asked.RunCosts, _: str | None) -> Page:
+        return Page(view.of_node_costs(await self.control.run(query.run).state()), None)
+
+    async def _run_budget(self, query: asked.RunBudget, _: str | None) -> Page:
+        return Page([view.of_budget(await self.control.run(query.run).state())], None)
+
+    async def _drawing(self, query: asked.Drawing, _: str | None) -> Page:
+        state = await self.control.run(query.run).state()
+        return Page([view.of_drawing(await self.control.graph_of(state.graph_hash), state)], None)
+
+    async def _trace(self, query: asked.Trace, _: str | None) -> Page:
+        """Read anew for each page: what a node came to is known from all that came before."""
+        after = seq_of(query.cursor)
+        found = [each for each in await self.control.trace(query.run) if each.seq > after]
+        last = found[query.limit - 1].seq if len(found) > query.limit else None
+        rows = (
+            found if last is None else [each for each in found if each.seq <= last]
+        )  # an event may say several things
+        return Page([view.of_trace(each) for each in rows], None if last is None else str(last))
+
+    async def _logs(self, query: asked.Logs, _: str | None) -> Page:
+        return await listing.logs(self.control, query)
+
+    async def _scores(self, query: asked.Scores, _: str | None) -> Page:
+        return Page([view.of_score(each) for each in await self.control.scores(query.run, every=query.all)], None)
+
+    async def _score_means(self, query: asked.ScoreMeans, tenant: str | None) -> Page:
+        found = await self.control.score_means(
+            tenant=tenant, name=query.name, workflow=query.workflow, since_ms=query.since_ms, limit=query.limit
+        )
+        return Page([view.of_mean(each) for each in found], None)
+
+    async def _gate(self, query: asked.Gate, _: str | None) -> Page:
+        row = await self.control.find(run_of(GateId(query.gate)))
+        return Page([await whole(self.control, await story_of(self.control, query.gate), row)], None)
+
+    async def _tail(self, query: asked.Tail, tenant: str | None) -> Page:
+        return await listing.tail(self.control, query, tenant)
+
+    async def _workers(self, query: asked.Workers, tenant: str | None) -> Page:
+        reports = await self.control.reports()
+        if tenant is not None:
+            return Page([view.of_workers(reports)], None)
+        names = await self.control.names_of({each.worker for each in reports})
+        return Page([view.of_worker(each, names.get(each.worker)) for each in reports], None)
+
+    async def _keys(self, query: asked.Keys, tenant: str | None) -> Page:
+        found = await self.control.store.keys.listed(tenant, query.cursor, query.limit + 1)
+        return listing.page([view.of_key(each) for each in found], query.limit, "name")
+
+    async def _audit(self, query: asked.Audit, tenant: str | None) -> Page:
+        found = await self.control.store.audit.links(seq_of(query.cursor), tenant, query.limit + 1)
+        return listing.page([view.of_link(each) for each in found], query.limit, "number")
 
     async def _gates(self, query: asked.Gates, tenant: str | None) -> Page:
-        found = await self.control.gates(
-            query.run, tenant=tenant, open_only=not query.all, after=query.cursor, limit=query.limit + 1
-        )
-        return _page([view.of_gate(*each) for each in found], query.limit, "gate_id")
+        return await listing.gates(self.control, query, tenant)
 
     async def _effects(self, query: asked.Effects, tenant: str | None) -> Page:
         found = await self.control.effects(
             query.run, tenant=tenant, state=query.state, after=query.cursor, limit=query.limit + 1
         )
-        return _page([await view.of_effect(self.control, *each) for each in found], query.limit, "call")
+        return listing.page([await view.of_effect(self.control, *each) for each in found], query.limit, "call")
 
     async def _events(self, query: asked.Events, _: str | None) -> Page:
-        found = await self.control.run(query.run).events(_seq(query.cursor), query.limit + 1)
-        return _page([view.of_event(each) for each in found], query.limit, "seq")
+        return await listing.events(self.control, query)
 
     async def _fork_quote(self, query: asked.ForkQuote, _: str | None) -> Page:
         output = NOT_GIVEN if query.output is msgspec.UNSET else query.output
         plan = await self.control.fork_plan(query.run, query.step, output=output, state=query.state)
         return Page([view.of_fork(plan, query.cost_limit_usd)], None)
 
+    async def _cancel_quote(self, query: asked.CancelQuote, _: str | None) -> Page:
+        return Page([view.of_cancel(await self.control.run(query.run).state())], None)
+
     async def _tree(self, query: asked.Tree, _: str | None) -> Page:
         return Page([view.of_tree(await self.control.tree(query.run))], None)
 
     async def _items(self, query: asked.Items, _: str | None) -> Page:
         row = await self.control.find(query.run)
-        found = await self.control.run(query.run).items(query.map, _seq(query.cursor), query.limit)
+        found = await self.control.run(query.run).items(query.map, seq_of(query.cursor), query.limit)
         rows = [await view.of_item(self.control, each, row.tenant) for each in found.ends]
         return Page(rows, None if found.after is None else str(found.after))
 
@@ -130,14 +252,14 @@ class Answers:
         if not 0 <= query.wait_s <= MOST_WAIT_S:
             raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MOST_WAIT_S:g} seconds.")
         ended = (await self.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is told
-        since = query.cursor or START
+        since = since_of(query.cursor)
         told = await self._told(query, since, follow=False)
         if not told and query.wait_s and not ended:
             told = await self._told(query, since, follow=True)
-        cursor = told[-1].cursor if told else since
+        cursor = told[-1].cursor if told else str(since)
         return Page([view.of_told(each) for each in told], None if ended and len(told) < query.limit else cursor)
 
-    async def _told(self, query: asked.Streams, since: str, *, follow: bool) -> list[Told]:
+    async def _told(self, query: asked.Streams, since: str | int, *, follow: bool) -> list[Told]:
         """What there is; with `follow` the first that comes."""
         told: list[Told] = []
         telling = self.control.watch_stream(query.run, query.name, since=since, follow=follow)
@@ -157,7 +279,7 @@ class Answers:
             state=None if query.state == "any" else query.state, since_ms=query.since_ms, until_ms=query.until_ms,
             after=query.cursor, limit=query.limit + 1,
         )  # fmt: skip
-        return _page([view.of_letter(each) for each in found], query.limit, "letter")
+        return listing.page([view.of_letter(each) for each in found], query.limit, "letter")
 
     async def _dead_letter_summary(self, query: asked.DeadLetterSummary, tenant: str | None) -> Page:
         now_ms = self.control.now_ms()
@@ -206,6 +328,13 @@ class Answers:
         cursor = _encoded(rows[-1][:3]) if len(found) > len(rows) else None
         return Page([view.of_shared_value(*each) for each in rows], cursor)
 
+    async def _memories(self, query: asked.Memories, tenant: str | None) -> Page:
+        found = await self.control.memories(
+            query.agent, query.user, tenant=tenant or DEFAULT_TENANT, words=query.words or None
+        )
+        wanted = [each for each in found if not query.kind or each.kind in query.kind]
+        return Page([view.of_memory(each) for each in wanted[: query.limit]], None)
+
     async def _pools(self, query: asked.Pools, _: str | None) -> Page:
         if query.name is not None:
             return Page([await view.of_pool_in_use(self.control, query.name)], None)
@@ -227,29 +356,11 @@ class Answers:
         cursor = _encoded((rows[-1].name, rows[-1].version)) if len(found) > len(rows) else None
         return Page([view.of_workflow(each, await control.able(each.graph_hash)) for each in rows], cursor)
 
-    async def _queue(self, query: asked.Queue, _: str | None) -> Page:
+    async def _queue(self, query: asked.Queue, tenant: str | None) -> Page:
         if query.run is not None:
             return Page([view.of_wait(each) for each in await self.control.why(query.run, query.step)], None)
-        return Page([view.of_placed(each) for each in await self.control.line()], None)
-
-
-def expect_statuses(given: Iterable[str]) -> None:
-    """Raises InvalidInput for a status that there is not."""
-    if wrong := next((each for each in given if each not in get_args(Status)), None):
-        raise InvalidInput(f"There is no status {wrong!r}; there are {', '.join(get_args(Status))}.")
-
-
-def _page(rows: list[View], limit: int, cursor: str) -> Page:
-    """The first `limit` of the rows; the list goes on after what its last says under the name `cursor`, if there are more."""
-    return Page(rows[:limit], str(rows[limit - 1][cursor]) if len(rows) > limit else None)
-
-
-def _seq(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 16):
-        raise _no_cursor(cursor)
-    return int(cursor)
+        line = enumerate(await self.control.line())
+        return Page([view.of_placed(each, ahead) for ahead, each in line if tenant in (None, each.tenant)], None)
 
 
 def _key(cursor: str | None) -> CostKey | None:
@@ -264,16 +375,18 @@ def _name(cursor: str | None) -> tuple[str, str] | None:
     return None if cursor is None else _decoded(cursor, _name_key)
 
 
+def since_of(cursor: str | None) -> str | int:
+    """Where a list of what is said begins: after a cursor, or at a number."""
+    number = (cursor or "").removeprefix("-")
+    return int(cursor or "") if number.isascii() and number.isdecimal() and len(number) < 16 else cursor or START
+
+
 def _decoded(cursor: str, decoder: msgspec.json.Decoder[_Kind]) -> _Kind:
     try:
         return decoder.decode(cursor)
     except msgspec.DecodeError:
-        raise _no_cursor(cursor) from None
+        raise no_cursor(cursor) from None
 
 
 def _encoded(key: tuple[Any, ...]) -> str:
     return msgspec.json.encode(key).decode()
-
-
-def _no_cursor(cursor: str) -> InvalidInput:
-    return InvalidInput(f"{cursor!r:.80} is no cursor of this list; say the one that the page before ended with.")

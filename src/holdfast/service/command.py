@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from holdfast.core.access import ANY, Grant
 from holdfast.core.conversations import OnBusy
 from holdfast.core.lending import Counted
+from holdfast.core.money import Usd
 from holdfast.core.policies import OnLimit
 from holdfast.core.schedules import Overlap
 from holdfast.core.scopes import Period
-
-Usd: TypeAlias = str | int | float
 
 
 class Start(Struct, frozen=True, kw_only=True):
@@ -38,6 +38,7 @@ class Start(Struct, frozen=True, kw_only=True):
     on_limit: OnLimit | None = None
     team_budget: str | None = None
     agent: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class Fork(Struct, frozen=True, kw_only=True):
@@ -120,6 +121,10 @@ class Bulk(Struct, frozen=True, kw_only=True):
     key: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    tag: tuple[str, ...] = ()
+    text: str | None = None
+    min_cost_usd: Usd | None = None
+    max_cost_usd: Usd | None = None
     cursor: str | None = None
     limit: int = 100
     dry_run: bool = False
@@ -142,6 +147,16 @@ class BulkDeadLetters(Struct, frozen=True, kw_only=True):
     cursor: str | None = None
     limit: int = 100
     dry_run: bool = False
+
+
+class GiveScore(Struct, frozen=True):
+    """Say what a run was worth, also days after its end, as a person or a piece of code; see `Engine.score`."""
+
+    run: str
+    name: str
+    value: float | bool
+    source: Literal["person", "code"] = "person"
+    comment: str = ""
 
 
 class Extend(Struct, frozen=True):
@@ -176,6 +191,22 @@ class Decide(Struct, frozen=True):
     data: Any | UnsetType = UNSET
     reason: str | None = None
     shown_hash: str | None = None
+
+
+class Delegate(Struct, frozen=True):
+    """Have a gate ask others, persons or roles, beside those whom it asks: whoever says so is one of them."""
+
+    gate: str
+    to: tuple[str, ...]
+    reason: str | None = None
+
+
+class Reassign(Struct, frozen=True):
+    """Have a gate ask others, persons or roles, in the place of those whom it asks."""
+
+    gate: str
+    to: tuple[str, ...]
+    reason: str | None = None
 
 
 class Resolve(Struct, frozen=True):
@@ -273,11 +304,11 @@ class RemoveSchedule(Struct, frozen=True):
 
 
 class Backfill(Struct, frozen=True):
-    """Start the runs of a schedule's times from `since_ms` to `until_ms`, of those that have had none."""
+    """Start the runs of a schedule's times from `since_ms` to `until_ms`, or to now, of those that have had none."""
 
     name: str
     since_ms: int
-    until_ms: int
+    until_ms: int | None = None
     tenant: str | None = None
 
 
@@ -323,11 +354,57 @@ class WriteSharedValue(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
+class MakeKey(Struct, frozen=True, kw_only=True):
+    """Make a key for a service, which is shown once. It acts for a tenant, or everybody, may do so much (viewer, operator,
+    reviewer, admin), with workflows and tools whose names fit a pattern; after `life_s` it is over."""
+
+    name: str
+    tenant: str | None = None
+    may: tuple[Grant, ...] = ("viewer",)
+    roles: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+    workflows: tuple[str, ...] = ANY
+    tools: tuple[str, ...] = ANY
+    life_s: int | None = None
+
+
+class MakeLink(Struct, frozen=True):
+    """Make a link with which somebody who has no token sends a run one signal, once, within `life_s`. It is shown once."""
+
+    run: str
+    name: str
+    life_s: int = 7 * 86_400
+
+
+class MakeGateLink(Struct, frozen=True):
+    """Make a link with which somebody who has no token decides a gate, once, within `life_s`: as `reviewer`, in these `roles`,
+    about what it shows now. It is shown once."""
+
+    gate: str
+    reviewer: str
+    roles: tuple[str, ...] = ()
+    life_s: int = 7 * 86_400
+
+
+class RotateKey(Struct, frozen=True):
+    """Give a key another secret, which is shown once; the one before is over at once."""
+
+    name: str
+
+
+class RevokeKey(Struct, frozen=True):
+    """Take a key back, for good and at once."""
+
+    name: str
+
+
+OfKey: TypeAlias = MakeKey | MakeLink | MakeGateLink | RotateKey | RevokeKey
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
-OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
-OfRun: TypeAlias = OfOne | OfLetter
-OfMany: TypeAlias = Bulk | BulkDeadLetters
+OfGate: TypeAlias = Decide | Delegate | Reassign
+OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Resolve | Reconcile | GiveScore
+OfRun: TypeAlias = OfOne | OfGate | OfLetter
+OfMany: TypeAlias = Bulk | BulkDeadLetters | Backfill
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool | WriteSharedValue
-OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule | Backfill
+OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule
 OfConversation: TypeAlias = OpenConversation | Say | DeleteConversation
 Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule | OfConversation

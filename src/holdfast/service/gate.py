@@ -5,15 +5,22 @@ Never here: what a decision may be (core.gates), words for people.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+from holdfast.control.command import AskedTogether
 from holdfast.control.control import Control
 from holdfast.core import events as ev
-from holdfast.core.events import GateDecided, GateOpened
+from holdfast.core.claim import is_among
+from holdfast.core.events import GateDecided, GateOpened, Recorded
+from holdfast.core.gates import TOOL_APPROVAL, check_person, closed
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.projection import RunRow
 from holdfast.errors import NotFound
-from holdfast.service.view import iso
+from holdfast.ports import ToDecide
+from holdfast.service.view import is_verified, iso
 
 
 class Story(NamedTuple):
@@ -25,14 +32,31 @@ class Story(NamedTuple):
     escalated_at_ms: int | None
     decided: GateDecided | None
     withdrawn: str | None
+    assigned: tuple[Recorded, ...] = ()
+    """By whom it was given to others."""
+    expired: bool = False
 
     @property
     def state(self) -> str:
         if self.decided is not None:
             return "decided"
+        if self.expired:
+            return "expired"
         if self.withdrawn is not None:
             return "withdrawn"
         return "open" if self.escalated_at_ms is None else "escalated"
+
+
+async def decidable(control: Control, gate: GateId, by: str, roles: Sequence[str], maker: str | None) -> ToDecide:
+    """That somebody called `by` decides an open gate in these roles, with a link that `maker` has in hand first. Raises
+    NotFound, AlreadyDecided, DecisionRefused."""
+    state = await control.run(run_of(gate)).state()
+    if gate not in state.gates:
+        raise closed(state, gate)
+    opened = state.gates[gate].opened
+    check_person(opened, by, roles)
+    check_person(msgspec.structs.replace(opened, reviewers=()), maker, ())  # four eyes hold for both of them
+    return ToDecide(gate, opened.shown_hash, by)
 
 
 async def story_of(control: Control, gate: str) -> Story:
@@ -45,12 +69,17 @@ async def story_of(control: Control, gate: str) -> Story:
             continue
         if isinstance(event, ev.GateOpened):
             story = Story(event, each.at_ms, 0, None, None, None)
+        elif story is not None and isinstance(event, ev.GateAssigned):
+            opened = msgspec.structs.replace(story.opened, reviewers=event.reviewers)
+            story = story._replace(opened=opened, assigned=(*story.assigned, each))
         elif story is not None and isinstance(event, ev.GateReminded):
             story = story._replace(reminders=event.number)
         elif story is not None and isinstance(event, ev.GateEscalated):
             story = story._replace(escalated_at_ms=each.at_ms)
         elif story is not None and isinstance(event, ev.GateDecided):
             story = story._replace(decided=event)
+        elif story is not None and isinstance(event, ev.GateExpired):
+            story = story._replace(expired=True)
         elif story is not None and isinstance(event, ev.GateWithdrawn):
             story = story._replace(withdrawn=event.reason)
     if story is None:
@@ -58,9 +87,16 @@ async def story_of(control: Control, gate: str) -> Story:
     return story
 
 
+def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
+    """In which of their roles somebody was asked; None where by name, or where anybody was."""
+    return next((role for role in decided.roles if is_among(opened.reviewers, None, [role])), None)
+
+
 async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
     """All about a gate: whom it asks what, what they see, and what they decided."""
     opened, decided, value = story.opened, story.decided, control.payloads.value
+    is_asked = story.state in ("open", "escalated") and opened.reason == TOOL_APPROVAL
+    together = await control.asked_together(opened.gate) if is_asked else None
     return {
         "gate_id": opened.gate,
         "run_id": run.run,
@@ -75,16 +111,37 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "due_at": iso(opened.due_at_ms),
         "reminders": story.reminders,
         "escalated_at": iso(story.escalated_at_ms),
+        "expires_at": iso(opened.expires_at_ms),
+        "assigned": [_assigned(each) for each in story.assigned],
         "allowed": list(opened.allowed),
         "shown_hash": opened.shown_hash,
         "form": opened.form,
         "decision": decided.decision if decided is not None else None,
+        "why": decided.reason if decided is not None else story.withdrawn,
         "by": decided.by if decided is not None else None,
         "os_user": decided.os_user or None if decided is not None else None,
         "client": decided.client or None if decided is not None else None,
         "roles": list(decided.roles) if decided is not None else [],
-        "verified": False,
+        "verified": decided is not None and is_verified(decided),
+        "approver_role": None if decided is None else approver_role(opened, decided),
+        "rationale": decided.reason if decided is not None else None,
         "shown": await value(opened.shown, run.tenant),
         "filled": await value(opened.filled, run.tenant),
         "data": await value(decided.data, run.tenant) if decided is not None else None,
+        "asked_together": None if together is None or len(together.calls) == 1 else _together(together),
     }
+
+
+def _assigned(recorded: Recorded) -> dict[str, Any]:
+    event = recorded.event
+    assert isinstance(event, ev.GateAssigned)
+    return {
+        "at": iso(recorded.at_ms), "reviewers": list(event.reviewers), "delegated": event.delegated, "by": event.by,
+        "reason": event.reason, "verified": is_verified(event),
+    }  # fmt: skip
+
+
+def _together(asked: AskedTogether) -> dict[str, Any]:
+    """The calls that a step asks about at the same time."""
+    calls = [{"gate_id": each.gate, "tool": each.tool, "arguments": each.arguments} for each in asked.calls]
+    return {"calls": calls, "shown_hash": asked.shown_hash}

@@ -1,21 +1,23 @@
-"""Who acts, and for whom.
+"""Who acts, for whom, and what they may do.
 
-Never here: how it is known that somebody is who he says (a transport's affair), what a gate asks of him (core.gates).
-"""
+Never here: how it is known that somebody is who they say (identity), what a command takes (permission), what a gate asks of
+them (core.gates)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core.claim import Claim
+from holdfast.core.access import EVERYTHING, Access
+from holdfast.core.claim import Claim, folded
 from holdfast.errors import NotPermitted
 
 
 class Principal(NamedTuple):
-    """A person or a program. `name` is who they say they are, in which `roles` they act; `os_user` is the operating system's
-    user who typed it, `client` whose token it came with, `trace_id` the trace in which they
-    ask. One with a `tenant` sees and touches the runs of that tenant only, and changes nothing that several tenants share; one
-    without may do everything."""
+    """A person or a program. `name` is who they say they are, in which `roles` they act, of which `teams` they are;
+    `os_user` is the operating system's user who typed it, `client` whose token or key it came with, `origin` from which
+    address, `trace_id` the trace in which they ask. One with a `tenant` sees and touches the runs of that tenant only, and
+    changes nothing that several tenants share; one without acts for everybody. `access` is what they may do; `is_person` that
+    their token says who they are."""
 
     name: str | None = None
     tenant: str | None = None
@@ -23,11 +25,31 @@ class Principal(NamedTuple):
     os_user: str = ""
     client: str = ""
     trace_id: str | None = None
+    teams: tuple[str, ...] = ()
+    access: Access = EVERYTHING
+    origin: str = ""
+    is_person: bool = False
 
     @property
     def claim(self) -> Claim:
         """Who acts, and in which trace, as the engine takes it."""
         return Claim(self.name, self.os_user, self.client, self.trace_id)
+
+    @property
+    def verified(self) -> bool:
+        """Whether they go by the name of their token or key, and not by one that its holder says."""
+        return bool(self.client) and self.name == self.client
+
+    @property
+    def acts_as(self) -> tuple[str, ...]:
+        """Roles and teams: a gate's reviewers may be either."""
+        return (*self.roles, *self.teams)
+
+    def may_speak_for(self, name: str) -> bool:
+        """Whether they may act as somebody of that name: as themselves; as anybody, if they are a program that has not said for
+        whom it acts."""
+        is_open = not self.is_person and self.name in (None, self.client)
+        return is_open or folded(name) == folded(self.name)
 
     def of_tenant(self, asked: str | None) -> str | None:
         """The tenant that is meant, None for any. Raises NotPermitted for somebody else's."""

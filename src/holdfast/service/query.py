@@ -10,6 +10,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from holdfast.core.memory import Kind
+from holdfast.core.money import Usd
+
 View: TypeAlias = dict[str, Any]
 """Plain data, as --json prints it (service.view)."""
 
@@ -35,16 +38,102 @@ class Runs(Struct, frozen=True, kw_only=True):
     since_ms: int | None = None
     until_ms: int | None = None
     in_doubt: bool = False
+    parent: str | None = None
+    """Only those that this run has asked for."""
+    prefix: str | None = None
+    """How the run's id begins."""
+    tag: tuple[str, ...] = ()
+    """All of which they have."""
+    text: str | None = None
+    """Letters in their workflow's name, their key, who started them, or a tag."""
+    min_cost_usd: Usd | None = None
+    max_cost_usd: Usd | None = None
+    """What they have spent, inclusively."""
     cursor: str | None = None
     limit: int = USUAL
 
 
+class Run(Struct, frozen=True):
+    """A run with its steps, its effects, its books and the scores that count, in one row."""
+
+    run: str
+
+
+class Steps(Struct, frozen=True):
+    """The latest visits of a run's nodes, in the order in which they began."""
+
+    run: str
+
+
+class RunCosts(Struct, frozen=True):
+    """What the calls of a run have cost so far, by node."""
+
+    run: str
+
+
+class RunBudget(Struct, frozen=True):
+    """The books of a run, with its calls whose cost nobody knows, in one row."""
+
+    run: str
+
+
+class Drawing(Struct, frozen=True):
+    """The graph of a run in one row: its nodes, how each stands and what it has cost, and its edges, taken or not."""
+
+    run: str
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """What happened at the nodes of a run, how long it took and what it cost, without what its data says."""
+
+    run: str
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Logs(Struct, frozen=True, kw_only=True):
+    """What the jobs of a run have printed, as far as it is kept: by job and attempt, each piece from its first byte; or of one
+    job, attempt or piece. Without `text` it is told how much there is."""
+
+    run: str
+    job: str | None = None
+    attempt: int | None = None
+    first_byte: int | None = None
+    text: bool = True
+
+
+class Scores(Struct, frozen=True):
+    """What a run was said to be worth: the latest of each name and giver, or all."""
+
+    run: str
+    all: bool = False
+
+
+class ScoreMeans(Struct, frozen=True, kw_only=True):
+    """What runs were said to be worth, by version of their workflow, as the mean of what counts of what was given since
+    `since_ms`; at most `limit` rows, all of one page."""
+
+    tenant: str | None = None
+    name: str | None = None
+    workflow: str | None = None
+    since_ms: int = 0
+    limit: int = USUAL
+
+
+class Gate(Struct, frozen=True):
+    """All about a gate in one row: whom it asks what, what they see, and what they decided."""
+
+    gate: str
+
+
 class Gates(Struct, frozen=True, kw_only=True):
-    """Open gates, or with `all` every one, oldest first."""
+    """Open gates, or with `all` every one, oldest first. Those that are `mine` ask the caller, by name, role or team, or
+    anybody."""
 
     run: str | None = None
     tenant: str | None = None
     all: bool = False
+    mine: bool = False
     cursor: str | None = None
     limit: int = USUAL
 
@@ -77,6 +166,13 @@ class ForkQuote(Struct, frozen=True, kw_only=True):
     cost_limit_usd: str | int | float | None = None
 
 
+class CancelQuote(Struct, frozen=True):
+    """What cancelling a run would do, in one row: what is called off, what is in flight and may have happened, and what is
+    undone, in that order."""
+
+    run: str
+
+
 class Tree(Struct, frozen=True, kw_only=True):
     """A run with everything below it, in one row: how each of them stands, and what all of them have cost."""
 
@@ -101,7 +197,8 @@ class Streams(Struct, frozen=True, kw_only=True):
     """Only this stream, or this call (`draft#1:0:1`)."""
     wait_s: float = 0.0
     cursor: str | None = None
-    """Also `start` and `now`."""
+    """Also `start`, `now`, and with a name the number of the value, or of the character of the call, that comes first; a
+    negative one counts the last values."""
     limit: int = USUAL
 
 
@@ -177,6 +274,19 @@ class SharedValues(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+class Memories(Struct, frozen=True, kw_only=True):
+    """What an agent of a tenant remembers, or of it and one `user`, the most relevant first; with `words` what has any of them,
+    the likest first. Looking counts as no use."""
+
+    agent: str
+    user: str | None = None
+    words: str | None = None
+    kind: tuple[Kind, ...] = ()
+    """Only of these."""
+    tenant: str | None = None
+    limit: int = USUAL
+
+
 class Pools(Struct, frozen=True):
     """The pools that steps can ask amounts of, by name."""
 
@@ -209,13 +319,52 @@ class Workflows(Struct, frozen=True, kw_only=True):
 
 
 class Queue(Struct, frozen=True):
-    """The steps that wait for a worker or a pool, longest first; with `run` why those of one run do."""
+    """The steps that wait for a worker or a pool, longest first; with `run` why those of one run do. Who acts for a tenant sees
+    its own, and of each how many are `ahead`."""
 
     run: str | None = None
     step: str | None = None
 
 
+START: Final = "start"
+NOW: Final = "now"
+
+
+class Tail(Struct, frozen=True, kw_only=True):
+    """Every committed event of all runs, once, in order within a run; each has the cursor after it. The list goes on for ever,
+    or with `ends` until there is nothing more now: `start` is the oldest event that is known, `now` the end."""
+
+    tenant: str | None = None
+    workflow: str | None = None
+    ends: bool = False
+    cursor: str = START
+    limit: int = USUAL
+
+
+class Workers(Struct, frozen=True):
+    """The living processes that execute steps: what they can run, how many slots they have, how many are free. Who acts for a
+    tenant is told their number and slots, in one row."""
+
+
+class Keys(Struct, frozen=True, kw_only=True):
+    """The keys of services, by name, also those that were taken back; of none what it is."""
+
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Audit(Struct, frozen=True, kw_only=True):
+    """What was done from outside, by whom, from where and with what result, in its order, each chained to the one before."""
+
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
 Query: TypeAlias = (
-    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts
-    | Schedules | Conversations | SharedValues | Pools | Budget | Admission | Workflows | Queue
+    Run | Runs | Steps | RunCosts | RunBudget | Drawing | Trace | Logs | Scores | ScoreMeans | Gate | Gates | Effects | Events
+    | Streams | ForkQuote | CancelQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts | Schedules
+    | Conversations | SharedValues | Memories | Pools | Budget | Admission | Workflows | Queue | Tail | Workers | Keys
+    | Audit
 )  # fmt: skip

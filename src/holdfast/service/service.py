@@ -6,25 +6,39 @@ Never here: a transport's fields, how an answer is found (answers).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.base import NOT_GIVEN
+from holdfast.control.base import NOT_GIVEN, word
 from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
+from holdfast.core.access import ANY, Access
+from holdfast.core.audit import DONE, Entry
+from holdfast.core.claim import folded
 from holdfast.core.conversations import Exchange
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import InvalidInput, NotFound, UsageError
+from holdfast.errors import HoldfastError, InvalidInput, NotFound, NotPermitted, StoreError, UsageError, code_of
+from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import command as cmd
 from holdfast.service import view
-from holdfast.service.answers import Answers, expect_statuses
-from holdfast.service.command import Command, OfAll, OfLetter, OfMany, OfOne, OfRun, OfSchedule
+from holdfast.service.answers import Answers
+from holdfast.service.command import Command, OfAll, OfGate, OfKey, OfLetter, OfMany, OfOne, OfRun, OfSchedule
+from holdfast.service.gate import decidable
+from holdfast.service.key import ApiKeys, told_by
+from holdfast.service.listing import expect_statuses, sought
+from holdfast.service.permission import expect
 from holdfast.service.principal import Principal
-from holdfast.service.query import Page, View
+from holdfast.service.query import MOST, Page, View
+
+log = logging.getLogger("holdfast")
+
+_Told = TypeVar("_Told")
+_Made = TypeVar("_Made")
 
 
 class Service(Answers):
@@ -37,6 +51,8 @@ class Service(Answers):
         durably; None where files are not taken."""
         super().__init__(control)
         self._offered = {(each.name, each.version): each for each in offered}
+        self.offered = frozenset(name for name, _ in self._offered)
+        self.keys = ApiKeys(control.store)
         self._from_yaml = from_yaml
         self._reading = asyncio.Lock()
         """One file at a time is read, in a thread: a large one takes a second."""
@@ -46,6 +62,36 @@ class Service(Answers):
     async def tell(self, who: Principal, command: Command) -> RunId | None:
         """Do it, durably; the run that it was done to, or that it made, if there is one. Raises what the engine raises,
         NotPermitted, and NotFound for what is another tenant's."""
+        return await self._audited(who, command, self._do)
+
+    async def _audited(self, who: Principal, told: _Told, do: Callable[[Principal, _Told], Awaitable[_Made]]) -> _Made:
+        """Do what one who may has told, and write down that it was done, or refused. A process that dies in between has
+        done it, and its history says so; the audit log does not."""
+        outcome, about = "unknown", _about(told)
+        try:
+            expect(who, told)
+            made = await do(who, told)
+            outcome, about = DONE, str(made) if isinstance(told, cmd.Start | cmd.Fork) else about
+            return made
+        except HoldfastError as refused:
+            outcome = code_of(type(refused))
+            raise
+        finally:
+            if not getattr(told, "dry_run", False):
+                await self._record(who, type(told).__name__, about, outcome)
+
+    async def _record(self, who: Principal, deed: str, about: str, outcome: str) -> None:
+        entry = Entry(
+            self.control.now_ms(), deed, about, outcome, who.name or "", who.verified, who.client,
+            who.os_user, who.origin, who.tenant or "", who.trace_id or "",
+        )  # fmt: skip
+        clean = self.control.payloads.redact
+        try:
+            await self.control.store.audit.append(entry._replace(about=clean(entry.about), name=clean(entry.name)))
+        except StoreError as problem:
+            log.error("holdfast could not write down in the audit log: %s: %s", entry, problem.message)
+
+    async def _do(self, who: Principal, command: Command) -> RunId | None:
         if isinstance(command, cmd.Start):
             return await self._start(who, command)
         if isinstance(command, OfAll):
@@ -55,10 +101,11 @@ class Service(Answers):
             await self._open(who, command)
             return None
         if isinstance(command, cmd.DeleteConversation):
+            await self._expect_talk(who, command.name, command.tenant)
             await self.control.delete_conversation(command.name, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT)
             return None
         if isinstance(command, cmd.Say):
-            return (await self.say(who, command)).run
+            return (await self._say(who, command)).run
         if isinstance(command, OfSchedule):
             await self._tell_schedule(who, command)
             return None
@@ -68,21 +115,28 @@ class Service(Answers):
         await self.row(who, run)
         if isinstance(command, OfLetter):
             await self._tell_of_letter(who, command)
+        elif isinstance(command, OfGate):
+            await self._tell_gate(who, command)
         else:
             await self._tell_run(who, command)
         return run
 
     async def tell_many(self, who: Principal, bulk: OfMany) -> Page:
-        """Do the same to a page of runs or dead letters; a row for each says what became of it, or why it refused. Raises
-        InvalidInput."""
+        """Do the same to a page of runs or dead letters, or for the times of a schedule; a row for each says what became of it,
+        or why it refused. Raises InvalidInput, NotPermitted, NotFound."""
+        if isinstance(bulk, cmd.Backfill):
+            return await self._audited(who, bulk, self._backfill)
+        if who.access.workflows != ANY and not (bulk.workflow is not None and who.access.reaches(bulk.workflow)):
+            raise NotPermitted(f"{who.claim} reaches some workflows only: say which one is meant. Nothing was done.")
+        return await self._audited(who, bulk, self._told_many)
+
+    async def _told_many(self, who: Principal, bulk: cmd.Bulk | cmd.BulkDeadLetters) -> Page:
         if isinstance(bulk, cmd.BulkDeadLetters):
             return await self._tell_letters(who, bulk)
         expect_statuses(bulk.status)
-        found = await self.control.bulk(
+        found = await self.control.of_tenant(who.tenant).bulk(
             bulk.deed, step=bulk.step, fork_key=bulk.fork_key, reason=bulk.reason, repeat_effects=bulk.repeat_effects,
-            dry_run=bulk.dry_run, by=who.claim, tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow,
-            status=bulk.status or None, key=bulk.key, since_ms=bulk.since_ms, until_ms=bulk.until_ms, before=bulk.cursor,
-            limit=bulk.limit,
+            dry_run=bulk.dry_run, by=who.claim, **sought(bulk, who.of_tenant(bulk.tenant), bulk.limit),
         )  # fmt: skip
         rows = [view.of_outcome(each) for each in found]
         return Page(rows, found[-1].run if len(found) == bulk.limit else None)
@@ -90,7 +144,7 @@ class Service(Answers):
     async def _tell_letters(self, who: Principal, bulk: cmd.BulkDeadLetters) -> Page:
         if bulk.run is not None:
             await self.row(who, bulk.run)
-        found = await self.control.bulk_dead_letters(
+        found = await self.control.of_tenant(who.tenant).bulk_dead_letters(
             bulk.deed, _given(bulk.output), reason=bulk.reason, dry_run=bulk.dry_run, by=who.claim, run_id=bulk.run,
             tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow, node=bulk.node, error_class=bulk.error_class,
             since_ms=bulk.since_ms, until_ms=bulk.until_ms, after=bulk.cursor, limit=bulk.limit,
@@ -107,6 +161,8 @@ class Service(Answers):
         if not command.yaml:
             return await self._begin(who, await self._named(who, command), command)
         workflow = await self._of_file(command.yaml)
+        if not who.access.reaches(workflow.name):
+            raise NotFound(f"A workflow {workflow.name!r:.200} is not there for {who.claim}. Nothing was started.")
         async with self.control.lent(workflow):
             return await self._begin(who, workflow, command)
 
@@ -115,7 +171,8 @@ class Service(Answers):
             workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
             key=command.key, cost_limit_usd=command.cost_limit_usd, max_tokens=command.max_tokens,
             max_model_calls=command.max_model_calls, max_tool_calls=command.max_tool_calls, max_wall_s=command.max_wall_s,
-            on_limit=command.on_limit, team_budget=command.team_budget, agent=command.agent, by=who.claim, queue=command.queue,
+            on_limit=command.on_limit, team_budget=command.team_budget, agent=command.agent, tags=command.tags, by=who.claim,
+            queue=command.queue,
         )  # fmt: skip
         return RunId(run.id)
 
@@ -138,18 +195,14 @@ class Service(Answers):
             return await asyncio.to_thread(self._from_yaml, text)
 
     async def _named(self, who: Principal, command: cmd.Start) -> Workflow | StoredWorkflow:
-        """One that is offered here, or else one that the store knows: of those nobody can tell whose they are, so who acts for
-        a tenant starts none."""
+        """One that is offered here, or else one that the store knows."""
         name, version = command.workflow, command.version
+        self.expect_startable(who, name)
         versions = [known for known_name, known in self._offered if known_name == name]
         found = self._offered.get((name, version or max(versions, default=0)))
-        if found is None and who.tenant is None:
-            return await self.control.workflow(name, version or None)
-        if found is None:
-            known = ", ".join(f"{each} {number}" for each, number in sorted(self._offered)) or "none"
-            asked = f"{name} {version}" if version else name
-            raise NotFound(f"This server has no workflow {asked!r}; it has: {known}. Nothing was started.")
-        return found
+        if found is None and who.tenant is not None and who.access.workflows == ANY:
+            raise NotFound(f"This server has no version {version} of workflow {name!r}. Nothing was started.")
+        return found if found is not None else await self.control.workflow(name, version or None)
 
     async def _tell_run(self, who: Principal, command: OfOne) -> None:
         control, by = self.control, who.claim
@@ -164,18 +217,44 @@ class Service(Answers):
                 await control.cancel(run, reason=reason, by=by)
             case cmd.Signal(run, name, data):
                 await control.signal(run, name, data, by=by)
+            case cmd.GiveScore(run, name, value, source, comment):
+                await control.score(run, name, value, by=by, source=source, comment=comment)
             case cmd.Extend(run, limit, value):
                 await control.extend(run, limit, value, by=by)
             case cmd.RaiseBudget(run, limit_usd):
                 await control.raise_budget(run, limit_usd, by=by)
-            case cmd.Decide(gate, decision, data, reason, shown_hash):
-                await control.decide(
-                    gate, decision, _given(data), by=by, roles=who.roles, reason=reason, shown_hash=shown_hash
-                )
             case cmd.Resolve(call, decision, response, reason):
+                await self._expect_tool(who, run_of(CallId(call)), call)
                 await control.resolve_effect(call, decision, _given(response), by=by, reason=reason)
             case cmd.Reconcile(call, cost_usd):
                 await control.reconcile(call, cost_usd, by=by)
+
+    async def _tell_gate(self, who: Principal, command: OfGate) -> None:
+        control, by = self.control, who.claim
+        await self._expect_tool(who, run_of(GateId(command.gate)), command.gate)
+        match command:
+            case cmd.Decide(gate, decision, data, reason, shown_hash):
+                await control.decide(
+                    gate, decision, _given(data), by=by, roles=who.acts_as, reason=reason, shown_hash=shown_hash
+                )
+            case cmd.Delegate(gate, to, reason):
+                await control.delegate(gate, to, by=by, roles=who.acts_as, reason=reason)
+            case cmd.Reassign(gate, to, reason):
+                await control.reassign(gate, to, by=by, reason=reason)
+
+    async def _expect_tool(self, who: Principal, run: RunId, of: str) -> None:
+        """Raises NotPermitted for one who has nothing to say about the tool that this gate asks about, or that was called
+        so."""
+        if who.access.tools == ANY:
+            return
+        called = {row.call: row.tool for row, _ in await self.control.effects(run, limit=MOST)}
+        tool = called.get(CallId(of))
+        state = await self.control.run(run).state()
+        if tool is None and (gate := state.gates.get(GateId(of))) is not None:
+            shown = await self.control.payloads.value(gate.opened.shown, state.tenant)
+            tool = shown.get("tool") if isinstance(shown, dict) else None
+        if tool is not None and not who.access.handles(str(tool)):
+            raise NotPermitted(f"{who.claim} has no say about the tool {tool!r}. Nothing was decided.")
 
     async def _tell_of_letter(self, who: Principal, command: OfLetter) -> None:
         control, by = self.control, who.claim
@@ -218,13 +297,94 @@ class Service(Answers):
 
     async def say(self, who: Principal, command: cmd.Say) -> Exchange:
         """Say something; how the message stands. Raises what the engine raises, and NotPermitted."""
+        return await self._audited(who, command, self._say)
+
+    async def _expect_talk(self, who: Principal, name: str, tenant: str | None) -> None:
+        """Raises NotFound for a conversation with an agent that is not there for them."""
+        if who.access.workflows == ANY:
+            return
+        talk = await self.control.conversation(name, tenant=who.of_tenant(tenant) or DEFAULT_TENANT)
+        if not who.access.reaches(talk.conversation.workflow):
+            raise NotFound(f"There is no conversation {name!r:.200} for {who.claim}. Nothing was done.")
+
+    async def _say(self, who: Principal, command: cmd.Say) -> Exchange:
+        await self._expect_talk(who, command.conversation, command.tenant)
         given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
         text, parts = given.pop("text"), given.pop("parts")
         said = text if not parts else [text, *parts]
         return await self.control.say(given.pop("conversation"), said, **given, by=who.claim)
 
+    async def said(self, who: Principal, command: cmd.Say) -> View:
+        """The same as plain data."""
+        return view.of_exchange(await self.say(who, command))
+
+    async def tell_of_key(self, who: Principal, command: OfKey) -> View:
+        """Make a key, replace or revoke it; the key as it is, with what it is shown once where it is new. Raises NotPermitted,
+        InvalidInput, NotFound, Conflict."""
+        return await self._audited(who, command, self._told_of_key)
+
+    async def _told_of_key(self, who: Principal, command: OfKey) -> View:
+        match command:
+            case cmd.MakeKey():
+                return await self.keys.make(who, command)
+            case cmd.MakeLink(run, name, life_s):
+                row = await self.row(who, run)
+                return await self.keys.link(who, row.tenant, (row.run, name), life_s)
+            case cmd.MakeGateLink():
+                row = await self.row(who, run_of(GateId(command.gate)))
+                opens = await self._to_decide(who, command)
+                return await self.keys.link(who, row.tenant, opens, command.life_s, command.roles)
+            case cmd.RotateKey(name):
+                return await self.keys.rotate(who, name)
+            case cmd.RevokeKey(name):
+                return await self.keys.revoke(who, name)
+
+    async def _to_decide(self, who: Principal, asked: cmd.MakeGateLink) -> ToDecide:
+        """What a link may be made for. Who has it in hand can use it, so it allows its maker nothing that they may not do
+        already. Raises InvalidInput, NotPermitted, NotFound, AlreadyDecided, DecisionRefused."""
+        gate = GateId(asked.gate)
+        await self._expect_tool(who, run_of(gate), gate)
+        by = word("name of the reviewer", self.control.payloads.redact(asked.reviewer))
+        if not folded(by):
+            raise InvalidInput("A link decides in somebody's name: say whose, as reviewer. Nothing was made.")
+        if not who.may_speak_for(by):
+            raise NotPermitted(
+                f"{who.claim} speaks for nobody else, and could use a link for {by!r}. Nothing was made: a program makes it,"
+                " with a token or key of its own and without saying for whom it acts."
+            )
+        if others := [role for role in asked.roles if role not in who.acts_as]:
+            raise NotPermitted(f"{who.claim} does not act in the role {others[0]!r:.80}. Nothing was made.")
+        return await decidable(self.control, gate, by, asked.roles, who.name)
+
+    async def tell_by_link(self, key: ApiKey, said: Mapping[str, Any], origin: str, trace_id: str) -> View:
+        """Do what a link is for, as its body says; how the run stands then. The link is over. Raises what the engine raises."""
+        assert key.opens is not None
+        client = f"keys.{key.name}"
+        name = key.opens.by if isinstance(key.opens, ToDecide) else client
+        who = Principal(
+            name, key.tenant, key.roles, client=client, origin=origin, trace_id=trace_id, access=Access(key.may)
+        )
+        found = await self.done(who, told_by(key.opens, said))
+        await self.keys.used(key)
+        return {"run_id": found["run_id"], "status": found["status"]}
+
+    async def _tenant_of_schedule(self, who: Principal, command: OfSchedule | cmd.Backfill) -> str:
+        """Whose schedule is meant. Raises NotFound where it is of a workflow that is not there for them."""
+        tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
+        if who.access.workflows != ANY:
+            kept = await self.control.store.schedules.find(tenant, command.name)
+            if kept is not None and not who.access.reaches(kept.schedule.workflow):
+                raise NotFound(f"There is no schedule {command.name!r:.200} for {who.claim}. Nothing was done.")
+        return tenant
+
+    async def _backfill(self, who: Principal, command: cmd.Backfill) -> Page:
+        tenant = await self._tenant_of_schedule(who, command)
+        until_ms = self.control.now_ms() if command.until_ms is None else command.until_ms
+        found = await self.control.backfill_schedule(command.name, command.since_ms, until_ms, tenant=tenant)
+        return Page([view.of_backfilled(each) for each in found], None)
+
     async def _tell_schedule(self, who: Principal, command: OfSchedule) -> None:
-        control, tenant = self.control, who.of_tenant(command.tenant) or DEFAULT_TENANT
+        control, tenant = self.control, await self._tenant_of_schedule(who, command)
         match command:
             case cmd.SetSchedule():
                 meant = await self._named(who, cmd.Start(workflow=command.workflow, version=command.version or 0))
@@ -237,8 +397,15 @@ class Service(Answers):
                 await control.resume_schedule(name, tenant=tenant)
             case cmd.RemoveSchedule(name):
                 await control.remove_schedule(name, tenant=tenant)
-            case cmd.Backfill(name, since_ms, until_ms):
-                await control.backfill_schedule(name, since_ms, until_ms, tenant=tenant)
+
+
+def _about(told: Any) -> str:
+    """What a command is done to, by the name that it says."""
+    named = (getattr(told, field, None) for field in _NAMES)
+    return next((each for each in named if isinstance(each, str) and each), "")
+
+
+_NAMES: Final = ("gate", "call", "letter", "run", "name", "conversation", "space", "deed", "tenant", "workflow")
 
 
 def _given(value: Any) -> Any:
@@ -247,7 +414,7 @@ def _given(value: Any) -> Any:
 
 def _run_of(command: OfRun) -> RunId:
     match command:
-        case cmd.Decide(gate):
+        case cmd.Decide(gate) | cmd.Delegate(gate) | cmd.Reassign(gate):
             return run_of(GateId(gate))
         case cmd.Resolve(call) | cmd.Reconcile(call):
             return run_of(CallId(call))

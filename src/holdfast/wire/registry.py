@@ -19,11 +19,11 @@ import msgspec
 from holdfast.core.policies import ERROR, MODEL, NEVER_RETRIED, TOOL, TRANSIENT, VALIDATION
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
 from holdfast.ports import Calls, Work
+from holdfast.service.identity import ANYBODY, Holder
+from holdfast.service.json_text import decoded
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
 from holdfast.wire.connection import MOST_INBOX, Job, Said, WorkerConnection, problems
-from holdfast.wire.credential import ANYBODY, Holder
-from holdfast.wire.json_text import decoded
 from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:

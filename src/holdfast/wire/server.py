@@ -15,12 +15,13 @@ import grpc
 
 from holdfast.core import trace
 from holdfast.errors import HoldfastError, InvalidInput, UsageError
+from holdfast.service.identity import Holder, Identity
 from holdfast.service.service import Service
 from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
 from holdfast.wire.connection import WorkerConnection
-from holdfast.wire.credential import Holder, Identity
+from holdfast.wire.credential import NO_TLS, Tls
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.registry import WorkerRegistry
 from holdfast.wire.workflows import METHODS, Workflows
@@ -48,9 +49,10 @@ _LAST_WORDS_S: Final = 1.0
 class Server:
     """A port for clients and workers. Clients are answered while there is a `service`."""
 
-    def __init__(self, registry: WorkerRegistry, identity: Identity) -> None:
+    def __init__(self, registry: WorkerRegistry, identity: Identity, tls: Tls = NO_TLS) -> None:
         self._registry = registry
         self._identity = identity
+        self._tls = tls
         self._asking = asyncio.Semaphore(_MOST_ASKED)
         self.service: Service | None = None
 
@@ -58,7 +60,7 @@ class Server:
     async def listening(self, address: str) -> AsyncIterator[int]:
         """Listen at HOST:PORT (0 takes a free one, which is told). Raises UsageError for an address that cannot be had, or
         that others can reach without TLS and a token."""
-        credentials = credential.server_credentials(address, self._identity)
+        credentials = credential.server_credentials(address, self._identity, self._tls)
         options = (*OPTIONS, *_BUFFERS, ("grpc.so_reuseport", 0))
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
         asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in METHODS}
@@ -81,7 +83,7 @@ class Server:
 
     async def _holder(self, context: Any) -> Holder:
         """Who calls. Ends the call of somebody who has no token of ours, before any of it is read."""
-        holder = self._identity.holder(context.invocation_metadata() or ())
+        holder = await credential.holder(self._identity, context.invocation_metadata() or ())
         if holder is None:
             words = "The token is missing or wrong: send it as the metadata `authorization: Bearer TOKEN`. Nothing was done."
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
@@ -99,7 +101,7 @@ class Server:
         if self.service is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
         assert self.service is not None
-        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()))
+        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()), context.peer() or "")
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:

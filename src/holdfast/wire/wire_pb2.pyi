@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd", "team", "queue", "max_tokens", "max_model_calls", "max_tool_calls", "max_wall_s", "on_limit", "team_budget", "agent")
+    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd", "team", "queue", "max_tokens", "max_model_calls", "max_tool_calls", "max_wall_s", "on_limit", "team_budget", "agent", "tags")
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     YAML_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,7 @@ class SubmitRequest(_message.Message):
     ON_LIMIT_FIELD_NUMBER: _ClassVar[int]
     TEAM_BUDGET_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
     workflow: str
     yaml: str
     version: int
@@ -42,7 +43,8 @@ class SubmitRequest(_message.Message):
     on_limit: str
     team_budget: str
     agent: str
-    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., queue: _Optional[bool] = ..., max_tokens: _Optional[int] = ..., max_model_calls: _Optional[int] = ..., max_tool_calls: _Optional[int] = ..., max_wall_s: _Optional[float] = ..., on_limit: _Optional[str] = ..., team_budget: _Optional[str] = ..., agent: _Optional[str] = ...) -> None: ...
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., queue: _Optional[bool] = ..., max_tokens: _Optional[int] = ..., max_model_calls: _Optional[int] = ..., max_tool_calls: _Optional[int] = ..., max_wall_s: _Optional[float] = ..., on_limit: _Optional[str] = ..., team_budget: _Optional[str] = ..., agent: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("run",)
@@ -153,6 +155,32 @@ class DecideRequest(_message.Message):
     shown_hash: str
     roles: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, gate: _Optional[str] = ..., decision: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., shown_hash: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DelegateRequest(_message.Message):
+    __slots__ = ("gate", "to", "reason", "by", "roles")
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    gate: str
+    to: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    by: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, gate: _Optional[str] = ..., to: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ReassignRequest(_message.Message):
+    __slots__ = ("gate", "to", "reason", "by")
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    gate: str
+    to: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    by: str
+    def __init__(self, gate: _Optional[str] = ..., to: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class SignalRequest(_message.Message):
     __slots__ = ("run", "name", "data_json", "by")
@@ -341,7 +369,7 @@ class ResolveDeadLetterRequest(_message.Message):
     def __init__(self, letter: _Optional[str] = ..., output_json: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class BulkRequest(_message.Message):
-    __slots__ = ("deed", "step", "fork_key", "reason", "repeat_effects", "tenant", "workflow", "status", "key", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by")
+    __slots__ = ("deed", "step", "fork_key", "reason", "repeat_effects", "tenant", "workflow", "status", "key", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by", "tag", "text", "min_cost_usd", "max_cost_usd")
     DEED_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     FORK_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -357,6 +385,10 @@ class BulkRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    MIN_COST_USD_FIELD_NUMBER: _ClassVar[int]
+    MAX_COST_USD_FIELD_NUMBER: _ClassVar[int]
     deed: str
     step: str
     fork_key: str
@@ -372,7 +404,11 @@ class BulkRequest(_message.Message):
     limit: int
     dry_run: bool
     by: str
-    def __init__(self, deed: _Optional[str] = ..., step: _Optional[str] = ..., fork_key: _Optional[str] = ..., reason: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
+    tag: _containers.RepeatedScalarFieldContainer[str]
+    text: str
+    min_cost_usd: str
+    max_cost_usd: str
+    def __init__(self, deed: _Optional[str] = ..., step: _Optional[str] = ..., fork_key: _Optional[str] = ..., reason: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ..., tag: _Optional[_Iterable[str]] = ..., text: _Optional[str] = ..., min_cost_usd: _Optional[str] = ..., max_cost_usd: _Optional[str] = ...) -> None: ...
 
 class BulkDeadLettersRequest(_message.Message):
     __slots__ = ("deed", "output_json", "reason", "run", "tenant", "workflow", "node", "error_class", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by")
@@ -543,7 +579,7 @@ class Done(_message.Message):
     def __init__(self) -> None: ...
 
 class RunsRequest(_message.Message):
-    __slots__ = ("tenant", "workflow", "status", "key", "since_ms", "until_ms", "in_doubt", "cursor", "limit")
+    __slots__ = ("tenant", "workflow", "status", "key", "since_ms", "until_ms", "in_doubt", "cursor", "limit", "parent", "prefix", "tag", "text", "min_cost_usd", "max_cost_usd")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -553,6 +589,12 @@ class RunsRequest(_message.Message):
     IN_DOUBT_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    MIN_COST_USD_FIELD_NUMBER: _ClassVar[int]
+    MAX_COST_USD_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     workflow: str
     status: _containers.RepeatedScalarFieldContainer[str]
@@ -562,21 +604,29 @@ class RunsRequest(_message.Message):
     in_doubt: bool
     cursor: str
     limit: int
-    def __init__(self, tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., in_doubt: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    parent: str
+    prefix: str
+    tag: _containers.RepeatedScalarFieldContainer[str]
+    text: str
+    min_cost_usd: str
+    max_cost_usd: str
+    def __init__(self, tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., in_doubt: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., parent: _Optional[str] = ..., prefix: _Optional[str] = ..., tag: _Optional[_Iterable[str]] = ..., text: _Optional[str] = ..., min_cost_usd: _Optional[str] = ..., max_cost_usd: _Optional[str] = ...) -> None: ...
 
 class GatesRequest(_message.Message):
-    __slots__ = ("run", "tenant", "all", "cursor", "limit")
+    __slots__ = ("run", "tenant", "all", "cursor", "limit", "mine")
     RUN_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    MINE_FIELD_NUMBER: _ClassVar[int]
     run: str
     tenant: str
     all: bool
     cursor: str
     limit: int
-    def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., all: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    mine: bool
+    def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., all: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., mine: _Optional[bool] = ...) -> None: ...
 
 class EffectsRequest(_message.Message):
     __slots__ = ("run", "tenant", "state", "cursor", "limit")

@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.policies import ERROR, NETWORK, TIMEOUT, VALIDATION
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.machine import RandomIds
+from holdfast.service.identity import split
 from holdfast.threads import Threads
 from holdfast.wire import credential
 from holdfast.wire import wire_pb2 as wire
@@ -55,7 +56,7 @@ class Worker:
     ) -> None:  # fmt: skip
         """`tell` is told how it goes, in words. Raises UsageError for an address that is none."""
         for address in addresses:
-            credential.split(address)
+            split(address)
         if not tasks.bodies:
             raise UsageError("There is no task to offer; define one with @tasks.task('name').")
         self._bodies = tasks.bodies

@@ -17,12 +17,12 @@ from holdfast.core.state import State
 from holdfast.core.status import describe, status, waiting_for
 from holdfast.errors import InvalidInput
 from holdfast.service import command, query
+from holdfast.service.identity import ANYBODY, Holder
+from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
-from holdfast.wire.credential import ANYBODY, Holder
-from holdfast.wire.json_text import decoded
 
 _Said = TypeVar("_Said")
 
@@ -34,16 +34,17 @@ _OF_PRINCIPAL: Final = {"by", "roles"}
 _JSON: Final = "_json"
 
 _OF_RUN: Final = (
-    command.Cancel, command.Decide, command.Signal, command.Pause, command.Resume, command.Retry, command.Extend,
+    command.Cancel, command.Decide, command.Delegate, command.Reassign, command.Signal, command.Pause, command.Resume,
+    command.Retry, command.Extend,
     command.RaiseBudget, command.Resolve, command.Reconcile, command.Fork, command.EditDeadLetter,
     command.ReplayDeadLetter, command.ResolveDeadLetter,
 )  # fmt: skip
 _OF_ALL: Final = (
     command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
-    command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.Backfill, command.OpenConversation,
-    command.Say, command.DeleteConversation, command.WriteSharedValue,
+    command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.OpenConversation, command.Say,
+    command.DeleteConversation, command.WriteSharedValue,
 )  # fmt: skip
-_OF_MANY: Final = (command.Bulk, command.BulkDeadLetters)
+_OF_MANY: Final = (command.Bulk, command.BulkDeadLetters, command.Backfill)
 _LISTS: Final = (
     query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
     query.DeadLetters, query.DeadLetterSummary, query.Costs, query.Doubts, query.Schedules, query.Conversations,
@@ -56,12 +57,14 @@ METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_R
 class Workflows:
     """Keeps that service, for one who speaks."""
 
-    def __init__(self, service: Service, holder: Holder = ANYBODY, trace_id: str | None = None) -> None:
-        """`trace_id`: in which trace he speaks."""
+    def __init__(
+        self, service: Service, holder: Holder = ANYBODY, trace_id: str | None = None, origin: str = ""
+    ) -> None:  # fmt: skip
+        """`trace_id`: in which trace they speak; `origin`: from which address."""
         self._service = service
         self._trace_id = trace_id
-        self._client = "" if holder is ANYBODY else holder.name
-        self._tenant = holder.tenant
+        self._holder = holder
+        self._origin = origin
 
     @property
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
@@ -77,8 +80,7 @@ class Workflows:
     def _who(self, said: Any = None) -> Principal:
         """Who a client says acts; without a name it is the client itself, where its token tells who that is."""
         by, roles = getattr(said, "by", ""), getattr(said, "roles", ())
-        name = by or self._client or None
-        return Principal(name, self._tenant, tuple(roles), client=self._client, trace_id=self._trace_id)
+        return self._holder.principal(by, tuple(roles), origin=self._origin, trace_id=self._trace_id)
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.core.scopes import in_words
+from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.core.estimates import Estimate
     from holdfast.core.lending import DeclaredPool, Share
     from holdfast.engine.diagnosis import WaitReason
-    from holdfast.ports import PlacedStep
+    from holdfast.ports import PlacedStep, Report
 
 
 async def of_admission(control: Control, tenant: str | None) -> dict[str, Any]:
@@ -54,6 +56,12 @@ async def of_pool_in_use(control: Control, name: str) -> dict[str, Any]:
     }
 
 
+def of_pool_for_one(pool: dict[str, Any], is_there: Callable[[str], bool]) -> dict[str, Any]:
+    """The same for one who acts for a tenant: of processes only what they have together, of estimates those of workflows that
+    are there for them."""
+    return {**pool, "shares": [], "estimates": [each for each in pool["estimates"] if is_there(each["workflow"])]}
+
+
 def _share(share: Share) -> dict[str, Any]:
     return {
         "holder": share.holder,
@@ -74,14 +82,39 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def of_placed(step: PlacedStep) -> dict[str, Any]:
-    """A step that waits for a worker or a pool."""
+def of_worker(report: Report, name: str | None) -> dict[str, Any]:
+    """A process that executes steps, with the workers that are connected to it."""
+    return {
+        "worker": report.worker if name is None else name,
+        "lane": report.lane,
+        "slots": report.slots,
+        "free": report.free,
+        "labels": list(report.labels),
+        "workflows": list(report.hashes),
+        "placed": len(report.held),
+        "connected": [of_worker(each, None) for each in report.connected],
+        "said_at": iso(report.at_ms or None),
+    }
+
+
+def of_workers(reports: Sequence[Report]) -> dict[str, Any]:
+    """The processes that execute steps, for one who acts for a tenant: how many, and their slots."""
+    return {
+        "workers": len(reports),
+        "slots": sum(each.slots for each in reports),
+        "free": sum(each.free for each in reports),
+    }
+
+
+def of_placed(step: PlacedStep, ahead: int) -> dict[str, Any]:
+    """A step that waits for a worker or a pool, and how many are ahead of it in the line, whosever they are."""
     return {
         "run": step.run,
         "step": step.step,
         "tenant": step.tenant,
         "workflow": step.workflow,
         "demands": demanded(step.demand),
+        "ahead": ahead,
     }
 
 
@@ -103,6 +136,9 @@ def of_wait(wait: WaitReason) -> dict[str, Any]:
     return {
         "run": wait.step.run,
         "step": wait.step.step,
+        "workflow": wait.step.workflow,
+        "graph_hash": wait.step.graph_hash,
+        "workers": wait.workers,
         "since_ms": wait.since_ms,
         "demand": msgspec.to_builtins(wait.step.demand),
         **reason,

@@ -1,18 +1,20 @@
-"""Events, streams, and who acted. Never here: printing, who may see it."""
+"""Events and streams. Never here: printing, who may see it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import datetime
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 import msgspec
 
-from holdfast.core.claim import Claim
-from holdfast.core.payload import Payload
+from holdfast.core.events import AnyEvent, Recorded
+from holdfast.core.payload import Payload, inline
+from holdfast.core.shared_values import SharedConflict
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.events import Event, Recorded
     from holdfast.core.streams import Told
+    from holdfast.ports import LogPiece
 
 
 def of_event(recorded: Recorded) -> dict[str, Any]:
@@ -23,8 +25,15 @@ def of_event(recorded: Recorded) -> dict[str, Any]:
         "type": type(recorded.event).__name__,
         "trace_id": recorded.trace_id,
         **facts(recorded.event),
-        **({"verified": False} if getattr(recorded.event, "by", None) is not None else {}),
+        **({"verified": is_verified(recorded.event)} if getattr(recorded.event, "by", None) is not None else {}),
     }
+
+
+def recorded_of(event: dict[str, Any]) -> Recorded:
+    """The event that `of_event` has shown; what it says of payloads in blobs is lost. Raises KeyError for one that this version
+    does not know."""
+    at_ms = round(datetime.datetime.fromisoformat(event["at"]).timestamp() * 1000)
+    return Recorded(event["seq"], at_ms, _made(_EVENTS[event["type"]], event))
 
 
 def of_told(told: Told) -> dict[str, Any]:
@@ -41,27 +50,64 @@ def of_told(told: Told) -> dict[str, Any]:
     return {**found, "cursor": told.cursor}
 
 
-def facts(event: Event) -> dict[str, Any]:
+def of_log(piece: LogPiece, text: bytes | None = None) -> dict[str, Any]:
+    """What a job has printed from a byte on, as text; bytes that are none are shown as such."""
+    return {
+        "job": piece.place.job,
+        "attempt": piece.place.attempt,
+        "first_byte": piece.place.first,
+        "bytes": piece.bytes,
+        "written_at": iso(piece.written_at_ms),
+        **({} if text is None else {"text": text.decode(errors="replace")}),
+    }
+
+
+def facts(event: msgspec.Struct) -> dict[str, Any]:
     """An event's fields as plain data. A payload is its value, or names the blob that holds it."""
     return {name: _plain(getattr(event, name)) for name in event.__struct_fields__}
 
 
-def news(event: Event) -> dict[str, Any]:
-    """The same without the fields that say no more than their default does."""
-    usual = {field.name: field.default for field in msgspec.structs.fields(event)}
-    return {name: value for name, value in facts(event).items() if value not in (usual[name], [], {})}
+def news(event: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an event that say more than their default does."""
+    usual = {field.name: field.default for field in msgspec.structs.fields(_EVENTS[event["type"]])}
+    return {name: event[name] for name in usual if event[name] not in (usual[name], [], {})}
 
 
-def by_whom(event: Any) -> Claim:
-    """Who acted, of an event or a state that has `by`."""
-    return Claim(event.by, event.os_user, event.client)
+def is_verified(event: Any) -> bool:
+    """Whether who acted went by the name of their token or key; any other name is a claim."""
+    return event.by is not None and event.by == getattr(event, "client", "")
+
+
+_EVENTS: Final = {kind.__name__: kind for kind in get_args(AnyEvent)}
+
+
+def _made(kind: Any, row: dict[str, Any]) -> Any:
+    return kind(**{
+        field.name: _of_plain(row[field.name], field.type)
+        for field in msgspec.structs.fields(kind)
+        if field.name in row
+    })  # fmt: skip
+
+
+def _of_plain(value: Any, kind: Any) -> Any:
+    if kind is SharedConflict:
+        return _made(kind, value)
+    if kind is not Payload and (value is None or Payload not in get_args(kind)):
+        return msgspec.convert(value, kind)
+    if get_origin(kind) is dict:
+        return {name: inline(each) for name, each in value.items()}
+    return tuple(map(inline, value)) if get_origin(kind) is tuple else inline(value)
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, SharedConflict):  # its values are payloads, which are not plain
+        return facts(value)
     if isinstance(value, Payload):
         if value.blob is None:
             return value.value()
         return {"blob": value.blob, "size_bytes": value.size_bytes, "month": value.month}
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(inner) for inner in value]
     return msgspec.to_builtins(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.money import usd
 
@@ -21,6 +21,19 @@ def iso(at_ms: int | None) -> str | None:
 
 def maybe_usd(nanousd: int | None) -> str | None:
     return None if nanousd is None else usd(nanousd)
+
+
+def without_traces(value: Any) -> Any:
+    """A row without the place in its code where something has failed: the paths of a machine are its operator's affair."""
+    if isinstance(value, list):
+        return [without_traces(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: without_traces(each) for name, each in value.items()}
+    return {**found, "trace": None} if found.keys() >= _ERROR else found
+
+
+_ERROR: Final = {"error_class", "message", "retryable", "trace"}
 
 
 def error_of(error: ErrorRecord | None) -> dict[str, Any] | None:

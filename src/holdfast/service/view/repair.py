@@ -49,6 +49,31 @@ def _done(done: Done) -> dict[str, Any]:
     }
 
 
+def of_cancel(state: State) -> dict[str, Any]:
+    """What would be called off, what is in flight and may have happened, and what would be undone, in that order."""
+    calls = [
+        {
+            "call": id_, "kind": call.kind, "name": call.name, "step": call.step, "doubted": call.doubted,
+            "policy": call.policy if call.kind == "effect" else None,
+        }
+        for id_, call in state.calls.items()
+    ]  # fmt: skip
+    ended = bool(state.ended)
+    return {
+        "run_id": state.run,
+        "status": status.status(state),
+        "called_off": [] if ended else [state.steps[name].id for name in state.unfinished],
+        "in_flight": [] if ended else calls,
+        "compensated": [] if ended else [
+            {"call": each.child or each.call, "tool": each.tool, "with": each.compensation or None}
+            for each in reversed(state.compensable)
+        ],
+        "asked": [] if ended else [
+            call["call"] for call in calls if call["kind"] == "effect" and call["policy"] == "once"
+        ],
+    }  # fmt: skip
+
+
 def of_outcome(outcome: BulkOutcome) -> dict[str, Any]:
     """What became of one of many runs, or dead letters."""
     return {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core import caps, status
 from holdfast.core.events import StepCompleted
 from holdfast.core.ids import node_of
 from holdfast.core.money import usd
+from holdfast.core.readiness import edge_state
 from holdfast.service.view.effect import MOST_EFFECTS, of_effect
 from holdfast.service.view.plain import error_of, iso, maybe_usd
 from holdfast.service.view.score import of_score
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.control.control import Control
     from holdfast.control.tree import Tree
     from holdfast.core.events import Recorded
+    from holdfast.core.graph import Graph
     from holdfast.core.ids import SessionId
     from holdfast.core.projection import RunRow
     from holdfast.core.state import Map, State, Step
@@ -51,11 +53,13 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
             {"limit": cap.limit, "used": cap.used, "most": cap.most, "percent": cap.percent}
             for cap in caps.caps(state, state.ended_at_ms or control.now_ms())
         ],
+        "reason": state.reason,
         "would_stop": state.would_stop,
-        "bound_percents": state.bound_percents,
+        "bound_percents": {**state.token_bound_percents, **state.bound_percents},
         "tenant": state.tenant,
         "team": state.team,
         "key": state.key,
+        "tags": [*state.tags],
         "parent": None
         if state.parent is None
         else {"run_id": state.parent.run, "step": state.parent.step, "root_id": state.parent.root},
@@ -84,8 +88,47 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
     }
 
 
-def of_row(row: RunRow) -> dict[str, Any]:
-    """A run as lists show it."""
+def of_node_costs(state: State) -> list[dict[str, Any]]:
+    """What the calls of each node have cost, in the order in which they first did; `visits` are its own."""
+    return [
+        {"node": node, "visits": state.visits.get(node, 0), "cost_usd": usd(cost)}
+        for node, cost in state.cost_nanousd_by_node.items()
+    ]
+
+
+def of_drawing(graph: Graph, state: State) -> dict[str, Any]:
+    """A run's graph: how the latest visit of each node stands (null before the first) and which edges were taken."""
+    return {
+        "run_id": state.run,
+        "workflow": state.workflow,
+        "version": state.version,
+        "graph_hash": state.graph_hash,
+        "nodes": [
+            {
+                "node": node.name,
+                "kind": node.kind,
+                "status": None if (step := state.steps.get(node.name)) is None else step.status,
+                "visits": state.visits.get(node.name, 0),
+                "cost_usd": usd(state.cost_nanousd_by_node.get(node.name, 0)),
+            }
+            for node in graph.definition.nodes
+        ],
+        "edges": [
+            {
+                "source": edge.source,
+                "target": edge.target,
+                "when": edge.when,
+                "guard": edge.guard,
+                "on": edge.on,
+                "state": edge_state(graph, state, edge),
+            }
+            for edge in graph.definition.edges
+        ],
+    }
+
+
+def of_row(row: RunRow, missing_ms: int | None = None, tags: Sequence[str] = ()) -> dict[str, Any]:
+    """A run as lists show it; `missing_ms` is since when no living process can go on with it."""
     return {
         "run_id": row.run,
         "workflow": row.workflow,
@@ -93,6 +136,7 @@ def of_row(row: RunRow) -> dict[str, Any]:
         "status": row.status,
         "tenant": row.tenant,
         "key": row.key,
+        "tags": [*tags],
         "started_at": iso(row.started_at_ms),
         "updated_at": iso(row.updated_at_ms),
         "ended_at": iso(row.ended_at_ms),
@@ -100,6 +144,7 @@ def of_row(row: RunRow) -> dict[str, Any]:
         "held_usd": usd(row.held_nanousd + row.in_doubt_nanousd),
         "limit_usd": maybe_usd(row.limit_nanousd),
         "waiting_for": json.loads(row.waiting_for),
+        "workflow_missing_since": iso(missing_ms),
     }
 
 

@@ -12,11 +12,17 @@ from holdfast.service.view.plain import iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
+    from holdfast.control.schedule import Backfilled
     from holdfast.core.schedules import Schedule
 
 
 _NEXT_TIMES: Final = 5
 """Of a schedule, that are shown."""
+
+
+def of_backfilled(made_up: Backfilled) -> dict[str, Any]:
+    """A time of a schedule, and its run."""
+    return {"time": iso(made_up.nominal_ms), "run_id": made_up.run}
 
 
 async def of_schedule(control: Control, schedule: Schedule) -> dict[str, Any]:

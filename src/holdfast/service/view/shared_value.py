@@ -7,7 +7,25 @@ from typing import TYPE_CHECKING, Any
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
+    from holdfast.core.memory import Memory
     from holdfast.core.shared_values import SharedValue
+
+
+def of_memory(memory: Memory) -> dict[str, Any]:
+    """What is remembered, how relevant it is now, from 0 to 1, and how often it was used."""
+    return {
+        "key": memory.key,
+        "kind": memory.kind,
+        "text": memory.text,
+        "importance": memory.importance,
+        "relevance": memory.relevance,
+        "source": memory.source,
+        "trusted": memory.trusted,
+        "metadata": memory.metadata,
+        "at": iso(memory.at_ms),
+        "uses": memory.uses,
+        "used_at": iso(memory.used_at_ms or None),
+    }
 
 
 def of_shared_value(tenant: str, space: str, key: str, version: SharedValue) -> dict[str, Any]:

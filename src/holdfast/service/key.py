@@ -1,0 +1,146 @@
+"""Keys of services and links: made, shown once, known by their hash, replaced, taken back at once.
+
+Never here: where they are kept (ports.caller), who may make them beyond their own bounds (permission).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.access import ANY, Access, problem
+from holdfast.errors import Conflict, InvalidInput, NotFound, NotPermitted
+from holdfast.machine import new_secret
+from holdfast.ports import ApiKey, Opens, Store, ToDecide
+from holdfast.service.command import Decide, MakeKey, Signal
+from holdfast.service.identity import KEY, Holder, hashed
+from holdfast.service.principal import Principal
+from holdfast.service.view import of_key
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.ASCII)
+LINK: Final = "hfl_"
+"""How what opens a link begins."""
+_MOST_LINK_S: Final = 90 * 86_400
+_MOST_LIFE_S: Final = 10 * 365 * 86_400
+
+
+def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
+    """What a link tells when its body says this: a command, of which the link says which. Raises InvalidInput."""
+    kind: type[Signal | Decide] = Signal
+    if isinstance(opens, ToDecide):
+        kind, given = Decide, {"gate": opens.gate, "shown_hash": opens.shown_hash}
+        if "decision" not in said:
+            raise InvalidInput("This link decides something: say the decision. Nothing was done.")
+    else:
+        given = {"run": opens[0], "name": opens[1]}
+    free = [name for name in kind.__struct_fields__ if name not in given]
+    if said.keys() - {*free}:
+        raise InvalidInput(f"This link takes {', '.join(free)} and nothing else. Nothing was done.")
+    try:
+        return msgspec.convert({**said, **given}, kind)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(f"This request cannot be: {problem}. Nothing was done.") from None
+
+
+class ApiKeys:
+    """Those of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._keys = store.keys
+        self._clock = store.clock
+
+    async def holder(self, token: str) -> Holder | None:
+        """Who has this key; None for one that nobody has, that is over or was taken back. The store is asked each time."""
+        key = await self._keys.found(hashed(token).hex())
+        if key is None or key.revoked_at_ms is not None or key.opens is not None:
+            return None
+        if key.expires_at_ms is not None and key.expires_at_ms <= self._clock.now_ms():
+            return None
+        access = Access(key.may, key.workflows, key.tools)
+        return Holder(f"keys.{key.name}", tenant=key.tenant, roles=key.roles, teams=key.teams, access=access)
+
+    async def make(self, who: Principal, asked: MakeKey) -> dict[str, Any]:
+        """A new key, with what it is shown once: `key`. It may no more than who makes it. Raises InvalidInput,
+        NotPermitted, and Conflict where there is one of the name."""
+        if _NAME.fullmatch(asked.name) is None:
+            raise InvalidInput(
+                f"{asked.name!r:.80} is no name of a key: a-z, 0-9, _ . and -, 64 at most. Nothing was made."
+            )
+        if (wrong := problem(asked.may)) is not None:
+            raise InvalidInput(f"This key cannot be: {wrong}. Nothing was made.")
+        if asked.life_s is not None and not 0 < asked.life_s <= _MOST_LIFE_S:
+            raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MOST_LIFE_S} seconds. Nothing was made.")
+        self._expect_within(who, asked)
+        now_ms = self._clock.now_ms()
+        token = KEY + new_secret()
+        key = ApiKey(
+            name=asked.name, hash=hashed(token).hex(), tenant=who.of_tenant(asked.tenant), may=asked.may, roles=asked.roles,
+            teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), made_at_ms=now_ms,
+            expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
+        )  # fmt: skip
+        if not await self._keys.put(key, None):
+            raise Conflict(
+                f"There is a key {asked.name!r}, now or before: a name means one key for good. Nothing was made."
+            )
+        return {**of_key(key), "key": token}
+
+    def _expect_within(self, who: Principal, asked: MakeKey) -> None:
+        if not all(who.access.allows(grant) for grant in asked.may):
+            raise NotPermitted(f"{who.claim} cannot grant what was not granted to them. Nothing was made.")
+        for theirs, given in ((who.access.workflows, asked.workflows), (who.access.tools, asked.tools)):
+            if theirs != ANY and not set(given) <= set(theirs):
+                raise NotPermitted(f"{who.claim} reaches {', '.join(theirs)} and grants no more. Nothing was made.")
+
+    async def link(
+        self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()
+    ) -> dict[str, Any]:
+        """A new link, shown once: `link`. Raises InvalidInput."""
+        if not 0 < life_s <= _MOST_LINK_S:
+            raise InvalidInput(f"life_s is {life_s}; a link lives up to {_MOST_LINK_S} seconds. Nothing was made.")
+        now_ms, token = self._clock.now_ms(), LINK + new_secret()
+        key = ApiKey(
+            name=f"link-{hashed(token).hex()[:16]}", hash=hashed(token).hex(), tenant=tenant, roles=roles,
+            may=("reviewer",) if isinstance(opens, ToDecide) else ("operator",),
+            made_by=str(who.claim), made_at_ms=now_ms, expires_at_ms=now_ms + life_s * 1000, opens=opens,
+        )  # fmt: skip
+        await self._keys.put(key, None)
+        return {**of_key(key), "link": token}
+
+    async def opened(self, token: str) -> ApiKey | None:
+        """The link of this token; None for one that nobody has, or that is over. One that was used or taken back says so."""
+        key = await self._keys.found(hashed(token).hex()) if token.startswith(LINK) else None
+        if key is None or key.opens is None or (key.expires_at_ms or 0) <= self._clock.now_ms():
+            return None
+        return key
+
+    async def used(self, key: ApiKey) -> None:
+        """It has done what it was for."""
+        await self._keys.put(msgspec.structs.replace(key, revoked_at_ms=self._clock.now_ms()), key.hash)
+
+    async def rotate(self, who: Principal, name: str) -> dict[str, Any]:
+        """Another secret under the same name; the one before is over at once. Raises NotFound, Conflict."""
+        before = await self._named(who, name)
+        token = KEY + new_secret()
+        return {**await self._replace(before, hash=hashed(token).hex()), "key": token}
+
+    async def revoke(self, who: Principal, name: str) -> dict[str, Any]:
+        """Take it back, for good and at once. Raises NotFound, Conflict."""
+        before = await self._named(who, name)
+        return await self._replace(before, revoked_at_ms=before.revoked_at_ms or self._clock.now_ms())
+
+    async def _named(self, who: Principal, name: str) -> ApiKey:
+        key = await self._keys.named(name)
+        if key is None or who.tenant not in (None, key.tenant):
+            raise NotFound(f"There is no key {name!r:.80}; `holdfast keys list` shows those that are.")
+        return key
+
+    async def _replace(self, before: ApiKey, **changes: Any) -> dict[str, Any]:
+        key = msgspec.structs.replace(before, **changes)
+        if before.revoked_at_ms is not None and key.hash != before.hash:
+            raise Conflict(f"The key {key.name} was taken back, for good. Nothing was changed: make another.")
+        if not await self._keys.put(key, before.hash):
+            raise Conflict(f"Somebody else has just changed the key {key.name}. Nothing was done: look, and try again.")
+        return of_key(key)

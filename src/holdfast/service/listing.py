@@ -1,0 +1,112 @@
+"""Lists that need no engine, only what the store says: of runs, gates and events, of what jobs have printed.
+
+Never here: who may see them (answers, principal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, get_args
+
+from holdfast.core.ids import RunId
+from holdfast.core.money import Usd, nanousd
+from holdfast.core.status import Status
+from holdfast.errors import InvalidInput
+from holdfast.service import query as asked
+from holdfast.service import view
+from holdfast.service.query import NOW, START, Page, View
+
+if TYPE_CHECKING:
+    from holdfast.control.inquiry import Inquiries
+    from holdfast.ports import RunFilter
+    from holdfast.service.command import Bulk
+
+
+async def runs(inquiries: Inquiries, query: asked.Runs, tenant: str | None) -> Page:
+    """Raises InvalidInput for a status that there is not."""
+    expect_statuses(query.status)
+    found = sought(query, tenant, query.limit + 1)
+    found |= {"in_doubt": query.in_doubt, "parent": query.parent, "prefix": query.prefix}
+    rows = await inquiries.runs(**found)
+    missing = await inquiries.missing_of(rows)
+    tags = await inquiries.tags_of(rows)
+    return page([view.of_row(row, missing.get(row.run), tags.get(row.run, ())) for row in rows], query.limit, "run_id")
+
+
+def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
+    """What lists of runs and deeds to many of them have in common. Raises InvalidInput for what is no amount."""
+    return {
+        "tenant": tenant, "workflow": query.workflow, "status": query.status or None, "key": query.key,
+        "since_ms": query.since_ms, "until_ms": query.until_ms, "tags": query.tag, "text": query.text or None,
+        "cost_from_nanousd": _amount("min_cost_usd", query.min_cost_usd),
+        "cost_to_nanousd": _amount("max_cost_usd", query.max_cost_usd), "before": query.cursor, "limit": limit,
+    }  # fmt: skip
+
+
+def _amount(name: str, given: Usd | None) -> int | None:
+    try:
+        return None if given is None else nanousd(given)
+    except (ValueError, OverflowError) as problem:
+        raise InvalidInput(f"{name}: {problem}. Nothing was listed or done.") from None
+
+
+async def gates(inquiries: Inquiries, query: asked.Gates, tenant: str | None) -> Page:
+    found = await inquiries.gates(
+        query.run, tenant=tenant, open_only=not query.all, after=query.cursor, limit=query.limit + 1
+    )
+    return page([view.of_gate(*each) for each in found], query.limit, "gate_id")
+
+
+async def events(inquiries: Inquiries, query: asked.Events, _: str | None = None) -> Page:
+    found = await inquiries.store.log.events(RunId(query.run), seq_of(query.cursor), query.limit + 1)
+    return page([view.of_event(each) for each in found], query.limit, "seq")
+
+
+async def tail(inquiries: Inquiries, query: asked.Tail, tenant: str | None) -> Page:
+    """A page may have few rows where most are about other runs; its cursor is after all that were looked at."""
+    found = inquiries.store.tail
+    if query.cursor == NOW:
+        return Page([], None if query.ends else await found.end())
+    told, cursor = await found.after(None if query.cursor == START else query.cursor, query.limit)
+    runs = {each: await inquiries.store.views.run(each) for each in {event.run for event in told}}
+    return Page([
+        {"run_id": each.run, "workflow": row.workflow, "cursor": each.cursor, **view.of_event(each.recorded)}
+        for each in told
+        if (row := runs[each.run]) is not None
+        and tenant in (None, row.tenant) and query.workflow in (None, row.workflow)
+    ], None if query.ends and len(told) < query.limit else cursor)  # fmt: skip
+
+
+async def logs(inquiries: Inquiries, query: asked.Logs, _: str | None = None) -> Page:
+    pieces = [
+        each for each in await inquiries.job_logs(RunId(query.run))
+        if query.job in (None, each.place.job) and query.attempt in (None, each.place.attempt)
+        and query.first_byte in (None, each.place.first)
+    ]  # fmt: skip
+    texts = [await inquiries.job_log(each.place) if query.text else None for each in pieces]
+    return Page([view.of_log(*each) for each in zip(pieces, texts, strict=True)], None)
+
+
+def expect_statuses(given: Iterable[str]) -> None:
+    """Raises InvalidInput for a status that there is not."""
+    if wrong := next((each for each in given if each not in get_args(Status)), None):
+        raise InvalidInput(f"There is no status {wrong!r}; there are {', '.join(get_args(Status))}.")
+
+
+def page(rows: list[View], limit: int, cursor: str) -> Page:
+    """The first `limit` of the rows; the list goes on after what its last says under the name `cursor`, if there are more."""
+    return Page(rows[:limit], str(rows[limit - 1][cursor]) if len(rows) > limit else None)
+
+
+def seq_of(cursor: str | None) -> int:
+    """After which event a list goes on. Raises InvalidInput."""
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 16):
+        raise no_cursor(cursor)
+    return int(cursor)
+
+
+def no_cursor(cursor: str) -> InvalidInput:
+    """What is said of a cursor that no list ended with."""
+    return InvalidInput(f"{cursor!r:.80} is no cursor of this list; say the one that the page before ended with.")
