@@ -28,6 +28,8 @@ class Answer(NamedTuple):
     by: str = "mira"
 
 
+Say = Callable[[str, Answer], Awaitable[None]]
+"""Has an answer to a gate heard."""
 People = Callable[[str, str, int], Answer | None]
 """What is said at a gate, by its run, its reason and how often that run was asked for that reason before; None: nothing."""
 
@@ -35,13 +37,14 @@ People = Callable[[str, str, int], Answer | None]
 class Rehearsal:
     """Runs on a store whose time leaps, with the people who decide about them."""
 
-    def __init__(self, engine: Engine, time: VirtualTime, people: People) -> None:
+    def __init__(self, engine: Engine, time: VirtualTime, people: People, say: Say | None = None) -> None:
+        """`say` has a decision heard; without it the engine is told."""
         self._engine = engine
+        self._say = say if say is not None else self._tell
         self._time = time
         self._people = people
         self._met: dict[str, tuple[int, Answer] | None] = {}
         """What will be said at each gate, and when."""
-        self._asked: dict[tuple[str, str], int] = {}
 
     async def until(self, met: Callable[[], Awaitable[bool]]) -> None:
         """Go on until `met` says so. Raises TimeoutError where it never does."""
@@ -57,19 +60,26 @@ class Rehearsal:
         due = [(gate, met[1]) for gate, met in self._met.items() if met is not None and met[0] <= self._time()]
         for gate, answer in due:
             self._met[gate] = None
-            data = {} if answer.data is None else {"data": answer.data}
             try:
-                await self._engine.decide(gate, answer.decision, by=answer.by, roles=[answer.role], **data)
+                await self._say(gate, answer)
             except (AlreadyDecided, NotFound):
                 continue  # it was withdrawn meanwhile
         return bool(due)
+
+    async def _tell(self, gate: str, answer: Answer) -> None:
+        data = {} if answer.data is None else {"data": answer.data}
+        await self._engine.decide(gate, answer.decision, by=answer.by, roles=[answer.role], **data)
 
     async def _meet(self) -> None:
         """Hand each new question to somebody."""
         for row, _ in await self._engine.gates():
             if row.gate not in self._met:
-                number = self._asked[row.run, row.reason] = self._asked.get((row.run, row.reason), -1) + 1
-                answer = self._people(row.run, row.reason, number)
+                asked = [
+                    each.gate
+                    for each, _ in await self._engine.gates(row.run, open_only=False)
+                    if each.reason == row.reason
+                ]
+                answer = self._people(row.run, row.reason, asked.index(row.gate))
                 when_ms = 0 if answer is None else row.opened_at_ms + int(answer.after_s * 1000)
                 self._met[row.gate] = None if answer is None else (when_ms, answer)
 

@@ -1,0 +1,350 @@
+"""AG-UI 1.0: a message to an agent, what its run says as the protocol's events, and our gates as its interrupts.
+
+A thread of the protocol is a conversation of the caller's own, which the store keeps: of what a client sends, only the newest
+user message is taken. The specification: https://docs.ag-ui.com/spec/1.0. Never here: what becomes of a message, who may
+decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, suppress
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from ag_ui.core import (
+    AssistantMessage,
+    BaseEvent,
+    Interrupt,
+    Message,
+    MessagesSnapshotEvent,
+    ResumeEntry,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+    UserMessage,
+)
+from fastapi.sse import format_sse_event
+from pydantic import ValidationError
+
+from holdfast.control.command import DEFAULT_TENANT
+from holdfast.core.conversations import Exchange
+from holdfast.core.gates import TOOL_APPROVAL
+from holdfast.core.ids import GateId, run_of
+from holdfast.errors import Conflict, InvalidInput, NotFound
+from holdfast.http import problem
+from holdfast.http.agui_words import Words
+from holdfast.http.problem import Problem
+from holdfast.service import command, query
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+from holdfast.service.speech import Speech
+
+VERSION: Final = "1.0"
+_BEGUN_S: Final = 0.25
+"""A message waits until those before it are answered."""
+_LOOK_S: Final = 1.0
+"""A run that waits for no person is looked at again: what it waits for may be a child's."""
+_OUR: Final = "holdfast"
+"""The key of what is told beside the protocol."""
+_MOST_MISTAKES: Final = 10
+
+
+async def answer(
+    service: Service, who: Principal, workflow: str, body: Mapping[str, Any]
+) -> AsyncGenerator[bytes, None]:
+    """Say what the newest message says, or decide what `resume` decides, and tell what the agent's run says then. Raises
+    Problem, InvalidInput, NotFound, NotPermitted, Conflict and what a decision raises before anything is told."""
+    given = _read(body)
+    thread = _Thread(service, who, workflow, given.thread_id)
+    await thread.open()
+    number, is_again = await (thread.decide(given.resume) if given.resume else thread.say(given))
+    return _lines(_Telling(thread, given.run_id, number).events(is_again=is_again), who)
+
+
+# --- What is sent -----------------------------------------------------------------------------------------------------
+
+
+def _read(body: Mapping[str, Any]) -> RunAgentInput:
+    """Raises Problem for what the protocol does not know, InvalidInput for what is not taken."""
+    try:
+        given = RunAgentInput.model_validate(body)
+    except ValidationError as wrong:
+        mistakes = [
+            {"pointer": "#" + "".join(f"/{part}" for part in each["loc"]), "detail": each["msg"]}
+            for each in wrong.errors(include_url=False, include_context=False, include_input=False)
+        ]
+        words = f"This is no RunAgentInput of AG-UI {VERSION}: {len(mistakes)} fields are wrong. Nothing was done."
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", words, errors=mistakes[:_MOST_MISTAKES]
+        ) from None
+    if given.protocol_version is not None and given.protocol_version.partition(".")[0] != "1":
+        raise InvalidInput(f"AG-UI {VERSION} is spoken here, not {given.protocol_version!r:.20}. Nothing was done.")
+    for name in ("tools", "context", "state", "forwarded_props"):
+        if getattr(given, name):
+            words = "No agent here is told them, so they are not taken: leave them out. Nothing was done."
+            raise InvalidInput(f"There are {name} in this request. {words}")
+    if any(each.role in ("system", "developer") for each in given.messages):
+        raise InvalidInput(
+            "There is a system or developer message in this request. What an agent is told besides a message is its"
+            " author's to say: leave it out. Nothing was done."
+        )
+    return given
+
+
+def _said(given: RunAgentInput) -> UserMessage:
+    """The newest message. Raises InvalidInput where it is not the user's."""
+    if not given.messages or not isinstance(newest := given.messages[-1], UserMessage):
+        raise InvalidInput("The newest message is the one to answer, and it is no user's. Nothing was said.")
+    return newest
+
+
+def _parts(message: UserMessage) -> tuple[str, list[Any] | None]:
+    """Its words, and its content parts as JSON has ours. Raises InvalidInput."""
+    if isinstance(message.content, str):
+        return message.content, None
+    words, parts = [], []
+    for part in message.content:
+        if part.type == "text":
+            words.append(part.text)
+            continue
+        if part.type not in ("image", "audio", "document") or part.source.type not in ("data", "url"):
+            raise InvalidInput(f"A content part {part.type!r} by {part.source.type!r} is not taken. Nothing was said.")
+        kept = {"data": "data", "url": "url"}[part.source.type]
+        found = {"type": part.type, kept: part.source.value, "media_type": part.source.mime_type}
+        parts.append({name: value for name, value in found.items() if value is not None})
+    return "\n\n".join(words), parts
+
+
+class _Thread:
+    """A conversation with an agent that is the caller's own."""
+
+    def __init__(self, service: Service, who: Principal, workflow: str, name: str) -> None:
+        self.service = service
+        self.who = who
+        self.workflow = workflow
+        self.name = name
+        self.control = service.control
+        self.tenant = who.of_tenant(None) or DEFAULT_TENANT
+        self.heard: Speech | None = None
+
+    async def open(self) -> None:
+        """Begin it where it is not there. Raises NotFound where it is somebody else's, Conflict where with another agent."""
+        try:
+            found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
+        except NotFound:
+            await self.service.tell(
+                self.who, command.OpenConversation(name=self.name, workflow=self.workflow, on_busy="reject")
+            )
+            found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
+        if found.by != self.who.claim.name:
+            raise NotFound(f"There is no thread {self.name!r:.200} for {self.who.claim}. Nothing was done.")
+        if found.workflow != self.workflow:
+            raise Conflict(
+                f"The thread {self.name!r:.200} is with the agent {found.workflow!r}, not with {self.workflow!r:.200}."
+                " Nothing was done: begin another."
+            )
+
+    async def say(self, given: RunAgentInput) -> tuple[int, bool]:
+        """The number of the message, and whether it had been said before: the same id is the same message."""
+        message = _said(given)
+        words, parts = _parts(message)
+        known = await self.exchanges()
+        said = await self.service.say(
+            self.who, command.Say(conversation=self.name, text=words, parts=parts, key=message.id)
+        )
+        return said.number, any(each.key == message.id for each in known.values())
+
+    async def decide(self, entries: list[ResumeEntry]) -> tuple[int, bool]:
+        """Decide the gates at which the agent waits. The message that it is at, and whether all was decided before."""
+        talk = await self.control.conversation(self.name, tenant=self.tenant)
+        number = talk.conversation.active or talk.conversation.tip
+        run = talk.exchanges[number].run if number is not None else None
+        if number is None or run is None:
+            raise Conflict("Nothing was said in this thread that could wait for an answer. Nothing was decided.")
+        if len({each.interrupt_id for each in entries}) < len(entries):
+            raise InvalidInput("An interrupt is answered twice. Nothing was decided.")
+        heard = Speech(self.control, run)
+        waiting, below = await heard.gates(), {each.run for each in (await self.control.tree(run)).members}
+        answers = []
+        for entry in entries:
+            gate = GateId(entry.interrupt_id)
+            if run_of(gate) not in below:
+                raise NotFound(f"No interrupt {gate!r:.200} was told in this thread. Nothing was decided.")
+            answers.append(_decision(entry))
+        unanswered = [each for each in answers if each.gate in waiting or not await self._has_decided(each)]
+        if unanswered:
+            await heard.skip()
+            self.heard = heard
+        for each in unanswered:
+            await self.service.tell(self.who, each)
+        return number, not unanswered
+
+    async def _has_decided(self, decision: command.Decide) -> bool:
+        """Whether the caller has decided so before: the answer to that was lost."""
+        (row,) = (await self.service.ask(self.who, query.Gate(decision.gate))).rows
+        same_data = decision.data is msgspec.UNSET or decision.data == row["data"]
+        same_shown = decision.shown_hash in (None, row["shown_hash"])
+        same = (row["by"], row["decision"]) == (self.who.claim.name, decision.decision)
+        return same and same_data and same_shown
+
+    async def exchanges(self) -> Mapping[int, Exchange]:
+        return (await self.control.conversation(self.name, tenant=self.tenant)).exchanges
+
+    async def speech(self, number: int) -> Speech | None:
+        """What is said in answer to a message, once its run is there; None where it has none."""
+        if self.heard is not None:
+            return self.heard
+        while True:
+            found = (await self.exchanges())[number]
+            found = found if found.steers is None else (await self.exchanges())[found.steers]
+            if found.run is not None:
+                return Speech(self.control, found.run)
+            if found.status not in ("waiting", "active"):
+                return None
+            await asyncio.sleep(_BEGUN_S)
+
+    async def snapshot(self, number: int) -> MessagesSnapshotEvent:
+        """All that was said on the way to a message, and the message."""
+        exchanges, way = await self.exchanges(), []
+        at: int | None = number
+        while at is not None:
+            way.append(exchanges[at])
+            at = exchanges[at].parent
+        messages: list[Message] = []
+        for each in reversed(way):
+            messages.append(UserMessage(id=each.key or f"{self.name}#{each.number}", content=each.text))
+            if each.reply is not None and each.number != number:
+                messages.append(AssistantMessage(id=_reply_id(each), content=each.reply))
+        return MessagesSnapshotEvent(messages=messages)
+
+    async def interrupts(self, heard: Speech) -> list[Interrupt]:
+        """The gates at which the agent waits, as they are shown."""
+        found = [(await self.service.ask(self.who, query.Gate(gate))).rows for gate in await heard.gates()]
+        return [_interrupt(row) for rows in found for row in rows]
+
+
+def _decision(entry: ResumeEntry) -> command.Decide:
+    """Raises InvalidInput for an answer that is not bound to what was shown."""
+    if entry.status == "cancelled":
+        return command.Decide(entry.interrupt_id, decision="reject", reason="The question was dismissed.")
+    payload = entry.payload
+    if not isinstance(payload, dict) or not {"decision", "shown_hash"} <= payload.keys() <= _PAYLOAD:
+        raise InvalidInput(
+            f"The answer to the interrupt {entry.interrupt_id!r:.200} is {{decision, shown_hash, data?, reason?}}: its"
+            " responseSchema says what each may be. Nothing was decided."
+        )
+    for name in ("decision", "shown_hash", "reason"):
+        if not isinstance(payload.get(name, ""), str):
+            raise InvalidInput(f"The {name} of an answer is a text. Nothing was decided.")
+    return command.Decide(entry.interrupt_id, **payload)
+
+
+_PAYLOAD: Final = {"decision", "shown_hash", "data", "reason"}
+
+
+def _interrupt(row: query.View) -> Interrupt:
+    """A gate, from all about it."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "decision": {"type": "string", "enum": row["allowed"]},
+            "data": row["form"] if row["form"] is not None else {},
+            "reason": {"type": "string"},
+            "shown_hash": {"type": "string", "const": row["shown_hash"]},
+        },
+        "required": ["decision", "shown_hash"],
+        "additionalProperties": False,
+    }
+    asks = f"May {row['shown']['tool']} be called?" if row["reason"] == TOOL_APPROVAL else row["subject"]
+    told = ("run_id", "step", "shown", "shown_hash", "filled", "allowed", "reviewers", "due_at")
+    return Interrupt(
+        id=row["gate_id"], reason=row["reason"], message=asks, expires_at=row["expires_at"],
+        response_schema=schema if row["allowed"] else None, metadata={_OUR: {name: row[name] for name in told}},
+    )  # fmt: skip
+
+
+def _reply_id(exchange: Exchange) -> str:
+    return f"{exchange.run}:reply"
+
+
+# --- What is told -----------------------------------------------------------------------------------------------------
+
+
+async def _lines(told: AsyncGenerator[BaseEvent, None], who: Principal) -> AsyncGenerator[bytes, None]:
+    """The events as they are sent; what goes wrong is the last of them, for the status has left."""
+    try:
+        async with aclosing(told) as events:
+            async for event in events:
+                yield _line(event)
+    except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener is told
+        body = problem.told(wrong, who.trace_id or "").body
+        yield _line(RunErrorEvent(message=body["detail"], code=body["code"]))
+
+
+def _line(event: BaseEvent) -> bytes:
+    return format_sse_event(data_str=event.model_dump_json(by_alias=True))
+
+
+class _Telling:
+    """A run of the protocol: what is said in answer to a message, until there is a reply, or somebody is asked."""
+
+    def __init__(self, thread: _Thread, run_id: str, number: int) -> None:
+        self._thread = thread
+        self._run_id = run_id
+        self._number = number
+        self._words = Words()
+
+    async def events(self, *, is_again: bool) -> AsyncGenerator[BaseEvent, None]:
+        thread = self._thread
+        yield RunStartedEvent(thread_id=thread.name, run_id=self._run_id, protocol_version=VERSION)
+        if is_again:  # so that the client has nothing twice
+            yield await thread.snapshot(self._number)
+        heard = await thread.speech(self._number)
+        while heard is not None:
+            async with aclosing(self._said(heard)) as events:
+                async for event in events:
+                    yield event
+            state = await thread.control.run(heard.run).state()
+            if state.ended:
+                break
+            if interrupts := await thread.interrupts(heard):
+                yield self._finished(RunFinishedInterruptOutcome(interrupts=interrupts))
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await thread.control.run(heard.run).until(lambda now, seq=state.seq: now.seq > seq)  # type: ignore[misc]
+        exchange = await thread.control.reply(thread.name, self._number, tenant=thread.tenant)
+        for event in self._end(exchange):
+            yield event
+
+    async def _said(self, heard: Speech) -> AsyncGenerator[BaseEvent, None]:
+        async with aclosing(heard.more()) as telling:
+            async for told in telling:
+                for event in self._words.of(told):
+                    yield event
+                if told.kind == "reset":  # what was told of that call counts for nothing
+                    yield await self._thread.snapshot(self._number)
+        for event in self._words.closed():
+            yield event
+
+    def _end(self, exchange: Exchange) -> Iterator[BaseEvent]:
+        if exchange.status == "completed":
+            if exchange.reply and exchange.reply != self._words.last:
+                yield from self._words.whole(_reply_id(exchange), exchange.reply)
+            yield self._finished(RunFinishedSuccessOutcome(), exchange.reply)
+        elif exchange.status == "cancelled":
+            yield self._finished(RunFinishedCancelledOutcome())
+        else:
+            why = exchange.problem or f"There is no reply: {exchange.status}."
+            yield RunErrorEvent(message=why, code=exchange.status)
+
+    def _finished(self, outcome: RunFinishedOutcome, result: str | None = None) -> BaseEvent:
+        return RunFinishedEvent(thread_id=self._thread.name, run_id=self._run_id, outcome=outcome, result=result)

@@ -1,0 +1,343 @@
+"""The application: each route as an endpoint, and what stands before all of them: the host, the token, the bounds.
+
+It answers while there is a service, and can be mounted in another FastAPI application. Never here: a port (compose).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from holdfast.core.ids import RunId
+from holdfast.errors import NotFound
+from holdfast.http import once, openapi, problem, request, sse
+from holdfast.http.bounds import Bounds, Turns
+from holdfast.http.browser import Browser
+from holdfast.http.problem import Problem
+from holdfast.http.request import Caller
+from holdfast.http.route import BASE, ROUTES, Answer, Route, methods_of
+from holdfast.http.single_flight import SingleFlight
+from holdfast.ports import ToDecide
+from holdfast.service import command, query
+from holdfast.service.identity import SCHEME, Identity
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+
+_JSON: Final = "application/json"
+
+
+class Api:
+    """What is asked over HTTP, answered by a service while there is one."""
+
+    def __init__(
+        self, identity: Identity, new_trace: Callable[[], str], *, hosts: Collection[str] | None = None,
+        bounds: Bounds | None = None, browser: Browser | None = None,
+    ) -> None:  # fmt: skip
+        """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
+        speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `browser` may come with
+        a cookie in the place of the token."""
+        self.service: Service | None = None
+        self._identity = identity
+        self._new_trace = new_trace
+        self._hosts = hosts
+        self._turns = Turns(bounds if bounds is not None else Bounds())
+        self._reads = SingleFlight()
+        self._browser = browser
+
+    def application(self) -> FastAPI:
+        """The same as an ASGI application."""
+        app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+        for route in ROUTES:
+            app.add_api_route(f"{BASE}{route.path}", self._endpoint(route), methods=[route.method], response_model=None)
+        app.add_api_route(f"{BASE}/me", self._guarded(self._me), methods=["GET"], response_model=None)
+        app.add_api_route(f"{BASE}/links/{{token}}", self._linked, methods=["POST"], response_model=None)
+        app.add_api_route(f"{BASE}/agui/{{workflow}}", self._guarded(self._agui), methods=["POST"], response_model=None)
+        if self._browser is not None:
+            app.add_api_route("/", self._handed_over, methods=["GET"], response_model=None)
+        app.add_api_route(f"{BASE}/openapi.json", self._described, methods=["GET"], response_model=None)
+        app.add_exception_handler(HTTPException, self._refused)
+        app.add_middleware(_AsSent)
+        return app
+
+    # --- Before anything is read --------------------------------------------------------------------------------------
+
+    def _guarded(self, answer: Callable[[Service, Caller, Request], Awaitable[Response]]) -> Callable[..., Any]:
+        """The endpoint that answers who may ask, in his turn, and tells everybody else why not."""
+
+        async def endpoint(asked: Request) -> Response:
+            trace_id = request.trace_id_of(asked) or self._new_trace()
+            try:
+                self._expect_host(asked)
+                caller = await request.caller(self._identity, asked, self._authorization(asked), trace_id)
+                service = self._expect_service()
+                async with self._turns.of(caller.holder.name):
+                    return await answer(service, caller, asked)
+            except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
+                return problem.response(wrong, trace_id)
+
+        return endpoint
+
+    def _authorization(self, asked: Request) -> str:
+        said = asked.headers.get("authorization", "")
+        if not said and self._browser is not None and self._browser.knows(asked):
+            return f"{SCHEME}{self._identity.token}"
+        return said
+
+    async def _handed_over(self, asked: Request) -> Response:
+        """A browser comes with the code that was printed."""
+        trace_id = request.trace_id_of(asked) or self._new_trace()
+        try:
+            self._expect_host(asked)
+            assert self._browser is not None
+            async with self._turns.of(_BROWSERS):
+                return self._browser.handed_over(asked)
+        except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
+            return problem.response(wrong, trace_id)
+
+    def _expect_service(self) -> Service:
+        if self.service is None:
+            words = "This server is starting or stopping. Try again."
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", words, headers={"Retry-After": "1"})
+        return self.service
+
+    def _expect_host(self, asked: Request) -> None:
+        host = asked.headers.get("host", "").rpartition(":")[0] or asked.headers.get("host", "")
+        if self._hosts is not None and host.strip("[]").lower() not in self._hosts:
+            words = f"This port is not called {host!r:.80}. Nothing was done."
+            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", words)
+
+    async def _refused(self, asked: Request, wrong: Exception) -> Response:
+        """What FastAPI itself says: there is no such path, or not with this method."""
+        assert isinstance(wrong, HTTPException)
+        trace_id = request.trace_id_of(asked) or self._new_trace()
+        status = HTTPStatus(wrong.status_code)
+        allowed = methods_of(asked.scope["path"].partition(BASE)[2])
+        headers = (
+            {"Allow": ", ".join(allowed)} if status is HTTPStatus.METHOD_NOT_ALLOWED and allowed else wrong.headers
+        )
+        code = {HTTPStatus.NOT_FOUND: "no_route", HTTPStatus.METHOD_NOT_ALLOWED: "no_method"}.get(status, "refused")
+        words = f"{asked.method} is nothing that can be asked at this address; {BASE}/openapi.json says what can be, and where."
+        return problem.response(Problem(status, code, words, headers=headers), trace_id)
+
+    # --- What is asked ------------------------------------------------------------------------------------------------
+
+    def _endpoint(self, route: Route) -> Callable[..., Any]:
+        async def answered(service: Service, caller: Caller, asked: Request) -> Response:
+            said = await request.made(route, asked)
+            if sse.is_wanted(asked) and isinstance(said, query.Events | query.Streams | query.Tail):
+                return await self._listening(service, caller, said, asked)
+            if route.tag and (tag := asked.headers.get("if-match")) is not None:
+                await _expect_tag(service, caller.who, route, said, tag)
+            answer = partial(_ANSWERS[route.answer], service, caller.who, said, asked)
+            if asked.method != "POST" or once.HEADER not in asked.headers:
+                return await answer()
+            if route.answer is Answer.KEY:
+                words = "What is shown once is not kept, so a key takes no Idempotency-Key. Nothing was done."
+                raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
+            control = service.control
+            return await once.once(control.store.replies, control.now_ms(), _under_key(caller, asked), said, answer)
+
+        return self._guarded(answered)
+
+    async def _listening(
+        self, service: Service, caller: Caller, said: query.Events | query.Streams | query.Tail, asked: Request
+    ) -> Response:  # fmt: skip
+        self._turns.expect_room(caller.holder.name)
+        last = asked.headers.get(sse.LAST)
+        if isinstance(said, query.Events):
+            told = await sse.history(service, caller.who, said, last, self._reads)
+        elif isinstance(said, query.Tail):
+            told = await sse.tail(service, caller.who, said, last)
+        else:
+            told = await sse.stream(service, caller.who, said, last)
+        return sse.response(self._turns.listened(caller.holder.name, told), caller.who.trace_id or "")
+
+    async def _me(self, service: Service, caller: Caller, asked: Request) -> Response:
+        who, access = caller.who, caller.who.access
+        return _json({
+            "name": who.name, "verified": who.verified, "client": who.client or None, "tenant": who.tenant,
+            "roles": list(who.roles), "teams": list(who.teams), "may": list(access.may),
+            "workflows": list(access.workflows), "tools": list(access.tools),
+        })  # fmt: skip
+
+    async def _agui(self, service: Service, caller: Caller, asked: Request) -> Response:
+        from holdfast.http import agui  # noqa: PLC0415 - 100 ms for those who speak it
+
+        self._turns.expect_room(caller.holder.name)
+        workflow, said = request.in_path(asked)["workflow"], await request.body_of(asked)
+        told = await agui.answer(service, caller.who, workflow, said)
+        return sse.response(self._turns.listened(caller.holder.name, told), caller.who.trace_id or "")
+
+    async def _linked(self, asked: Request) -> Response:
+        """One who has no token does what a link is for. The same body again is answered alike."""
+        trace_id = request.trace_id_of(asked) or self._new_trace()
+        try:
+            self._expect_host(asked)
+            async with self._turns.of(_LINKS):
+                return await _by_link(self._expect_service(), asked, trace_id)
+        except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
+            return problem.response(wrong, trace_id)
+
+    async def _described(self, asked: Request) -> Response:
+        return _json(openapi.document())
+
+
+class _AsSent:
+    """Has paths compared as they were sent: an id's own `/` is percent-encoded, and no part of the path."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "path": scope["raw_path"].decode("ascii", "replace")}
+        await self._app(scope, receive, send)
+
+
+# --- Answers ----------------------------------------------------------------------------------------------------------
+
+
+async def _page(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    page = await service.ask(who, said)
+    return _json({"rows": page.rows, "cursor": page.cursor})
+
+
+async def _row(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    if isinstance(said, query.Run) and (wait_s := request.wait_s(asked)):
+        await service.row(who, said.run)
+        await _settled(service, said.run, wait_s)
+    body = msgspec.json.encode(await _one(service, who, said))
+    tag = _tag(body)
+    if asked.headers.get("if-none-match") == tag:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
+    return Response(body, media_type=_JSON, headers={"ETag": tag, "Cache-Control": "no-store"})
+
+
+async def _one(service: Service, who: Principal, said: query.Query) -> query.View:
+    """The row that is asked for. Raises NotFound where it is not there for this caller."""
+    rows = (await service.ask(who, said)).rows
+    if not rows:
+        raise NotFound("There is no such thing here, or not for this token.")
+    return rows[0]
+
+
+async def _made(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    run = await service.tell(who, said)
+    assert run is not None
+    return await _standing(service, who, run, asked, HTTPStatus.CREATED)
+
+
+async def _run(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    run = await service.tell(who, said)
+    assert run is not None
+    return await _standing(service, who, run, asked, HTTPStatus.OK)
+
+
+async def _standing(service: Service, who: Principal, run: RunId, asked: Request, status: HTTPStatus) -> Response:
+    """How a run stands after something was told, when it has settled or has been waited for as long as was asked."""
+    headers = {"Location": f"{BASE}/runs/{run}"} if status is HTTPStatus.CREATED else {}
+    if wait_s := request.wait_s(asked):
+        await _settled(service, run, wait_s)
+        headers["Preference-Applied"] = f"wait={wait_s}"
+    return _json(await service.run(who, run), status, headers)
+
+
+async def _settled(service: Service, run: str, wait_s: int) -> None:
+    """Wait until the run has ended or waits for somebody, so many seconds at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(wait_s):
+            await service.control.run(run).settled()
+
+
+async def _said(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    return _json(await service.said(who, said), HTTPStatus.CREATED)
+
+
+async def _outcomes(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    page = await service.tell_many(who, said)
+    return _json({"rows": page.rows, "cursor": page.cursor})
+
+
+async def _key(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    is_new = isinstance(said, command.MakeKey | command.MakeLink | command.MakeGateLink)
+    return _json(await service.tell_of_key(who, said), HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+
+
+async def _nothing(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    await service.tell(who, said)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+_ANSWERS: Final[Mapping[Answer, Callable[[Service, Principal, Any, Request], Awaitable[Response]]]] = {
+    Answer.PAGE: _page, Answer.ROW: _row, Answer.MADE: _made, Answer.RUN: _run, Answer.SAID: _said,
+    Answer.OUTCOMES: _outcomes, Answer.NOTHING: _nothing, Answer.KEY: _key,
+}  # fmt: skip
+
+
+def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(data), status.value, {"Cache-Control": "no-store", **(headers or {})}, _JSON)
+
+
+def _under_key(caller: Caller, asked: Request) -> list[Any]:
+    """What tells a request under an idempotency key from others': who sends it, where, under which key. Raises Problem."""
+    key, who = asked.headers[once.HEADER], caller.who
+    if not 0 < len(key) <= _MOST_KEY or not key.isprintable():
+        words = f"An Idempotency-Key has 1 to {_MOST_KEY} printable characters. Nothing was done."
+        raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
+    return [caller.holder.name, who.tenant, who.name, asked.method, asked.url.path, key]
+
+
+_MOST_KEY: Final = 255
+_BROWSERS: Final = "browsers"
+_LINKS: Final = "links"
+"""As whom those with links take turns: together, for nobody knows who they are."""
+
+
+async def _by_link(service: Service, asked: Request, trace_id: str) -> Response:
+    token = asked.path_params["token"]
+    key = await service.keys.opened(token)
+    if key is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "not_found", "This link is nobody's, or it is over. Nothing was done.")
+    said = await request.body_of(asked)
+    origin = asked.client.host if asked.client is not None else ""
+
+    async def answer() -> Response:
+        if key.revoked_at_ms is not None:
+            raise Problem(HTTPStatus.GONE, "used", "This link was used, or taken back. Nothing was done.")
+        return _json(await service.tell_by_link(key, said, origin, trace_id))
+
+    store, decides = service.control.store, isinstance(key.opens, ToDecide)
+    return await once.once(store.replies, service.control.now_ms(), [key.hash], said, answer, may_repeat=decides)
+
+
+# --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------
+
+
+async def _expect_tag(service: Service, who: Principal, route: Route, said: Any, tag: str) -> None:
+    """Raises Problem where the row that the path is about is not as the sender saw it."""
+    about = next(each for each in ROUTES if each.method == "GET" and each.path == route.tag)
+    told = {name: getattr(said, name, None) for name in (*about.in_path, *about.elsewhere)}
+    now = _tag(msgspec.json.encode(await _one(service, who, _asked(about, told))))
+    if tag not in ("*", now):
+        words = "It is not as it was when you looked: GET it again. Nothing was done."
+        raise Problem(HTTPStatus.PRECONDITION_FAILED, "changed", words, headers={"ETag": now})
+
+
+def _asked(about: Route, told: Mapping[str, Any]) -> query.Query:
+    kind: Any = about.what
+    found: query.Query = kind(**told)
+    return found
+
+
+def _tag(body: bytes) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'

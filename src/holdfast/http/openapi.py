@@ -1,0 +1,278 @@
+"""The description of the API (OpenAPI 3.1), made of the routes and of the structs that they mean.
+
+Never here: a path, a rule.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from holdfast import __version__
+from holdfast.http import problem, sse
+from holdfast.http.route import BASE, ROUTES, Answer, Route
+from holdfast.service import command, query
+
+_REF: Final = "#/components/schemas/{name}"
+_OBJECT: Final[Mapping[str, Any]] = {"type": "object", "additionalProperties": True}
+_PROBLEMS: Final = {
+    HTTPStatus.BAD_REQUEST: "The request makes no sense.",
+    HTTPStatus.UNAUTHORIZED: "The token is missing or wrong.",
+    HTTPStatus.FORBIDDEN: "The token does not allow this.",
+    HTTPStatus.NOT_FOUND: "There is no such thing, or it is another tenant's.",
+    HTTPStatus.CONFLICT: "Somebody else was first, or the run is not in a state for this.",
+    HTTPStatus.GONE: "Nobody can say any more what came after this cursor.",
+    HTTPStatus.PRECONDITION_FAILED: "What If-Match says is not how it stands now.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is no JSON.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "A field is wrong; `errors` say which.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too much at once: try again after Retry-After.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The store or the server is away for a moment.",
+}
+_STREAMED: Final = ("/runs/{run}/events", "/runs/{run}/stream", "/events")
+
+
+@functools.cache
+def document() -> Mapping[str, Any]:
+    """The whole description."""
+    schemas = _schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(f"{BASE}{route.path}", {})[route.method.lower()] = _operation(route, schemas)
+    paths[f"{BASE}/me"] = {"get": _about_me()}
+    paths[f"{BASE}/links/{{token}}"] = {"post": _about_links()}
+    paths[f"{BASE}/agui/{{workflow}}"] = {"post": _about_agui()}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdfast",
+            "version": __version__,
+            "description": "Durable runs of agents and workflows: what may be told and asked. Money is dollars as text,"
+            " times are RFC 3339, ids are opaque.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": schemas | {"Problem": _PROBLEM, "Page": _PAGE},
+            "responses": {
+                status.name.title().replace("_", ""): {
+                    "description": words,
+                    "content": {problem.MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+                }
+                for status, words in _PROBLEMS.items()
+            },
+        },
+    }
+
+
+def _schemas() -> dict[str, Any]:
+    kinds = list(dict.fromkeys(route.what for route in ROUTES))
+    _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    return dict(components)
+
+
+def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    about = inspect.getdoc(route.what) or ""
+    fields = schemas[route.what.__name__]["properties"]
+    needed = schemas[route.what.__name__].get("required", ())
+    parts = route.path.removeprefix("/").replace("{", "").replace("}", "").replace("/", "_").replace("-", "_")
+    found: dict[str, Any] = {
+        "operationId": f"{route.method.lower()}_{parts}",
+        "summary": " ".join(about.split(". ")[0].split()).rstrip("."),
+        "description": about,
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+            for name in route.in_path
+        ],
+        "responses": _responses(route),
+    }
+    if route.method == "POST":
+        found["requestBody"] = {
+            "required": any(name in needed for name in route.elsewhere),
+            "content": {"application/json": {"schema": _body(route, fields, needed)}},
+        }
+    else:
+        found["parameters"] += [
+            {"name": name, "in": "query", "required": name in needed, "schema": fields[name] | _BOUNDS.get(name, {})}
+            for name in route.elsewhere
+        ]
+    found["parameters"] += [_header(name, words) for name, words in _headers(route).items()]
+    return found
+
+
+_BOUNDS: Final = {"limit": {"minimum": 1, "maximum": query.MOST}, "wait_s": {"minimum": 0, "maximum": 30}}
+
+
+def _body(route: Route, fields: Mapping[str, Any], needed: Any) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: fields[name] for name in route.elsewhere},
+        "additionalProperties": False,
+    }
+    if required := [name for name in route.elsewhere if name in needed]:
+        schema["required"] = required
+    return schema
+
+
+def _headers(route: Route) -> dict[str, str]:
+    found = {}
+    if route.method == "POST":
+        found["Holdfast-As"] = "Who acts, as the holder of the token says; nobody verifies it."
+        found["Holdfast-Roles"] = "In which roles, with commas between them; nobody verifies it either."
+        if route.answer is not Answer.KEY:
+            found["Idempotency-Key"] = (
+                "The same request under the same key is done once, and answered alike, for 24 hours."
+            )
+    if route.answer in (Answer.MADE, Answer.RUN) or route.path == "/runs/{run}":
+        found["Prefer"] = "`wait=20`: wait so many seconds at most for the run to end, or to wait for somebody."
+    if route.tag:
+        found["If-Match"] = f"Only if `GET {route.tag}` still answers with this ETag."
+    if route.path in _STREAMED:
+        found["Last-Event-ID"] = "As events: go on after this one."
+    return found
+
+
+def _header(name: str, words: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": words, "schema": {"type": "string"}}
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    made = route.answer in (Answer.MADE, Answer.SAID) or route.what in (
+        command.MakeKey,
+        command.MakeLink,
+        command.MakeGateLink,
+    )
+    done: dict[str, Any] = {"description": route.answer.value}
+    if route.answer is not Answer.NOTHING:
+        listed = route.answer in (Answer.PAGE, Answer.OUTCOMES)
+        done["content"] = {
+            "application/json": {"schema": {"$ref": _REF.format(name="Page")} if listed else dict(_OBJECT)}
+        }
+    if route.path in _STREAMED:
+        done["content"][sse.MEDIA_TYPE] = {"schema": {"type": "string"}}
+    status = HTTPStatus.CREATED if made else HTTPStatus.NO_CONTENT if route.answer is Answer.NOTHING else HTTPStatus.OK
+    return {str(status.value): done} | _problems()
+
+
+def _problems() -> dict[str, Any]:
+    return {
+        str(status.value): {"$ref": f"#/components/responses/{status.name.title().replace('_', '')}"}
+        for status in _PROBLEMS
+    }
+
+
+def _about_me() -> dict[str, Any]:
+    return {
+        "operationId": "get_me",
+        "summary": "Whose token this is, and what it allows",
+        "responses": {
+            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": dict(_OBJECT)}}},
+            **_problems(),
+        },
+    }
+
+
+def _about_links() -> dict[str, Any]:
+    said = {"data": {}, "decision": {"type": "string"}, "reason": {"type": ["string", "null"]}}
+    schema = {"type": "object", "properties": said, "additionalProperties": False}
+    return {
+        "operationId": "post_links_token",
+        "summary": "Send the signal that a link is for, or decide its gate, once, without any other token",
+        "security": [],
+        "parameters": [{"name": "token", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}],
+        "requestBody": {"required": False, "content": {"application/json": {"schema": schema}}},
+        "responses": {
+            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": dict(_OBJECT)}}},
+            **_problems(),
+        },
+    }
+
+
+def _about_agui() -> dict[str, Any]:
+    return {
+        "operationId": "post_agui_workflow",
+        "summary": "Say something to an agent, or answer what it asks, over AG-UI 1.0",
+        "description": "The body is the protocol's RunAgentInput, of which the newest user message and `resume` are taken,"
+        " and the answer is the protocol's events: https://docs.ag-ui.com/spec/1.0.",
+        "parameters": [
+            {"name": "workflow", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        ],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _RUN_AGENT_INPUT}}},
+        "responses": {
+            "200": {
+                "description": "Events, as they come.",
+                "content": {sse.MEDIA_TYPE: {"schema": {"type": "string"}}},
+            },
+            **_problems(),
+        },
+    }
+
+
+_TEXT: Final = {"type": "string"}
+_RUN_AGENT_INPUT: Final = {
+    "type": "object",
+    "properties": {
+        "threadId": {"type": "string", "minLength": 1},
+        "runId": _TEXT,
+        "messages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"id": _TEXT, "role": {"const": "user"}, "content": _TEXT},
+                "required": ["id", "role", "content"],
+            },
+        },
+        "resume": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "interruptId": _TEXT,
+                    "status": {"enum": ["resolved", "cancelled"]},
+                    "payload": {
+                        "type": "object",
+                        "properties": {"decision": _TEXT, "shown_hash": _TEXT, "data": {}, "reason": _TEXT},
+                        "required": ["decision", "shown_hash"],
+                        "additionalProperties": False,
+                    },
+                },
+                "required": ["interruptId", "status"],
+            },
+        },
+    },
+    "required": ["threadId", "runId", "messages"],
+}
+_PAGE: Final = {
+    "type": "object",
+    "properties": {
+        "rows": {"type": "array", "items": dict(_OBJECT)},
+        "cursor": {"type": ["string", "null"], "description": "Where the list goes on; null at its end."},
+    },
+    "required": ["rows", "cursor"],
+}
+_PROBLEM: Final = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"pointer": {"type": "string"}, "detail": {"type": "string"}},
+                "required": ["pointer", "detail"],
+            },
+        },
+        "trace_id": {"type": "string"},
+    },
+    "required": ["type", "title", "status", "detail", "code", "errors", "trace_id"],
+}

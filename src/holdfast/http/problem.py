@@ -1,0 +1,118 @@
+"""Errors as problems (RFC 9457): a status, a code that programs can rely on, words for people, and which fields are wrong.
+
+Never here: when something is refused. Of an error that nobody expected, and of the store, only so much is told as is anybody's
+business; the log has the rest under the same trace id.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from fastapi import Response
+
+from holdfast import errors
+from holdfast.errors import HoldfastError, code_of
+
+log = logging.getLogger("holdfast")
+
+MEDIA_TYPE: Final = "application/problem+json"
+_RETRY_S: Final = "2"
+
+_STATUSES: Final[tuple[tuple[type[HoldfastError], HTTPStatus], ...]] = (
+    (errors.InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.InvalidDecision, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.InvalidFile, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.UsageError, HTTPStatus.BAD_REQUEST),
+    (errors.NotPermitted, HTTPStatus.FORBIDDEN),
+    (errors.NotFound, HTTPStatus.NOT_FOUND),
+    (errors.TooManyRuns, HTTPStatus.TOO_MANY_REQUESTS),
+    (errors.Conflict, HTTPStatus.CONFLICT),
+    (errors.Suspended, HTTPStatus.CONFLICT),
+    (errors.Unstorable, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.CursorLost, HTTPStatus.GONE),
+    (errors.StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+"""The first that fits."""
+
+
+class Problem(Exception):
+    """What HTTP itself has against a request. `code` is for programs, `errors` say which fields are wrong."""
+
+    def __init__(
+        self, status: HTTPStatus, code: str, detail: str, *, errors: Sequence[Mapping[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.headers = dict(headers or {})
+
+
+class Told(NamedTuple):
+    """A problem as it is told."""
+
+    status: HTTPStatus
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+
+def told(problem: Exception, trace_id: str) -> Told:
+    """What is said of an error. What nobody expected is logged."""
+    known = problem if isinstance(problem, Problem) else _known(problem, trace_id)
+    body: dict[str, Any] = {
+        "type": f"urn:holdfast:problem:{known.code}",
+        "title": known.status.phrase,
+        "status": known.status.value,
+        "detail": known.detail,
+        "code": known.code,
+        "errors": list(known.errors),
+        "trace_id": trace_id,
+    }
+    return Told(known.status, body, known.headers)
+
+
+def response(problem: Exception, trace_id: str) -> Response:
+    """The same as an answer."""
+    status, body, headers = told(problem, trace_id)
+    return Response(msgspec.json.encode(body), status.value, dict(headers), MEDIA_TYPE)
+
+
+def _known(problem: Exception, trace_id: str) -> Problem:
+    if not isinstance(problem, HoldfastError):
+        log.error("holdfast could not answer a request, trace %s: %s", trace_id, problem, exc_info=problem)
+        words = "Nobody expected this error. The server's log says more, under the trace_id of this problem."
+        return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", words)
+    status = next(
+        (known for kind, known in _STATUSES if isinstance(problem, kind)), HTTPStatus.INTERNAL_SERVER_ERROR
+    )  # fmt: skip
+    code, detail, headers = code_of(type(problem)), problem.message, {}
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        log.warning("holdfast's store kept it from answering, trace %s: %s", trace_id, problem.message)
+        unknown = isinstance(problem, errors.UnknownCommit)
+        detail = (
+            "The store did not say whether this was done. Look before you say it again, or say it with the same key."
+            if unknown
+            else "The store cannot be used just now. Nothing was done. The server's log says why, under the trace_id."
+        )
+        headers["Retry-After"] = _RETRY_S
+    if isinstance(problem, errors.TooManyRuns):
+        headers["Retry-After"] = str(problem.retry_after_s)
+    where = _PLACE.search(detail) if isinstance(problem, errors.InvalidInput) else None
+    mistakes = [] if where is None else [{"pointer": pointer(where[1]), "detail": detail}]
+    return Problem(status, code, detail, errors=mistakes, headers=headers)
+
+
+def pointer(path: str) -> str:
+    """A place in data as msgspec writes it, `$.limits[0]`, as the fragment of a JSON pointer (RFC 6901)."""
+    parts = [part for part in re.split(r"[.\[\]]+", path.removeprefix("$")) if part]
+    return "#" + "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
+
+
+_PLACE: Final = re.compile(r"at `([^`]*)`")

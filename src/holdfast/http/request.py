@@ -1,0 +1,155 @@
+"""A request, read: who sends it, in which trace, what it says as a command or query, and how long it may be waited for.
+
+Who sends it is known before any of its body is read. Never here: what is done about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, unquote_to_bytes
+
+import msgspec
+from fastapi import Request
+
+from holdfast.core import trace
+from holdfast.errors import InvalidInput
+from holdfast.http.problem import Problem, pointer
+from holdfast.http.route import Route
+from holdfast.service.identity import Holder, Identity
+from holdfast.service.json_text import decoded
+from holdfast.service.principal import Principal
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of a body. Large data goes by reference."""
+MOST_READ: Final = 4 * MOST_BYTES
+"""Of one that is too long so much is read and let go: a sender who still sends hears no answer."""
+_SAID_S: Final = 30.0
+"""What a sender gets to say what is asked."""
+MOST_WAIT_S: Final = 30
+"""For what comes of a run: connections that say nothing for longer are cut by many that stand between."""
+AS: Final = "holdfast-as"
+ROLES: Final = "holdfast-roles"
+_JSON: Final = "application/json"
+_WAIT: Final = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
+
+
+class Caller(NamedTuple):
+    """Whose token came with a request, and the principal that acts."""
+
+    holder: Holder
+    who: Principal
+
+
+async def caller(identity: Identity, request: Request, authorization: str, trace_id: str) -> Caller:
+    """Who sends the request with that `authorization`. `Holdfast-As` and `Holdfast-Roles` are claims, which nobody verifies.
+    Raises Problem."""
+    headers = request.headers
+    holder = await identity.holder(authorization)
+    if holder is None:
+        raise Problem(
+            HTTPStatus.UNAUTHORIZED, "unauthorized",
+            "The token is missing or wrong: send the header `Authorization: Bearer TOKEN`. Nothing was done.",
+            headers={"WWW-Authenticate": "Bearer"},
+        )  # fmt: skip
+    if not holder.asks:
+        words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
+        raise Problem(HTTPStatus.FORBIDDEN, "not_permitted", words)
+    roles = tuple(each.strip() for each in headers.get(ROLES, "").split(",") if each.strip())
+    origin = request.client.host if request.client is not None else ""
+    return Caller(holder, holder.principal(headers.get(AS, ""), roles, origin=origin, trace_id=trace_id))
+
+
+def trace_id_of(request: Request) -> str | None:
+    """In which trace the sender speaks. Of two that are named nobody knows which."""
+    said = request.headers.getlist(trace.HEADER)
+    return trace.trace_id_of(said[0]) if len(said) == 1 else None
+
+
+def wait_s(request: Request) -> int:
+    """How long the sender wants to wait for what comes of a run (RFC 7240): `Prefer: wait=20`."""
+    found = _WAIT.search(request.headers.get("prefer", ""))
+    return 0 if found is None else min(int(found[1]), MOST_WAIT_S)
+
+
+async def made(route: Route, request: Request) -> Any:
+    """The command or query that a request says. Raises Problem, InvalidInput."""
+    if b"\0" in unquote_to_bytes(request.scope["raw_path"] + b"?" + request.scope["query_string"]):
+        raise InvalidInput("The address holds the character NUL, which no store keeps in a name. Nothing was done.")
+    posts = request.method == "POST"
+    said = await body_of(request) if posts else _asked(route, request)
+    if wrong := sorted(said.keys() - {*route.elsewhere}):
+        may = ", ".join(route.elsewhere) or "none at all"
+        mistakes = [{"pointer": pointer(f"$.{name}"), "detail": "There is no such field here."} for name in wrong]
+        words = f"There is no field {wrong[0]!r:.80} here; there are: {may}. Nothing was done."
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", words, errors=mistakes)
+    try:
+        return msgspec.convert({**said, **in_path(request), **route.given}, route.what, strict=posts)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(f"This request cannot be: {problem}. Nothing was done.") from None
+
+
+def in_path(request: Request) -> dict[str, str]:
+    """The fields that stand in the path. Raises InvalidInput for one that is no text."""
+    try:
+        return {name: unquote(value, errors="strict") for name, value in request.path_params.items()}
+    except UnicodeDecodeError:
+        raise InvalidInput("The address holds what is no UTF-8. Nothing was done.") from None
+
+
+def _asked(route: Route, request: Request) -> dict[str, Any]:
+    """What stands in the query string. A field that may have several values is said several times."""
+    query = request.query_params
+    found: dict[str, Any] = {}
+    for name in query:
+        values = query.getlist(name)
+        if name in _SEVERAL:
+            found[name] = values
+        elif len(values) > 1:
+            raise InvalidInput(f"{name} is said {len(values)} times, and has one value. Nothing was done.")
+        else:
+            found[name] = values[0]
+    return found
+
+
+_SEVERAL: Final = {"kind", "status", "tag"}
+
+
+async def body_of(request: Request) -> Mapping[str, Any]:
+    """What stands in the body; nothing where there is none."""
+    text = await text_of(request)
+    if not text:
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _JSON:
+        words = f"A body is {_JSON}, and this one is said to be {kind or 'nothing'!r:.80}. Nothing was done."
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", words)
+    said = await decoded(text, "body")
+    if not isinstance(said, dict):
+        raise InvalidInput("The body is no JSON object. Nothing was done.")
+    return said
+
+
+async def text_of(request: Request) -> str:
+    """The body, at most 4 MiB of it. Raises Problem, InvalidInput."""
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(_SAID_S):
+            async for part in request.stream():
+                if (size := size + len(part)) > MOST_READ:
+                    break
+                if size <= MOST_BYTES:
+                    parts.append(part)
+    except TimeoutError:
+        words = f"The body was not there within {_SAID_S:g} s. Nothing was done."
+        raise Problem(HTTPStatus.REQUEST_TIMEOUT, "too_slow", words, headers={"Connection": "close"}) from None
+    if size > MOST_BYTES:
+        words = f"A body has at most {MOST_BYTES} bytes. Nothing was done: hand over where the data is instead."
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", words, headers={"Connection": "close"})
+    try:
+        return b"".join(parts).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput("The body is no UTF-8. Nothing was done.") from None

@@ -1,0 +1,152 @@
+"""Histories and streams of runs as server-sent events, each with the id after which a client that comes back goes on.
+
+    id: 7                      where to go on: the header Last-Event-ID
+    event: StepCompleted       what it is; `end` and `problem` are the last
+    data: {…}                  as the list has it
+
+Never here: who may see it, what an event says (service).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from fastapi import Request
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+
+from holdfast.http import problem
+from holdfast.http.single_flight import SingleFlight
+from holdfast.service import query, view
+from holdfast.service.listing import no_cursor, seq_of
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+
+MEDIA_TYPE: Final = "text/event-stream"
+LAST: Final = "last-event-id"
+_PAGE: Final = 500
+"""Events in memory at once: a history may be long."""
+_PING_S: Final = 15.0
+_WAIT_S: Final = 20.0
+_LOOK_S: Final = 0.25
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def is_wanted(request: Request) -> bool:
+    """Whether the sender asks for events as they come."""
+    return MEDIA_TYPE in request.headers.get("accept", "")
+
+
+def response(told: AsyncGenerator[bytes, None], trace_id: str) -> EventSourceResponse:
+    """An answer of what is told, for as long as it is and the other side listens."""
+    return EventSourceResponse(_alive(_in_words(told, trace_id)), headers=_HEADERS, media_type=MEDIA_TYPE)
+
+
+async def history(
+    service: Service, who: Principal, asked: query.Events, last: str | None, reads: SingleFlight
+) -> AsyncGenerator[bytes, None]:
+    """The events of a run after the `last` that was heard, and those to come, until it has ended. Raises NotFound before
+    anything is told."""
+    await service.row(who, asked.run)
+    return _history(service, who, asked.run, seq_of(last or asked.cursor), reads)
+
+
+async def _history(
+    service: Service, who: Principal, run: str, after: int, reads: SingleFlight
+) -> AsyncGenerator[bytes, None]:
+    handle = service.control.run(run)
+    while True:
+        state = await handle.until(lambda state, after=after: bool(state.ended) or state.seq > after)  # type: ignore[misc]
+        seq, over = state.seq, bool(state.ended)  # the state goes on while all this is on its way
+        while after < seq:
+            page = await reads.read((run, after, seq), partial(handle.events, after, min(_PAGE, seq - after)))
+            for recorded in page:
+                row = service.seen(who, view.of_event(recorded))
+                yield _event(row, row["type"], str(recorded.seq))
+            if not page:
+                break  # of an archived run the events may be gone
+            after = page[-1].seq
+        if over:
+            yield _event(await reads.read((run, who.tenant), partial(service.run, who, run)), "end")
+            return
+
+
+async def stream(
+    service: Service, who: Principal, asked: query.Streams, last: str | None
+) -> AsyncGenerator[bytes, None]:
+    """What is said in a run after what was heard `last`, until it has ended. Raises NotFound before anything is told."""
+    await service.row(who, asked.run)
+    if last is not None and ("\n" in last or len(last) > 1000):
+        raise no_cursor(last)
+    return _stream(service, who, msgspec.structs.replace(asked, cursor=last or asked.cursor, wait_s=_WAIT_S))
+
+
+async def _stream(service: Service, who: Principal, asked: query.Streams) -> AsyncGenerator[bytes, None]:
+    while True:
+        page = await service.ask(who, asked)
+        for row in page.rows:
+            yield _event(row, row["kind"], row["cursor"])
+        if page.cursor is None:
+            yield _event(await service.run(who, asked.run), "end")
+            return
+        asked = msgspec.structs.replace(asked, cursor=page.cursor)
+
+
+async def tail(service: Service, who: Principal, asked: query.Tail, last: str | None) -> AsyncGenerator[bytes, None]:
+    """Every event of all runs that is there for somebody, after what was heard `last`, for as long as they listen. Raises
+    UsageError for what is no cursor before anything is told."""
+    asked = msgspec.structs.replace(asked, cursor=last or asked.cursor)
+    return _tail(service, who, asked, await service.ask(who, asked))
+
+
+async def _tail(service: Service, who: Principal, asked: query.Tail, page: query.Page) -> AsyncGenerator[bytes, None]:
+    while True:
+        for row in page.rows:
+            yield _event(row, row["type"], row["cursor"])
+        if page.cursor is None:
+            return
+        if page.cursor == asked.cursor:
+            await asyncio.sleep(_LOOK_S)  # the store's own watch tells one listener, and that is the engine
+        asked = msgspec.structs.replace(asked, cursor=page.cursor)
+        page = await service.ask(who, asked)
+
+
+async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGenerator[bytes, None]:
+    """What is told; what goes wrong meanwhile as its last event: the status has left."""
+    try:
+        async with aclosing(told):
+            async for each in told:
+                yield each
+    except Exception as wrong:  # noqa: BLE001 - whatever it is, the listener is told
+        yield _event(problem.told(wrong, trace_id).body, "problem")
+
+
+async def _alive(told: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """What is told, and a comment where nothing is for a while, so that nobody between takes the connection for dead."""
+    coming: asyncio.Future[bytes] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(told))
+            done, _ = await asyncio.wait([coming], timeout=_PING_S)
+            if not done:
+                yield KEEPALIVE_COMMENT
+                continue
+            try:
+                said = coming.result()
+            except StopAsyncIteration:
+                return
+            coming = None
+            yield said
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        await told.aclose()
+
+
+def _event(data: Any, kind: str, id_: str | None = None) -> bytes:
+    return format_sse_event(data_str=msgspec.json.encode(data).decode(), event=kind, id=id_)

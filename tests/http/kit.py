@@ -1,0 +1,118 @@
+"""A port that answers over HTTP, and those who ask it. Nothing here decides what is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from holdfast import Engine
+from holdfast.compose.api import HttpPort, answering
+from holdfast.service.identity import Holder, Identity, hashed
+from holdfast.service.service import Service
+from tests.http import flows
+
+WORKFLOWS = (flows.order, flows.quick, flows.broken, flows.counting, flows.answering, flows.rendering, flows.learning)
+MOST_S = 20.0
+
+
+class Asked:
+    """One who asks, with his token."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self.http = http
+
+    async def get(self, path: str, **params: Any) -> Any:
+        """What is answered; anything but success fails the test."""
+        said = await self.http.get(path, params=params)
+        assert said.status_code == 200, said.text
+        return said.json()
+
+    async def post(self, path: str, body: Any = None, wait_s: int = 0, **headers: str) -> Any:
+        said = await self.said("POST", path, body, **headers, **({"prefer": f"wait={wait_s}"} if wait_s else {}))
+        assert said.status_code in (200, 201, 204), said.text
+        return said.json() if said.content else None
+
+    async def said(self, method: str, path: str, body: Any = None, **headers: str) -> httpx2.Response:
+        """The whole answer, whatever it is."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.http.request(method, path, json=body, headers=named)
+
+    async def refused(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
+        """The status and the code of a refusal, which is a whole problem."""
+        said = await self.said(method, path, body, **headers)
+        assert said.headers["content-type"] == "application/problem+json", said.text
+        problem = said.json()
+        assert problem.keys() == {"type", "title", "status", "detail", "code", "errors", "trace_id"}
+        assert (problem["status"], len(problem["trace_id"])) == (said.status_code, 32)
+        return said.status_code, problem["code"]
+
+    async def rows(self, path: str, **params: Any) -> list[Any]:
+        """All rows of a list, page by page."""
+        found: list[Any] = []
+        page = await self.get(path, **params)
+        while True:
+            found += page["rows"]
+            if page["cursor"] is None:
+                return found
+            page = await self.get(path, **params, cursor=page["cursor"])
+
+    async def events(self, path: str, **headers: str) -> AsyncIterator[tuple[str, str | None, Any]]:
+        """Server-sent events: what each is, its id, its data."""
+        named = {"accept": "text/event-stream", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        async with self.http.stream("GET", path, headers=named) as said:
+            assert said.status_code == 200, await said.aread()
+            assert said.headers["content-type"].startswith("text/event-stream")
+            fields: dict[str, str] = {}
+            async for line in said.aiter_lines():
+                name, _, value = line.partition(": ")
+                if name:
+                    fields[name] = value
+                elif "data" in fields:
+                    yield fields["event"], fields.get("id"), json.loads(fields["data"])
+                    fields = {}
+
+    async def gate(self, run: str) -> str:
+        """The gate at which a run waits, as it stands in a path."""
+        (row,) = (await self.get("/gates", run=run))["rows"]
+        return quote(row["gate_id"], safe="")
+
+
+class Port:
+    """Where it answers."""
+
+    def __init__(self, address: str, engine: Engine) -> None:
+        self.address = address
+        self.engine = engine
+
+    @asynccontextmanager
+    async def asked(self, token: str = "") -> AsyncIterator[Asked]:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        base = f"{self.address}/api/v1"
+        async with httpx2.AsyncClient(base_url=base, headers=headers, timeout=MOST_S) as http:
+            yield Asked(http)
+
+
+def known(**tokens: Holder) -> Identity:
+    """Those who are known, each by the token that is his name four times."""
+    return Identity(tokens={hashed(name * 4): holder for name, holder in tokens.items()})
+
+
+@asynccontextmanager
+async def served(
+    store: Path | str, identity: Identity | None = None, *, address: str = "127.0.0.1:0", execute: bool = True
+) -> AsyncIterator[Port]:
+    """An engine on a store, or one in that folder, and its port."""
+    where = str(store / "runs.db") if isinstance(store, Path) else store
+    async with (
+        Engine.open(where, workflows=WORKFLOWS if execute else (), execute=execute) as engine,
+        answering(
+            Service(engine, WORKFLOWS if execute else ()), HttpPort(address, identity or Identity()), lambda _: None
+        ) as at,
+    ):  # fmt: skip
+        yield Port(at, engine)

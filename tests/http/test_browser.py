@@ -1,0 +1,134 @@
+"""A browser at `holdfast dev`: the address with a code, the cookie, and what other pages cannot do with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast import Engine
+from holdfast.compose.api import CODE, SESSION, HttpPort, answering
+from holdfast.errors import UsageError
+from holdfast.service.identity import Identity
+from holdfast.service.service import Service
+from tests.http import flows
+from tests.http.test_commands import asked, holdfast
+from tests.wire.kit import ended
+
+TOKEN, SECRET, ONCE = "a-token-of-some-length", "the-session-of-a-browser", "a-code-for-once"
+START = {"workflow": "quick", "input": 1}
+
+
+@asynccontextmanager
+async def served(folder: Path, **more: Any) -> AsyncIterator[str]:
+    for name, text in ((SESSION, SECRET), (CODE, ONCE)):
+        (folder / name).touch(0o600)
+        (folder / name).write_text(text)
+    port = HttpPort("127.0.0.1:0", Identity(TOKEN), browser=folder)._replace(**more)
+    async with (
+        Engine.open(str(folder / "runs.db"), workflows=[flows.quick]) as engine,
+        answering(Service(engine, [flows.quick]), port, lambda _: None) as address,
+    ):
+        yield address
+
+
+@pytest.fixture
+async def address(tmp_path: Path) -> AsyncIterator[str]:
+    async with served(tmp_path) as at:
+        yield at
+
+
+def code_of(said: httpx2.Response) -> tuple[int, str]:
+    return said.status_code, said.json()["code"]
+
+
+async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(address: str) -> None:
+    async with httpx2.AsyncClient(base_url=address) as browser:
+        assert code_of(await browser.get("/", params={"code": "another"})) == (403, "wrong_code")
+        assert code_of(await browser.get("/")) == (403, "wrong_code")
+        given = await browser.get("/", params={"code": ONCE})
+        assert (given.status_code, given.headers["location"]) == (303, "/api/v1/me")
+        port = address.rpartition(":")[2]
+        assert given.headers["set-cookie"] == f"holdfast-{port}={SECRET}; HttpOnly; SameSite=Strict; Path=/"
+        assert (given.headers["referrer-policy"], given.headers["cache-control"]) == ("no-referrer", "no-store")
+        assert (await browser.get("/api/v1/me")).status_code == 200
+    async with httpx2.AsyncClient(base_url=address) as another:
+        used = await another.get("/", params={"code": ONCE})
+        assert code_of(used) == (410, "used")
+        assert "set-cookie" not in used.headers
+        assert (await another.get("/api/v1/me")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("{ours}", 201), (None, 403), ("null", 403), ("https://evil.example", 403), ("http://127.0.0.1:1", 403),
+        ("http://localhost:{port}", 403), ("https://127.0.0.1:{port}", 403), ("{ours}.evil.example", 403), ("{ours}/", 403),
+    ],
+)  # fmt: skip
+async def test_what_changes_something_comes_from_our_own_page(address: str, origin: str | None, status: int) -> None:
+    port = address.rpartition(":")[2]
+    headers = {} if origin is None else {"origin": origin.format(ours=address, port=port)}
+    async with httpx2.AsyncClient(base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
+        said = await browser.post("/api/v1/runs", json=START, headers=headers)
+        assert said.status_code == status, said.text
+        if status == 403:
+            assert said.json()["code"] == "wrong_origin"
+        assert len((await browser.get("/api/v1/runs")).json()["rows"]) == (status == 201)
+
+
+async def test_a_token_needs_no_origin_and_no_answer_is_for_other_origins(address: str) -> None:
+    port = address.rpartition(":")[2]
+    evil = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    async with httpx2.AsyncClient(base_url=address) as program:
+        bearer = {"authorization": f"Bearer {TOKEN}"}
+        answers = [
+            await program.post("/api/v1/runs", json=START, headers=bearer),
+            await program.get("/api/v1/runs", headers={**bearer, **evil}),
+            await program.get("/api/v1/runs", headers={"cookie": f"holdfast-{port}={SECRET}", **evil}),
+            await program.request("OPTIONS", "/api/v1/runs", headers=evil),
+        ]
+        assert [each.status_code for each in answers] == [201, 200, 200, 405]
+        assert not [name for each in answers for name in each.headers if name.startswith("access-control")]
+        for wrong in ("", "x", f"{SECRET}x"):
+            said = await program.get("/api/v1/runs", headers={"cookie": f"holdfast-{port}={wrong}"})
+            assert said.status_code == 401
+        rebound = await program.get("/", params={"code": ONCE}, headers={"host": f"evil.example:{port}"})
+        assert code_of(rebound) == (421, "wrong_host")
+        beside = {"authorization": "Bearer wrong", "cookie": f"holdfast-{port}={SECRET}"}
+        assert (await program.get("/api/v1/runs", headers=beside)).status_code == 401, "the token that is said counts"
+
+
+async def test_a_port_without_a_browser_takes_no_cookie(tmp_path: Path) -> None:
+    async with served(tmp_path, browser=None) as address, httpx2.AsyncClient(base_url=address) as browser:
+        assert code_of(await browser.get("/", params={"code": ONCE})) == (404, "no_route")
+        cookie = {"cookie": f"holdfast-{address.rpartition(':')[2]}={SECRET}"}
+        assert (await browser.get("/api/v1/runs", headers=cookie)).status_code == 401
+    for wrong in ({"identity": Identity()}, {"address": "0.0.0.0:0"}):
+        with pytest.raises(UsageError, match="Nothing was started"):
+            async with served(tmp_path, **wrong):
+                pass
+
+
+async def test_the_cookie_outlives_a_server_that_is_started_anew(tmp_path: Path) -> None:
+    """The code is in no line that the server says; only `dev` itself has printed it."""
+    code = tmp_path / "quick.py"
+    code.write_text("from holdfast import flow\n\n@flow\nasync def quick(ctx, given):\n    return given\n")
+    process = holdfast("dev", f"{code}:quick", "--port", "0", "--store", str(tmp_path / "runs.db"), folder=tmp_path)
+    with ended(process):
+        once = process.says(r"works once: (http://\S+)")[1]
+        asked(process)
+        address = once.partition("/?")[0]
+        async with httpx2.AsyncClient(base_url=address) as browser:
+            assert (await browser.get(once)).status_code == 303
+            code.write_text(code.read_text() + "\n")
+            process.says("quick.py has changed")
+            asked(process, times=2)
+            assert (await browser.get("/api/v1/workflows")).status_code == 200
+            assert code_of(await browser.get(once)) == (410, "used")
+        assert process.stop() == 0
+    assert sum(once.partition("code=")[2] in line for line in process.lines) == 1

@@ -1,0 +1,142 @@
+"""`holdfast serve --http` and `holdfast dev`, as processes that are asked, stopped and killed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.http.kit import MOST_S, Asked
+from tests.wire.kit import Process, ended, holdfast
+
+FLOWS = Path(__file__).parent / "flows.py"
+TOKEN = "a-token-of-some-length"
+
+
+def private(path: Path, text: str) -> Path:
+    path.touch(0o600)
+    path.write_text(text)
+    return path
+
+
+def serve(folder: Path, *words: str) -> Process:
+    return holdfast(
+        "serve", *words, "--http", "127.0.0.1:0", "--port", "0", "--store", str(folder / "runs.db"), folder=folder
+    )
+
+
+def asked(process: Process, token: str = TOKEN, times: int = 1) -> Asked:
+    """One who asks the process, once it answers."""
+    address = process.says(r"HTTP on (http://\S+)/api/v1\.", times)[1]
+    headers = {"authorization": f"Bearer {token}"}
+    return Asked(httpx2.AsyncClient(base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S))
+
+
+async def test_a_killed_server_s_runs_are_approved_at_the_next(tmp_path: Path) -> None:
+    token = private(tmp_path / "token", TOKEN)
+    first = serve(tmp_path, f"{FLOWS}:order", "--token-file", str(token))
+    with ended(first):
+        api = asked(first)
+        run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
+        first.signal(signal.SIGKILL)
+    second = serve(tmp_path, f"{FLOWS}:order", "--token-file", str(token))
+    with ended(second):
+        api = asked(second)
+        done = await api.post(f"/gates/{await api.gate(run)}/decision", {}, wait_s=10, holdfast_as="ida")
+        assert (done["status"], done["output"]) == ("completed", "shipped tea")
+        assert second.stop() == 0
+
+
+async def test_a_process_without_the_code_lists_and_starts(tmp_path: Path) -> None:
+    """What it starts waits for a process that has the code; what cannot fit is refused here."""
+    worker = serve(tmp_path, f"{FLOWS}:order")
+    with ended(worker):
+        without = serve(tmp_path)
+        with ended(without):
+            worker.says("HTTP on")
+            api = asked(without)
+            assert [row["workflow"] for row in await api.rows("/workflows")] == ["order"]
+            assert await api.refused("POST", "/runs", {"workflow": "order", "input": {}}) == (422, "invalid_input")
+            run = await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10)
+            assert run["status"] == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--http", "nowhere"], "is no address"),
+        (["--http", "0.0.0.0:0"], "can be reached from other machines"),
+        (["--http", "0.0.0.0:0", "--behind-proxy"], "Add --tokens"),
+        (["--http", "127.0.0.1:0", "--tls-cert", "x.pem"], "A certificate needs its key"),
+        ([f"{FLOWS}:order"], "Without --grpc or --http"),
+    ],
+)
+def test_a_port_that_must_not_be_is_refused_in_words(tmp_path: Path, words: list[str], told: str) -> None:
+    process = holdfast("serve", *words, "--port", "0", "--store", str(tmp_path / "runs.db"), folder=tmp_path)
+    with ended(process):
+        process.says(re.escape(told))
+        assert process.process.wait(MOST_S) != 0
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        process = holdfast(
+            "serve", "--http", address, "--port", "0", "--store", str(tmp_path / "x.db"), folder=tmp_path
+        )
+        with ended(process):
+            process.says(f"Cannot listen on {address}: Address already in use.*Name another with --http")
+            assert process.process.wait(MOST_S) == 2
+
+
+CODE = """
+from holdfast import flow, step
+
+@step
+async def first(name):
+    return f"dear {name}"
+
+@flow
+async def greet(ctx, name):
+    text = await first(name)
+    answer = await ctx.ask({"text": text})
+    return text + MARK
+"""
+
+
+async def test_a_change_of_the_code_starts_the_server_anew_and_its_runs_go_on(tmp_path: Path) -> None:
+    code = tmp_path / "greet.py"
+    code.write_text(CODE.replace("MARK", '"!"'))
+    process = holdfast(
+        "dev", f"{code}:greet", "--port", "0", "--token", TOKEN, "--store", str(tmp_path / "runs.db"), folder=tmp_path
+    )
+    with ended(process):
+        api = asked(process)
+        runs = [(await api.post("/runs", {"workflow": "greet", "input": "ann"}, wait_s=10))["run_id"] for _ in range(2)]
+        code.write_text(CODE.replace("MARK", '"?"'))
+        process.says("greet.py has changed")
+        api = asked(process, times=2)
+        done = await api.post(f"/gates/{await api.gate(runs[0])}/decision", {}, wait_s=10)
+        assert (done["status"], done["output"]) == ("completed", "dear ann?")
+        code.write_text(CODE.replace("first(name)", "second(name)").replace("MARK", '"?"'))
+        api = asked(process, times=3)
+        await api.post(f"/gates/{await api.gate(runs[1])}/decision", {}, wait_s=10)
+        stopped = await api.get(f"/runs/{runs[1]}")
+        assert [each["reason"] for each in stopped["waiting_for"]] == ["code_changed"]
+        code.write_text("not Python")
+        process.says("it is started again when a file changes")
+        code.write_text(CODE.replace("MARK", '"."'))
+        api = asked(process, times=4)
+        assert (await api.get(f"/runs/{runs[0]}"))["status"] == "completed"
+        assert process.stop() == 0
+
+
+def test_a_fleet_s_store_is_not_for_development(tmp_path: Path) -> None:
+    process = holdfast("dev", f"{FLOWS}:quick", "--store", "postgresql://127.0.0.1:1/x", folder=tmp_path)
+    with ended(process):
+        process.says("`holdfast serve --http` answers for a fleet")
+        assert process.process.wait(MOST_S) == 2

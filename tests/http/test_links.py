@@ -1,0 +1,63 @@
+"""Links: one who has no token answers one question of a run, once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from holdfast.core.access import Access
+from holdfast.service.identity import Holder
+from tests.http.kit import Asked, known, served
+
+IDENTITY = known(admin=Holder("clients.admin"), looks=Holder("clients.looks", access=Access(("viewer",))))
+
+
+async def waiting(api: Asked) -> str:
+    return str((await api.post("/runs", {"workflow": "counting", "input": 1, "tenant": "acme"}, wait_s=10))["run_id"])
+
+
+async def test_a_link_sends_its_signal_once_and_the_same_again_is_answered_alike(tmp_path: Path) -> None:
+    async with served(tmp_path, IDENTITY) as port, port.asked("admin" * 4) as admin, port.asked() as stranger:
+        run = await waiting(admin)
+        made = await admin.said("POST", f"/runs/{run}/signals/enough/link", {"life_s": 3600})
+        link = made.json()["link"]
+        assert (made.status_code, made.json()["opens"]) == (201, {"run_id": run, "signal": "enough"})
+        assert link not in str([*await admin.rows("/keys"), *await admin.rows("/audit")])
+        for method in ("GET", "PUT", "DELETE"):
+            status, _ = await stranger.refused(method, f"/links/{link}")
+            assert status == 405
+        assert await stranger.refused("POST", f"/links/{link}", {"data": 1, "more": 2}) == (422, "invalid_input")
+        done = await asyncio.gather(*(stranger.said("POST", f"/links/{link}", {"data": 7}) for _ in range(8)))
+        assert {each.status_code for each in done} <= {200, 409}
+        again = await stranger.said("POST", f"/links/{link}", {"data": 7})
+        assert (again.status_code, again.json()["run_id"]) == (200, run)
+        assert (await stranger.said("POST", f"/links/{link}", {"data": 8})).status_code == 422
+        events = await admin.rows(f"/runs/{run}/events")
+        sent = [each for each in events if each["type"] == "SignalReceived"]
+        told = [(each["data"], each["by"], each["verified"]) for each in sent]
+        assert told == [(7, f"keys.{made.json()['name']}", True)]
+
+
+async def test_a_link_that_was_taken_back_or_is_over_or_nobody_s_opens_nothing(tmp_path: Path) -> None:
+    async with served(tmp_path, IDENTITY) as port, port.asked("admin" * 4) as admin, port.asked() as stranger:
+        run = await waiting(admin)
+        made = await admin.post(f"/runs/{run}/signals/enough/link")
+        await admin.post(f"/keys/{made['name']}/revoke")
+        assert await stranger.refused("POST", f"/links/{made['link']}", {}) == (410, "used")
+        for nobodys in ("hfl_" + "x" * 43, "x", made["name"]):
+            assert await stranger.refused("POST", f"/links/{nobodys}", {}) == (404, "not_found")
+        brief = await admin.post(f"/runs/{run}/signals/enough/link", {"life_s": 1})
+        async with asyncio.timeout(10):
+            while (await stranger.refused("POST", f"/links/{brief['link']}", [1]))[0] != 404:
+                await asyncio.sleep(0.05)
+        async with port.asked(brief["link"]) as as_a_token:
+            assert await as_a_token.refused("GET", "/runs") == (401, "unauthorized")
+        assert not [each for each in await admin.rows(f"/runs/{run}/events") if each["type"] == "SignalReceived"]
+
+
+async def test_who_may_send_a_signal_makes_its_link_and_nobody_else(tmp_path: Path) -> None:
+    async with served(tmp_path, IDENTITY) as port, port.asked("admin" * 4) as admin, port.asked("looks" * 4) as looks:
+        run = await waiting(admin)
+        assert await looks.refused("POST", f"/runs/{run}/signals/enough/link") == (403, "not_permitted")
+        assert await admin.refused("POST", f"/runs/{run}/signals/enough/link", {"life_s": 0}) == (422, "invalid_input")
+        assert await admin.refused("POST", "/runs/none/signals/enough/link") == (404, "not_found")

@@ -1,0 +1,203 @@
+"""Two tenants on one port: a crawler with the token of one walks every route, and finds nothing of the other's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from holdfast.core.estimates import Use
+from holdfast.http.route import ROUTES, Route
+from holdfast.service.identity import Holder
+from tests.http.kit import Asked, Port, known, served
+
+ACME, GLOBEX, OPS = "acme", "globex", "opsops"
+IDENTITY = known(
+    acme=Holder("clients.acme", tenant=ACME), globex=Holder("clients.globex", tenant=GLOBEX), opsops=Holder("clients.ops"),
+    works=Holder("workers.all", asks=False),
+)  # fmt: skip
+SECRET = "only-of-globex"
+FLEET = ("/queue", "/workflows", "/pools", "/admission")
+"""What is everybody's: its rows are refused, or say nothing of a tenant."""
+
+
+@pytest.fixture
+async def port(tmp_path: Path) -> AsyncIterator[Port]:
+    async with served(tmp_path, IDENTITY) as open_:
+        yield open_
+
+
+async def filled(api: Asked) -> dict[str, str]:
+    """Something of everything that a tenant can have; each id by the name that paths have for it."""
+    run = (await api.post("/runs", {"workflow": "order", "input": {"item": SECRET}, "key": SECRET}, wait_s=10))[
+        "run_id"
+    ]
+    broken = (await api.post("/runs", {"workflow": "broken", "input": SECRET}, wait_s=10))["run_id"]
+    await api.post("/runs", {"workflow": "quick", "input": SECRET}, wait_s=10)
+    gate = await api.gate(run)
+    await api.post(f"/runs/{run}/scores", {"name": SECRET, "value": 1}, holdfast_as="ann")
+    await api.post("/conversations", {"name": SECRET, "workflow": "answering"})
+    await api.post(f"/conversations/{SECRET}/messages", {"text": SECRET})
+    await api.post("/schedules", {"name": SECRET, "workflow": "quick", "cron": "0 9 * * *"})
+    await api.post("/state", {"space": SECRET, "key": SECRET, "value": SECRET})
+    letter = (await api.rows("/dead-letters"))[0]["letter"]
+    return {
+        "run": run, "parent": run, "gate": gate, "letter": quote(letter, safe=""), "call": f"{run}%2Fcall", "name": SECRET,
+        "conversation": SECRET, "space": SECRET, "key": SECRET, "broken": broken,
+    }  # fmt: skip
+
+
+def path_of(route: Route, ids: dict[str, str]) -> str:
+    return route.path.format(**ids)
+
+
+NEEDED: dict[str, Any] = {
+    "deed": "cancel", "limit_usd": "5", "step": "price#1", "text": "hi", "value": 1, "name": "x", "workflow": "quick",
+    "decision": "reject", "cost_usd": "1", "tenant": ACME, "period": "day", "cron": "0 9 * * *", "space": "x", "key": "x",
+    "since_ms": 0, "until_ms": 1, "map": "x", "agent": "planner", "reviewer": "ida",
+}  # fmt: skip
+
+
+NEEDED_TO_ASK = {"/runs/{run}/items": {"map": "x"}, "/memory": {"agent": "x"}}
+"""Of what is asked without a body."""
+
+
+def said_of(route: Route) -> dict[str, Any]:
+    """What it takes for the request to be understood."""
+    values = {**NEEDED, "limit": "steps"} if "extend" in route.path else NEEDED
+    needed = {each: values[each] for each in route.elsewhere if each in values}
+    if route.path.startswith("/dead-letters/bulk"):
+        needed["deed"] = "replay"
+    if route.path.endswith("/quote") or route.what.__name__ in ("Bulk", "BulkDeadLetters"):
+        needed.pop("key", None)
+    return {**needed, "dry_run": True} if "dry_run" in route.elsewhere else needed
+
+
+async def asked(api: Asked, route: Route, ids: dict[str, str]) -> tuple[int, str]:
+    """Ask in whichever way the route is asked; the status and all that is told."""
+    said = said_of(route)
+    if route.method == "GET":
+        needed = {name: value for name, value in said.items() if name in ("tenant", "map", "agent")}
+        answer = await api.http.request("GET", path_of(route, ids), params=needed)
+    else:
+        answer = await api.http.request(
+            route.method, path_of(route, ids), json=said if route.method == "POST" else None
+        )
+    return answer.status_code, answer.text
+
+
+async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) -> None:
+    async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme:
+        theirs = await filled(globex)
+        before = await everything(globex)
+        nobodys = dict.fromkeys(theirs, "no-such-thing")
+        hidden = [theirs["run"], theirs["broken"], SECRET, GLOBEX]
+        for route in ROUTES:
+            status, told = await asked(acme, route, theirs)
+            if route.path == "/audit":
+                assert {row["tenant"] for row in json.loads(told)["rows"]} == {ACME}
+                continue  # it says what the crawler has looked for itself
+            for each in hidden:
+                echoed = told.count(each) if each in path_of(route, theirs) and status >= 400 else 0
+                assert told.count(each) <= echoed, (route.method, route.path, told)
+            if route.in_path and not route.path.startswith(
+                ("/pools", "/workflows", "/state", "/conversations", "/schedules")
+            ):
+                assert status == (await asked(acme, route, nobodys))[0], (route.path, status, told)
+        assert await everything(globex) == before, "nothing that was tried has changed anything"
+
+
+async def everything(api: Asked) -> list[Any]:
+    """All that a tenant has, but for what time changes by itself."""
+    paths = ("/runs", "/gates", "/dead-letters", "/schedules", "/state", "/conversations", "/effects")
+    rows = [row for path in paths for row in await api.rows(path)]
+    return [{name: value for name, value in row.items() if name not in ("next_times", "updated_at")} for row in rows]
+
+
+async def test_what_an_agent_remembers_is_its_tenant_s(port: Port) -> None:
+    async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops:
+        told = "The flat has two rooms"
+        ended = await globex.post("/runs", {"workflow": "learning", "input": told}, wait_s=10)
+        rows = await globex.rows("/memory", agent="planner", user="ann")
+        assert [(row["kind"], row["text"], row["uses"]) for row in rows] == [
+            ("instruction", "Answer in metric units", 0), ("fact", told, 0),
+        ]  # fmt: skip
+        assert (rows[0]["key"], rows[0]["relevance"] > rows[1]["relevance"]) == (ended["output"], True)
+        for asked_, found in (
+            ({"words": "rooms"}, [told]), ({"words": "elephants"}, []), ({"kind": "fact"}, [told]), ({"kind": "search"}, None),
+            ({"limit": 1}, ["Answer in metric units"]),
+        ):  # fmt: skip
+            said = await globex.http.get("/memory", params={"agent": "planner", "user": "ann", **asked_})
+            assert said.status_code == (422 if found is None else 200), said.text
+            assert found is None or [row["text"] for row in said.json()["rows"]] == found
+        assert await globex.rows("/memory", agent="planner") == []
+        assert await acme.rows("/memory", agent="planner", user="ann") == []
+        assert (await acme.http.get("/memory", params={"agent": "planner", "tenant": GLOBEX})).status_code == 403
+        assert len(await ops.rows("/memory", agent="planner", user="ann", tenant=GLOBEX)) == 2
+        assert (await ops.http.get("/memory")).status_code == (await ops.http.get("/memory?agent=")).status_code == 422
+
+
+async def test_of_what_is_the_fleet_s_others_are_counts(port: Port) -> None:
+    """Its own steps in line, and how many are ahead; how many processes there are; a pool, and nobody's names."""
+    async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops:
+        theirs, mine = [
+            (await api.post("/runs", {"workflow": "rendering"}))["run_id"] for api in (globex, acme)
+        ]  # fmt: skip
+        async with asyncio.timeout(20):
+            while len(await ops.rows("/queue")) < 2:
+                await asyncio.sleep(0.02)
+        assert [(row["run"], row["ahead"]) for row in await ops.rows("/queue")] == [(theirs, 0), (mine, 1)]
+        assert [(row["run"], row["tenant"], row["ahead"]) for row in await acme.rows("/queue")] == [(mine, ACME, 1)]
+        assert [row["run"] for row in await globex.rows("/queue")] == [theirs]
+        everywhere, here = await ops.rows("/workers"), await acme.rows("/workers")
+        assert here == [{"workers": len(everywhere), "slots": 100, "free": sum(each["free"] for each in everywhere)}]
+        assert "workflows" in everywhere[0]
+        await ops.post("/pools", {"name": "gpu", "slots": 2})
+        await port.engine.store.lending.learn([Use(name, "draw", "gpu", 1) for name in ("only-theirs", "quick")])
+        assert [each["workflow"] for each in (await ops.get("/pools/gpu"))["estimates"]] == ["only-theirs", "quick"]
+        seen = await acme.get("/pools/gpu")
+        assert ([each["workflow"] for each in seen["estimates"]], seen["shares"]) == (["quick"], [])
+
+
+async def test_a_listener_of_one_tenant_hears_nothing_of_another_s(port: Port) -> None:
+    async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme:
+        run = (await globex.post("/runs", {"workflow": "order", "input": {"item": "x"}}, wait_s=10))["run_id"]
+        for part in ("events", "stream"):
+            headers = {"accept": "text/event-stream", "last_event_id": "1"}
+            assert await acme.refused("GET", f"/runs/{run}/{part}", **headers) == (404, "not_found")
+
+
+async def test_a_tenant_is_not_told_where_the_server_keeps_its_code(port: Port) -> None:
+    async with port.asked(GLOBEX * 4) as globex, port.asked(OPS * 4) as ops:
+        run = (await globex.post("/runs", {"workflow": "broken"}, wait_s=10))["run_id"]
+        assert str(Path(__file__).parent) in (await ops.http.get(f"/runs/{run}")).text
+        for route in ROUTES:
+            if route.method == "GET" and set(route.in_path) <= {"run"}:
+                params = NEEDED_TO_ASK.get(route.path, {})
+                told = (await globex.http.get(route.path.format(run=run), params=params)).text
+                assert str(Path(__file__).parent) not in told, (route.path, told)
+
+
+async def test_who_acts_for_one_tenant_says_so_of_no_other(port: Port) -> None:
+    async with port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops:
+        assert (await acme.get("/me"))["tenant"] == ACME
+        for path in ("/runs", "/gates", "/effects", "/schedules", "/conversations", "/state", "/budgets", "/costs"):
+            assert (await acme.http.get(path, params={"tenant": GLOBEX})).status_code == 403, path
+        assert await acme.refused("POST", "/runs", {"workflow": "quick", "tenant": GLOBEX}) == (403, "not_permitted")
+        assert await acme.refused("POST", "/pools", {"name": "p", "slots": 1}) == (403, "not_permitted")
+        run = (await ops.post("/runs", {"workflow": "quick", "tenant": ACME}, wait_s=10))["run_id"]
+        assert (await acme.get(f"/runs/{run}"))["started_by_client"] == "clients.ops"
+
+
+async def test_a_token_that_nobody_has_or_that_is_a_worker_s_asks_nothing(port: Port) -> None:
+    async with port.asked("nobodys-token-at-all") as nobody, port.asked("works" * 4) as worker, port.asked() as without:
+        for route in ROUTES:
+            path = path_of(route, dict.fromkeys(("run", "parent", "gate", "letter", "call", "name", "conversation", "space", "key"), "x"))  # fmt: skip
+            assert await nobody.refused(route.method, path) == (401, "unauthorized"), path
+            assert await without.refused(route.method, path) == (401, "unauthorized"), path
+            assert await worker.refused(route.method, path) == (403, "not_permitted"), path
