@@ -60,6 +60,20 @@ letter.edge("draft", "approval")
 letter.edge("approval", "send")
 letter.loop("approval", "draft", when="retry", max_visits=3)
 
+claim = Workflow("claim")
+
+
+@claim.node("ask")
+@human_gate(decisions=("approve", "to_legal"), expires_after_s=86_400)
+def ask_about_claim(state):
+    return {"diff": "5 dollars"}
+
+
+for _where in ("pay", "legal"):
+    claim.node(_where)(task(lambda state, where=_where: where))  # type: ignore[misc]
+claim.edge("ask", "pay")
+claim.edge("ask", "legal", when="to_legal")
+
 reminded = Workflow("reminded")
 
 
@@ -315,3 +329,10 @@ async def talkative(ctx, words):
     if words == "wait":
         await ctx.wait_signal("go on")
     return len(said)
+
+
+@flow
+async def spoken(ctx, upto):
+    for number in range(upto):
+        await ctx.stream("progress").write(number)
+    return upto

@@ -194,3 +194,30 @@ def test_a_changed_handler_says_what_changed_and_what_each_answer_does(shell: Sh
     assert shell("gates", "retry", gate["gate_id"], "--as", "ann").code == 0
     shell("worker", "flow:changing", "--until-idle")
     assert shell("runs", "show", run, "--json").data["status"] == "completed"
+
+
+def test_a_question_is_handed_on_and_given_to_others(shell: Shell, run: str) -> None:
+    refused = shell("gates", "delegate", run, "--to", "eve", "--as", "mallory")
+    assert refused.code == 4
+    assert "not theirs to hand on" in refused.err
+    told = shell("gates", "delegate", run, "--to", "eve", "--to", "legal", "--as", "ann", "--reason", "on holiday")
+    assert "asks ann, bob, eve, legal now." in told.err
+    assert shell("gates", "list", "--json").data[0]["reviewers"] == ["ann", "bob", "eve", "legal"]
+    assert "by ann: on holiday; asks ann, bob, eve, legal since" in " ".join(shell("gates", "show", run).out.split())
+    given = shell("gates", "reassign", run, "--to", "eve", "--as", "boss", "--json").data
+    assert (given["reviewers"], [each["delegated"] for each in given["assigned"]]) == (["eve"], [True, False])
+    assert shell("gates", "approve", run, "--as", "ann").code == 4
+    assert shell("gates", "approve", run, "--as", "eve").code == 0
+
+
+def test_a_decision_of_its_own_is_offered_and_taken(shell: Shell) -> None:
+    run = shell("run", "flow:claim", "--json").data["run_id"]
+    shown = shell("gates", "show", run)
+    gate = f"{run}:ask#1:0"
+    assert f"holdfast gates decide '{gate}' to_legal" in shown.out
+    assert "Expires" in shown.out
+    wrong = shell("gates", "decide", run, "to_sales")
+    assert (wrong.code, "takes approve, to_legal" in wrong.err) == (2, True)
+    assert shell("gates", "decide", run, "to_legal").code == 0
+    shell("worker", "flow:claim", "--until-idle")
+    assert shell("runs", "show", run, "--json").data["output"] == "legal"

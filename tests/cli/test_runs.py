@@ -55,6 +55,13 @@ def test_a_run_shows_its_steps_and_what_went_wrong(shell: Shell) -> None:
     assert "\x1b" not in told
 
 
+def test_the_history_of_a_map_is_printed(shell: Shell) -> None:
+    run = shell("run", "flow:scales", "-i", '["lead", "iron"]', "--json").data["run_id"]
+    events = [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]
+    assert [each["pages"] for each in events if each["type"] == "ItemsMapped"] == [[["lead", "iron"]]]
+    assert 'pages=[["lead", "iron"]]' in shell("runs", "events", run).out
+
+
 def test_a_long_history_is_printed_page_by_page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     run = shell("run", "flow:greet", "-i", '{"customer": "Ann"}', "--json").data["run_id"]
     whole = shell("runs", "events", run).out

@@ -14,6 +14,7 @@ from holdfast.core.ids import SessionId
 from holdfast.ports import Append
 from holdfast.stores.postgres.schema import LATEST
 from tests.cli.conftest import Shell
+from tests.conftest import say as in_psql
 from tests.stores.story import TINY, Story
 
 GREET = ("run", "flow:greet", "-i", '{"customer": "Ada"}')
@@ -155,3 +156,22 @@ def test_a_file_is_backed_up_and_the_copy_is_a_store(shell: Shell, tmp_path: Pat
     assert shell("runs", "list", "--json", "--store", str(copy)).data == shell("runs", "list", "--json").data
     again = shell("store", "backup", str(copy))
     assert (again.code, "overwrites nothing" in again.err) == (2, True)
+
+
+def test_tables_are_guarded_where_there_is_a_database_to_do_so(
+    where: str, stories: list[Story], shell: Shell, request: pytest.FixtureRequest
+) -> None:
+    if where == "runs.db":
+        assert "PostgreSQL database only. Nothing was done." in shell("store", "guard", "holdfast_cli").err
+        return
+    assert "create role holdfast_cli nologin" in shell("store", "guard", "holdfast_cli").err
+    in_psql(request.getfixturevalue("postgres"), "create role holdfast_cli nologin")
+    assert (
+        shell("store", "guard", "holdfast_cli").err
+        == "holdfast_cli sees the rows of one tenant at a time; postgres all of them.\n"
+    )
+    assert shell("store", "guard", "holdfast_cli", "--json").data == {
+        "read_role": "holdfast_cli",
+        "work_roles": ["postgres"],
+    }
+    assert shell("store", "guard", "x;drop").code == 2

@@ -50,9 +50,9 @@ def test_an_escape_that_comes_in_two_pieces_commands_no_terminal_whoever_says_it
     shown = stream.Shown(written.append)
     for kind, source in (("thinking", "flow#1:0:1:thinking"), ("text", "flow#1:0:1"), ("arguments", "flow#1:0:1:a:b")):
         for offset, text in enumerate(("\x1b", "]0;owned\x07\n")):
-            told = Told(RunId("r"), "model", kind, source, offset, "@1", text=text)
+            told = view.of_told(Told(RunId("r"), "model", kind, source, offset, "@1", text=text))
             shown.hear(told)
-            assert view.of_told(told)["text"] == text
+            assert told["text"] == text
     shown.rest()
     assert "".join(written) == "".join(
         f"{source}:\n  \\x1b]0;owned\\x07\n  \n" for source in ("flow#1:0:1:thinking", "flow#1:0:1", "flow#1:0:1:a:b")

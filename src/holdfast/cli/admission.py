@@ -12,10 +12,11 @@ import typer
 
 from holdfast.cli import table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
+from holdfast.service import query
 
 app = typer.Typer(help="See and say how many runs may be active at once.", no_args_is_help=True)
 
@@ -59,19 +60,16 @@ def _expect_one(tenant: str | None, fleet: bool) -> None:
 
 
 async def _show(tenant: str | None, store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        return await view.of_admission(engine, tenant)
+    async with backend(store, who(None)) as service:
+        return await service.row(query.Admission(tenant))
 
 
 async def _set(tenant: str | None, runs: int | None, store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
     from holdfast.service.command import SetAdmission
 
-    async with acting(store, make=True) as service:  # caps come before runs
-        await service.tell(who(None), SetAdmission(runs, tenant))
-        return await view.of_admission(service.control, tenant)
+    async with backend(store, who(None), make=True) as service:  # caps come before runs
+        await service.tell(SetAdmission(runs, tenant))
+        return await service.row(query.Admission(tenant))
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:

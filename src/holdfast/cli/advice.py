@@ -10,13 +10,17 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from msgspec import convert
+
+from holdfast import settings
 from holdfast.cli import sample
 from holdfast.cli.given import who
 from holdfast.cli.moment import around, clock
-from holdfast.cli.opening import located, typed
+from holdfast.cli.opening import typed
 from holdfast.core.claim import is_among
 from holdfast.core.divergence import RESTART
 from holdfast.core.gates import TOOL_APPROVAL
+from holdfast.core.graph import GATE_DECISIONS
 from holdfast.core.questions import (
     CODE_CHANGED,
     COMPENSATION_FAILED,
@@ -26,14 +30,13 @@ from holdfast.core.questions import (
     WORKFLOW_MISSING,
 )
 from holdfast.core.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
-from holdfast.core.status import Wait, waiting_for
+from holdfast.core.status import Wait
+from holdfast.service import query
+from holdfast.service.query import View
 
 if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
     from holdfast.core.demand import Demand
-    from holdfast.core.events import GateOpened
-    from holdfast.core.ids import RunId
-    from holdfast.core.projection import GateRow
-    from holdfast.core.state import State
 
 _EXTEND: Final = {
     "max_steps": "--steps",
@@ -57,22 +60,27 @@ _IN_WORDS: Final = {
 """What the engine's own gates are about, by their reason; the subject goes in between."""
 
 
-def of_state(state: State, store: str | None) -> list[str]:
-    """A line for everything that the run waits for, followed by the commands that go with it, indented."""
+async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
+    """A line for everything that a run, as its view has it, waits for, followed by the commands that go with it, indented."""
     lines: list[str] = []
-    if state.paused and not state.ended:
-        lines += ["It is paused:", f"  {typed('runs', 'resume', state.run, store=store)}"]
-    for wait in waiting_for(state):
-        gate = next((gate.opened for id_, gate in state.gates.items() if id_ == wait.id), None)
+    if run["status"] == "paused":
+        lines += ["It is paused:", f"  {typed('runs', 'resume', run['run_id'], store=store)}"]
+    waits = [convert(each, Wait) for each in run["waiting_for"]]
+    rows = await asking.rows(query.Gates(run=run["run_id"])) if any(each.kind == "gate" for each in waits) else []
+    gates = {row["gate_id"]: row for row in rows}
+    for wait in waits:
+        gate = gates.get(wait.id)
         if gate is not None:
-            lines.append(f"It asks {', '.join(gate.reviewers) or 'somebody'}: {about(gate)}.")
-            lines += [f"  {command}" for command in shortest(state.run, gate, store)]
+            if gate["step"] is None:  # the engine's own, of which the answers are named
+                gate = await asking.row(query.Gate(wait.id))
+            lines.append(f"It asks {', '.join(gate['reviewers']) or 'somebody'}: {about(gate)}.")
+            lines += [f"  {command}" for command in shortest(gate, store)]
         else:
-            lines += _other(state.run, wait, store)
+            lines += _other(run["run_id"], wait, store)
     return lines
 
 
-def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
+def _other(run: str, wait: Wait, store: str | None) -> list[str]:
     due = f" until {clock(wait.due_at_ms)}" if wait.due_at_ms is not None else ""
     match wait.kind:
         case "signal":
@@ -108,7 +116,7 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
 
 def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
     """That no process can go on with a run: since when, and when a person will be asked."""
-    at_ms = since_ms + int(1000 * located(store)[1].workflow_grace_s)
+    at_ms = since_ms + int(1000 * settings.load().workflow_grace_s)
     when = f"at {clock(at_ms)}" if at_ms > now_ms else "as soon as a process works on this store"
     return (
         f"No process that lives has its workflow, since {around(since_ms, now_ms)}. Unless one comes that has, a person is"
@@ -167,72 +175,74 @@ def _for_room(wait: Wait, store: str | None) -> list[str]:
     return [f"{said} under its limit. It waits until {clock(wait.due_at_ms)}, or for more:", f"  {more}"]
 
 
-def in_short(gate: GateRow) -> str:
+def in_short(gate: View) -> str:
     """What a gate is about, as a list has room for."""
-    return gate.step or _IN_WORDS.get(gate.reason, "{}").format(gate.subject or "the run")
+    return gate["step"] or _IN_WORDS.get(gate["reason"], "{}").format(gate["subject"] or "the run")
 
 
-def about(gate: GateOpened) -> str:
+def about(gate: View) -> str:
     """What a gate is about, in a few words."""
+    if gate["step"] is not None:
+        return f"{gate['reason']} in {gate['step']}"
     shown = _shown(gate)
     message = shown.get("message") or shown.get("what_is_known")
-    if message and gate.step is None:
-        return str(message).rstrip(".")
-    return f"{gate.reason} in {gate.step}" if gate.step is not None else gate.reason
+    return str(message).rstrip(".") if message else gate["reason"]
 
 
-def shortest(run: RunId, gate: GateOpened, store: str | None) -> list[str]:
+def shortest(gate: View, store: str | None) -> list[str]:
     """The commands to begin with: for the engine's own questions their answers, else a look at what is shown."""
-    return commands(run, gate, store) if gate.step is None else [typed("gates", "show", gate.gate, store=store)]
+    return commands(gate, store) if gate["step"] is None else [typed("gates", "show", gate["gate_id"], store=store)]
 
 
-def commands(run: RunId, gate: GateOpened, store: str | None) -> list[str]:
+def commands(gate: View, store: str | None) -> list[str]:
     """Every way to answer a gate, as commands."""
-    if gate.reason == EFFECT_UNKNOWN and gate.subject is not None:
+    run = gate["run_id"]
+    if gate["reason"] == EFFECT_UNKNOWN and gate["subject"] is not None:
         answers = (("--happened", "{...}"), ("--did-not",), ("--again",))
-        return [typed("effects", "resolve", gate.subject, *answer, store=store) for answer in answers]
-    if gate.reason == WORKFLOW_MISSING:
+        return [typed("effects", "resolve", gate["subject"], *answer, store=store) for answer in answers]
+    if gate["reason"] == WORKFLOW_MISSING:
         migrate = typed("runs", "migrate", run, store=store)
         return [f"{migrate} FILE.py:WORKFLOW", typed("runs", "cancel", run, store=store)]
     found = []
-    for decision in gate.allowed:
-        if decision == "answer" and gate.reason == "budget":
+    for decision in gate["allowed"]:
+        if decision == "answer" and gate["reason"] == "budget":
             needed = _shown(gate).get("needed_limit_usd", "USD")
             found.append(typed("budget", "raise", run, str(needed), store=store))
-        elif decision == "answer" and gate.reason in _EXTEND:
-            found.append(typed("runs", "extend", run, _EXTEND[gate.reason], _twice(gate), store=store))
+        elif decision == "answer" and gate["reason"] in _EXTEND:
+            found.append(typed("runs", "extend", run, _EXTEND[gate["reason"]], _twice(gate), store=store))
         else:
-            found.append(typed("gates", decision, gate.gate, *_more(gate, decision), store=store))
+            words = deciding(gate["gate_id"], decision)
+            found.append(typed(*words, *_more(gate, decision), store=store))
     return found
 
 
-def _more(gate: GateOpened, decision: str) -> tuple[str, ...]:
+def deciding(gate: str, decision: str) -> tuple[str, ...]:
+    """The command that decides so, in its words."""
+    return ("gates", decision, gate) if decision in GATE_DECISIONS else ("gates", "decide", gate, decision)
+
+
+def _more(gate: View, decision: str) -> tuple[str, ...]:
     """What a decision is given beside the gate's id."""
-    known = not gate.reviewers or is_among(gate.reviewers, who(None).name, ())
+    form, filled = gate["form"], gate["filled"]
+    known = not gate["reviewers"] or is_among(gate["reviewers"], who(None).name, ())
     person = () if known else ("--as", "...")
-    if decision == "answer" and gate.reason == CODE_CHANGED:
+    if decision == "answer" and gate["reason"] == CODE_CHANGED:
         return (*person, "--data", json.dumps(RESTART))
-    if decision == "answer" and gate.reason == TOOL_APPROVAL:
+    if decision == "answer" and gate["reason"] == TOOL_APPROVAL:
         return (*person, "--data", "{...}")  # in the tool's place, so of its arguments' form it has nothing
     if decision in ("edit", "answer"):
-        return (*person, "--data", json.dumps(sample.of(gate.form, _filled(gate)), ensure_ascii=False))
-    if decision == "approve" and (rest := sample.left_open(gate.form, _filled(gate))):
+        return (*person, "--data", json.dumps(sample.of(form, filled), ensure_ascii=False))
+    if decision == "approve" and (rest := sample.left_open(form, filled)):
         return (*person, "--data", json.dumps(rest, ensure_ascii=False))
     return (*person, "--reason", "...") if decision == "reject" else person
 
 
-def _twice(gate: GateOpened) -> str:
+def _twice(gate: View) -> str:
     """A limit that has room again: twice what was reached."""
     reached = _shown(gate).get("reached")
     return str(math.ceil(reached) * 2) if isinstance(reached, int | float) and reached else "N"
 
 
-def _filled(gate: GateOpened) -> Any:
-    """What the form is filled with, if that lies in the event itself."""
-    return gate.filled.value() if gate.filled.blob is None else None
-
-
-def _shown(gate: GateOpened) -> dict[str, Any]:
-    """What is shown, if it is an object that lies in the event itself."""
-    value = gate.shown.value() if gate.shown.blob is None else None
-    return value if isinstance(value, dict) else {}
+def _shown(gate: View) -> dict[str, Any]:
+    """What is shown, if it is an object."""
+    return gate["shown"] if isinstance(gate["shown"], dict) else {}

@@ -38,6 +38,10 @@ _COMMANDS: Final = {
         "serve",
         "Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.",
     ),
+    "dev": (
+        "dev",
+        "Serve workflows over HTTP on this machine while they are written.",
+    ),
     "up": (
         "up",
         "Start a fleet on this machine: PostgreSQL and Redis, a leader and workers, until Ctrl-C. Its runs stay in --data.",
@@ -84,6 +88,8 @@ _COMMANDS: Final = {
         "dead_letters",
         "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
     ),
+    "keys": ("keys", "Make keys with which services call this store's ports, and take them back."),
+    "audit": ("audit", "See who did what from outside, and check that nothing of it was changed."),
     "store": ("store", "See how the store stands, migrate its tables, and archive or remove months."),
 }
 """Every command and group: the module that has it (as its name, a group as `app`), and what it says of itself in a list.

@@ -15,17 +15,17 @@ import typer
 
 from holdfast.cli import reference, table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.moment import ago, clock, given
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.moment import ago, clock, given, ms
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, RunArgument, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
 from holdfast.errors import NotFound, UsageError
+from holdfast.service import query
+from holdfast.service.query import View
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
-    from holdfast.core.state import State
-    from holdfast.engine.doubt import Doubt
+    from holdfast.cli.backend import Asking
     from holdfast.service.principal import Principal
 
 app = typer.Typer(
@@ -117,7 +117,6 @@ async def _set(
     from holdfast.core.limits import whole_tokens
     from holdfast.core.money import nanousd
     from holdfast.core.scopes import PERIODS
-    from holdfast.service import view
     from holdfast.service.command import SetBudget
 
     wishes: list[SetBudget] = []
@@ -132,17 +131,15 @@ async def _set(
                 wishes.append(SetBudget(tenant, period, None, team, in_tokens=True, max_tokens=most))
     except ValueError as problem:
         raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
-    async with acting(store, make=True) as service:  # limits come before runs
+    async with backend(store, who(None), make=True) as service:  # limits come before runs
         for wish in wishes:
-            await service.tell(who(None), wish)
-        return await view.of_owner(service.control, tenant, team)
+            await service.tell(wish)
+        return await service.row(query.Budget(tenant, team))
 
 
 async def _owner(tenant: str, team: str | None, store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        return await view.of_owner(engine, tenant, team)
+    async with backend(store, who(None)) as service:
+        return await service.row(query.Budget(tenant, team))
 
 
 def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
@@ -170,11 +167,8 @@ def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        named = (await reference.run(engine, run)).run
-        found = view.of_budget(await engine.run(named).state())
+    async with backend(store, who(None)) as service:
+        found = await service.row(query.RunBudget(await reference.run_id(service, run)))
     if as_json:
         terminal.emit(found)
         return
@@ -210,23 +204,24 @@ def raise_(
 async def _raise(run: str, limit: str | None, more: str | None, by: Principal, store: str | None) -> dict[str, Any]:
     from holdfast.service.command import RaiseBudget
 
-    async with acting(store) as service:
-        run = (await reference.run(service.control, run)).run
-        new = limit if limit is not None else _sum(await service.state(by, run), more or "")
-        return await service.done(by, RaiseBudget(run, str(new)))
+    async with backend(store, by) as service:
+        row = await reference.run(service, run)
+        found = await service.tell(
+            RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or "")))
+        )
+        assert found is not None
+        return found
 
 
-def _sum(state: State, more: str) -> Decimal:
+def _sum(run: View, more: str) -> Decimal:
     """The run's limit and so much more."""
-    from holdfast.core.money import usd
-
-    if state.budget.limit_nanousd is None:
-        raise UsageError(f"Run {state.run} has no limit, so there is nothing to raise.")
+    if run["limit_usd"] is None:
+        raise UsageError(f"Run {run['run_id']} has no limit, so there is nothing to raise.")
     try:
         added = Decimal(more)
     except InvalidOperation:
         raise UsageError(f"{more!r} is not an amount of dollars; write it like 0.50.") from None
-    return Decimal(usd(state.budget.limit_nanousd)) + added
+    return Decimal(run["limit_usd"]) + added
 
 
 # --- Money in doubt ---------------------------------------------------------------------------------------------------
@@ -254,12 +249,12 @@ def doubts_(
     """
     found = asyncio.run(_doubts(tenant, run, older_than, store))
     if as_json:
-        terminal.emit([report_of_doubt(each) for each in found])
+        terminal.emit(found)
         return
     now_ms = time.time_ns() // 1_000_000
     lines = [
-        (each.call, each.model, f"${_usd(each.hold_nanousd)}", clock(each.sent_at_ms), ago(each.in_doubt_since_ms, now_ms),
-         each.error or each.error_class)
+        (each["call"], each["model"], f"${each['hold_usd']}", clock(ms(each["sent_at"])),
+         ago(ms(each["in_doubt_since"]), now_ms), each["error"] or each["error_class"])
         for each in found
     ]  # fmt: skip
     table.show(DOUBTS, lines)
@@ -298,16 +293,16 @@ def reconcile(
         terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MOST_NAMED else f'{len(done)} calls'}.")
 
 
-async def _doubts(tenant: str | None, run: str | None, older_than: str | None, store: str | None) -> Sequence[Doubt]:
-    async with asking(store) as engine:
-        return await _found(engine, tenant, run, older_than)
+async def _doubts(tenant: str | None, run: str | None, older_than: str | None, store: str | None) -> list[View]:
+    async with backend(store, who(None)) as service:
+        return await _found(service, tenant, run, older_than)
 
 
-async def _found(engine: Control, tenant: str | None, run: str | None, older_than: str | None) -> Sequence[Doubt]:
-    until_ms = None if older_than is None else given(older_than, "--older-than", engine.now_ms())
-    if run is not None:
-        run = (await reference.run(engine, run)).run
-    return await engine.doubts(tenant=tenant, run_id=run, until_ms=until_ms)
+async def _found(asking: Asking, tenant: str | None, run: str | None, older_than: str | None) -> list[View]:
+    until_ms = None if older_than is None else given(older_than, "--older-than", asking.now_ms())
+    named = None if run is None else await reference.run_id(asking, run)
+    found = await asking.rows(query.Doubts(tenant=tenant, run=named))
+    return [each for each in found if until_ms is None or ms(each["in_doubt_since"]) <= until_ms]
 
 
 async def _reconcile(
@@ -316,18 +311,18 @@ async def _reconcile(
 ) -> list[str]:  # fmt: skip
     from holdfast.service.command import Reconcile
 
-    async with acting(store) as service:
-        engine = service.control
+    async with backend(store, by) as service:
         if call is not None:
-            known = [each.call for each in await engine.doubts() if each.call.startswith(call.rstrip("…"))]
+            start = call.rstrip("…")
+            known = [each["call"] for each in await service.rows(query.Doubts()) if each["call"].startswith(start)]
             if len(known) > 1 and call not in known:
                 raise UsageError(
                     f"{call!r} is the beginning of {len(known)} calls in doubt; write more of it. Nothing was done."
                 )
             one = known[0] if len(known) == 1 else call
-            await service.tell(by, Reconcile(one, cost))
+            await service.tell(Reconcile(one, cost))
             return [one]
-        found = await _found(engine, tenant, run, older_than)
+        found = await _found(service, tenant, run, older_than)
         if not yes:
             raise UsageError(
                 f"{_sum_of(found)} This says of each that it cost ${cost}. Nothing was done; say --yes if that is meant."
@@ -335,27 +330,16 @@ async def _reconcile(
         done = []
         for each in found:
             try:
-                await service.tell(by, Reconcile(each.call, cost))
+                await service.tell(Reconcile(each["call"], cost))
             except NotFound:
                 continue  # somebody else was there first
-            done.append(str(each.call))
+            done.append(each["call"])
         return done
 
 
-def _sum_of(found: Sequence[Doubt]) -> str:
-    runs = len({each.run for each in found})
-    return (
-        f"{len(found)} calls of {runs} runs are in doubt, and hold ${_usd(sum(each.hold_nanousd for each in found))}."
-    )
+def _sum_of(found: Sequence[View]) -> str:
+    from holdfast.core.money import nanousd, usd
 
-
-def _usd(nanousd: int) -> str:
-    from holdfast.core.money import usd
-
-    return usd(nanousd)
-
-
-def report_of_doubt(doubt: Doubt) -> dict[str, Any]:
-    from holdfast.service import view
-
-    return view.of_doubt(doubt)
+    runs = len({each["run_id"] for each in found})
+    held = usd(sum(nanousd(each["hold_usd"]) for each in found))
+    return f"{len(found)} calls of {runs} runs are in doubt, and hold ${held}."

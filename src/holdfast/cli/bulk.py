@@ -9,20 +9,21 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+import msgspec
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import reference, terminal
 from holdfast.cli.exit_code import CONFLICT, OK
-from holdfast.cli.opening import acting
-from holdfast.errors import HoldfastError, StoreError, UsageError
+from holdfast.cli.opening import backend
+from holdfast.errors import HoldfastError, StoreError, Unauthorized, Unreachable, UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking, Backend
     from holdfast.cli.filter import Asked
-    from holdfast.control.control import Control
-    from holdfast.core.projection import RunRow
     from holdfast.service.command import Fork, OfRun
     from holdfast.service.principal import Principal
-    from holdfast.service.service import Service
+    from holdfast.service.query import View
 
 MOST: Final = 1000
 """Runs of one command, unless said: each is a commit of its own, so a thousand take some seconds."""
@@ -69,36 +70,33 @@ async def do(
             f"`{name} --all` would be about every run that has not ended: say which (--status, --workflow, --tenant, --since"
             " or --until). Nothing was done."
         )
-    async with acting(store) as service:
-        rows, more = await found(service.control, many, usual, own)
+    async with backend(store, who) as service:
+        rows, more = await found(service, many, usual, own)
         if many.dry_run:
-            return await cancelling.tell_all(service.control, name, [row.run for row in rows], as_json)
+            return await cancelling.tell_all(service, name, [row["run_id"] for row in rows], as_json)
         if rows:
             _expect_sure(name, rows, many)
-        return await tell_each(service, who, name, [row.run for row in rows], deed, more, as_json)
+        return await tell_each(service, name, [row["run_id"] for row in rows], deed, more, as_json)
 
 
-async def found(
-    control: Control, many: Many, usual: Sequence[str], own: str | None = None
-) -> tuple[list[RunRow], bool]:
+async def found(asking: Asking, many: Many, usual: Sequence[str], own: str | None = None) -> tuple[list[View], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""
-    sought = many.asked.of(control.now_ms(), _PAGE)
-    sought["status"] = sought["status"] or usual
-    rows: list[RunRow] = []
+    sought = many.asked.query(asking.now_ms(), usual)
+    rows: list[View] = []
     while len(rows) <= many.limit:
-        page = await control.runs(**sought)
-        rows += [row for row in page if own is None or not (row.key or "").startswith(own)]
-        if len(page) < _PAGE:
+        page = await asking.ask(msgspec.structs.replace(sought, limit=_PAGE))
+        rows += [row for row in page.rows if own is None or not (row["key"] or "").startswith(own)]
+        if page.cursor is None:
             break
-        sought["before"] = page[-1].run
+        sought = msgspec.structs.replace(sought, cursor=page.cursor)
     return rows[: many.limit], len(rows) > many.limit
 
 
-def _expect_sure(name: str, rows: Sequence[RunRow], many: Many) -> None:
+def _expect_sure(name: str, rows: Sequence[View], many: Many) -> None:
     """Ask, at a terminal. Raises UsageError where nobody can be asked, and Abort for a no."""
     counts: dict[str, int] = {}
     for row in rows:
-        counts[row.status] = counts.get(row.status, 0) + 1
+        counts[row["status"]] = counts.get(row["status"], 0) + 1
     what = (
         f"{len(rows)} run{'' if len(rows) == 1 else 's'} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
     )
@@ -115,11 +113,9 @@ def expect_agreed(name: str, what: str, yes: bool) -> None:
         raise UsageError("Nothing was done.")
 
 
-async def tell_each(
-    service: Service, who: Principal, name: str, ids: Sequence[str], deed: Deed, more: bool, as_json: bool
-) -> int:
+async def tell_each(service: Backend, name: str, ids: Sequence[str], deed: Deed, more: bool, as_json: bool) -> int:
     """Tell it of each, one after the other, with what becomes of it; the exit code."""
-    done, refused = await _each(service, who, deed, ids, as_json)
+    done, refused = await _each(service, deed, ids, as_json)
     if as_json:
         terminal.emit({"done": done, "refused": refused, "more": more})
     rest = " There are more: say it again." if more else ""
@@ -127,36 +123,33 @@ async def tell_each(
     return CONFLICT if refused else OK
 
 
-async def _is_settled(service: Service, letter: str) -> bool:
+async def _is_settled(service: Backend, letter: str) -> bool:
     """Whether a dead letter is done with since it was found: it was replayed with another of its run, say."""
-    found, _ = await service.control.dead_letter(letter)
-    return found.resolved_at_ms is not None
+    return bool((await service.row(query.DeadLetters(letter=letter)))["state"] == "resolved")
 
 
 async def _each(
-    service: Service, who: Principal, deed: Deed, ids: Sequence[str], as_json: bool
+    service: Backend, deed: Deed, ids: Sequence[str], as_json: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """`ids` are those of runs, or begin with one."""
-    from holdfast.core.status import status
-
     done: list[dict[str, Any]] = []
     refused: list[dict[str, Any]] = []
     for id_ in ids:
         run, _, step = id_.partition(":")
         named = {"run_id": run, **({"letter": id_} if step else {})}
         try:
-            told = None if step and await _is_settled(service, id_) else await service.tell(who, deed(id_))
-        except StoreError:
+            told = None if step and await _is_settled(service, id_) else await service.tell(deed(id_))
+        except (StoreError, Unauthorized, Unreachable):
             terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {id_}.")
             raise
         except HoldfastError as problem:
             refused.append({**named, "message": problem.message})
             words = f"refused: {problem.message}"
         else:
-            words = status(await service.state(who, run))
-            made = {"fork": told} if told not in (None, run) else {}
-            done.append({**named, "status": words, **made})
-            words = f"{words}, forked as {told}" if made else words
+            fork = None if told is None or told["run_id"] == run else told["run_id"]
+            words = (await reference.run(service, run))["status"] if told is None or fork else told["status"]
+            done.append({**named, "status": words, **({"fork": fork} if fork else {})})
+            words = f"{words}, forked as {fork}" if fork else words
         if not as_json:
             terminal.show(f"{id_}  {words}")
     return done, refused

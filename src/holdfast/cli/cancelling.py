@@ -10,42 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import OK
+from holdfast.service.query import CancelQuote
 
 if TYPE_CHECKING:
-    from holdfast.control.control import Control
-    from holdfast.core.state import State
+    from holdfast.cli.backend import Asking
 
 
-def of(state: State) -> dict[str, Any]:
-    """What would be called off, what is in flight and may have happened, and what would be undone, in that order."""
-    from holdfast.core.status import status
-
-    calls = [
-        {
-            "call": id_, "kind": call.kind, "name": call.name, "step": call.step, "doubted": call.doubted,
-            "policy": call.policy if call.kind == "effect" else None,
-        }
-        for id_, call in state.calls.items()
-    ]  # fmt: skip
-    ended = bool(state.ended)
-    return {
-        "run_id": state.run,
-        "status": status(state),
-        "called_off": [] if ended else [state.steps[name].id for name in state.unfinished],
-        "in_flight": [] if ended else calls,
-        "compensated": [] if ended else [
-            {"call": each.child or each.call, "tool": each.tool, "with": each.compensation or None}
-            for each in reversed(state.compensable)
-        ],
-        "asked": [] if ended else [
-            call["call"] for call in calls if call["kind"] == "effect" and call["policy"] == "once"
-        ],
-    }  # fmt: skip
-
-
-async def tell_all(control: Control, name: str, runs: Sequence[str], as_json: bool) -> int:
+async def tell_all(asking: Asking, name: str, runs: Sequence[str], as_json: bool) -> int:
     """Say what `name` would do to each; of cancelling all that follows from it."""
-    found = [of(await control.run(run).state()) for run in runs]
+    found = [await asking.row(CancelQuote(run)) for run in runs]
     if name != "cancel":
         found = [{"run_id": each["run_id"], "status": each["status"]} for each in found]
     if as_json:

@@ -9,8 +9,8 @@ import asyncio
 import sys
 import threading
 import uuid
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -21,7 +21,7 @@ from holdfast.cli.conversations import OnBusy, attachment, meant
 from holdfast.cli.exit_code import INTERRUPTED, OK
 from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import is_fleet, located, typed
+from holdfast.cli.opening import backend, is_fleet, located, typed
 from holdfast.cli.option import AsJson, Store, TokenLimit, Who
 from holdfast.cli.reply import Replies, Screen
 from holdfast.cli.target import is_name
@@ -30,8 +30,8 @@ from holdfast.errors import Conflict, UsageError
 if TYPE_CHECKING:
     from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.workflow import Workflow
-    from holdfast.compose import Engine
-    from holdfast.core.claim import Claim
+    from holdfast.cli.backend import Backend
+    from holdfast.service.principal import Principal
 
 _ATTACH = "/attach "
 """Begins a line that says no message, but what goes with the next."""
@@ -75,7 +75,7 @@ def chat(
     was cut off, because this process was killed, is gone on with when the conversation is.
     """
     name = conversation or f"chat-{uuid.uuid4().hex[:12]}"
-    talk = _Talk(target, name, on_busy, cost_limit, token_limit, tenant, here, who(by).claim, as_json, store, Screen())
+    talk = _Talk(target, name, on_busy, cost_limit, token_limit, tenant, here, who(by), as_json, store, Screen())
     with Interruption(talk.words) as interruption:
         try:
             _open(talk, interruption)
@@ -95,7 +95,7 @@ class _Talk(NamedTuple):
     max_tokens: int | None
     tenant: str
     here: bool
-    by: Claim
+    who: Principal
     as_json: bool
     store: str | None
     screen: Screen
@@ -118,44 +118,66 @@ def _open(talk: _Talk, interruption: Interruption) -> None:
 
 
 async def _run(agent: Workflow | str, talk: _Talk, interruption: Interruption) -> None:
-    from holdfast.compose import Engine
-
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    where, known = located(talk.store)
-    works = not isinstance(agent, str) and (talk.here or not is_fleet(where))
-    workflows = [] if isinstance(agent, str) else [agent]
-    async with Engine.open(where, workflows=workflows, execute=works, settings=known) as engine:
-        await engine.open_conversation(
-            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue",
-            cost_limit_usd=talk.cost_limit_usd, max_tokens=talk.max_tokens, tenant=talk.tenant, by=talk.by,
-        )  # fmt: skip
+    async with _with_named(agent, talk) if isinstance(agent, str) else _with_own(agent, talk) as service:
         terminal.say(f"Conversation {talk.name} of {talk.target}. To go on with it later: {talk.again()}")
         async with aclosing(_lines()) as lines:
-            await _Terminal(engine, talk, interruption).serve(lines)
+            await _Terminal(service, talk, interruption).serve(lines)
     interruption.over()
+
+
+@asynccontextmanager
+async def _with_named(agent: str, talk: _Talk) -> AsyncIterator[Backend]:
+    """The conversation with an agent that workers elsewhere run, begun."""
+    from holdfast.service.command import OpenConversation
+
+    async with backend(talk.store, talk.who, make=True) as service:
+        await service.tell(
+            OpenConversation(
+                name=talk.name, workflow=agent, on_busy=meant(talk.on_busy) or "enqueue", tenant=talk.tenant,
+                cost_limit_usd=talk.cost_limit_usd, max_tokens=talk.max_tokens,
+            )
+        )  # fmt: skip
+        yield service
+
+
+@asynccontextmanager
+async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
+    """The same with one whose code is here."""
+    from holdfast.cli.backend import Here
+    from holdfast.compose import Engine
+    from holdfast.service.service import Service
+
+    where, known = located(talk.store)
+    works = talk.here or not is_fleet(where)
+    async with Engine.open(where, workflows=[agent], execute=works, settings=known) as engine:
+        await engine.open_conversation(
+            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue",
+            cost_limit_usd=talk.cost_limit_usd, max_tokens=talk.max_tokens, tenant=talk.tenant, by=talk.who.claim,
+        )  # fmt: skip
+        yield Here(Service(engine), talk.who)
 
 
 class _Terminal:
     """Where things are said and answers shown. Where somebody types, both go on at once, and Ctrl-C stops a reply; what comes
     from elsewhere is said line by line."""
 
-    def __init__(self, engine: Engine, talk: _Talk, interruption: Interruption) -> None:
-        self._engine = engine
+    def __init__(self, service: Backend, talk: _Talk, interruption: Interruption) -> None:
+        self._service = service
         self._talk = talk
         self._interruption = interruption
         self._is_typed = terminal.is_typed()
         self._stopping: list[asyncio.Task[None]] = []
         self._replies = Replies(
-            engine, talk.name, talk.tenant, talk.store, talk.screen, as_json=talk.as_json, on_idle=self._idle
+            service, talk.name, talk.tenant, talk.store, talk.screen, as_json=talk.as_json, on_idle=self._idle
         )
 
     async def serve(self, lines: AsyncGenerator[str, None]) -> None:
         """Until nothing more is typed."""
-        talk = self._talk
-        now = (await self._engine.conversation(talk.name, tenant=talk.tenant)).conversation
-        for number in [*([now.active] if now.active is not None else []), *now.waiting]:
+        now = await self._replies.talk()
+        for number in [*([now["active"]] if now["active"] is not None else []), *now["waiting"]]:
             self._replies.expect(number)
         if self._replies.idle.is_set():
             self._idle(True)
@@ -171,6 +193,8 @@ class _Terminal:
             await asyncio.gather(*tasks, *self._stopping, return_exceptions=True)
 
     async def _read(self, lines: AsyncGenerator[str, None]) -> None:
+        from holdfast.service.command import Say
+
         talk = self._talk
         if not self._is_typed:
             await self._replies.idle.wait()
@@ -181,11 +205,11 @@ class _Terminal:
                 continue
             if self._is_typed:
                 self._interruption.instead(self._stop)
-            message = [line, *parts] if parts else line
+            message = Say(
+                conversation=talk.name, text=line, parts=parts or None, on_busy=meant(talk.on_busy), tenant=talk.tenant
+            )
             try:
-                said = await self._engine.say(
-                    talk.name, message, tenant=talk.tenant, on_busy=meant(talk.on_busy), by=talk.by
-                )
+                said = await self._service.tell(message)
             except (Conflict, UsageError) as refused:
                 if not self._is_typed:
                     raise
@@ -194,7 +218,8 @@ class _Terminal:
                     self._idle(True)
                 continue
             parts = []
-            self._replies.expect(said.number)
+            assert said is not None
+            self._replies.expect(said["number"])
             if not self._is_typed:
                 await self._replies.idle.wait()
 
@@ -209,9 +234,12 @@ class _Terminal:
         self._stopping.append(asyncio.create_task(self._stop_reply()))
 
     async def _stop_reply(self) -> None:
+        from holdfast.service.command import Cancel
+
         terminal.say("Stopping the reply. Ctrl-C again leaves.")
-        with suppress(Conflict):  # it has just come
-            await self._engine.stop_reply(self._talk.name, tenant=self._talk.tenant)
+        if (run := (await self._replies.talk())["run"]) is not None:
+            with suppress(Conflict):  # it has just come
+                await self._service.tell(Cancel(run, "stopped by who spoke"))
 
 
 def _attached(file: str) -> list[Image | Audio | Document]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli import reference, terminal
-from holdfast.cli.opening import looking
+from holdfast.cli.given import who
+from holdfast.cli.opening import listing
 from holdfast.cli.option import AsJson, RunArgument, Store
+from holdfast.service.query import Events
 
 if TYPE_CHECKING:
     from holdfast.evaluation.comparison import Comparison
@@ -44,13 +46,14 @@ def tell(found: Comparison) -> None:
 
 
 async def _compare(run: str, other: str, store: str | None) -> Comparison:
+    from holdfast.core.trajectory import trajectory
     from holdfast.evaluation.comparison import compare
+    from holdfast.service.view import recorded_of
 
-    async with looking(store) as inquiries:
-        first, second = [
-            await inquiries.trajectory((await reference.run(inquiries, each)).run) for each in (run, other)
-        ]
-    return compare(first, second)
+    async with listing(store, who(None)) as service:
+        named = [await reference.run_id(service, each) for each in (run, other)]
+        first, second = [map(recorded_of, await service.rows(Events(run=each))) for each in named]
+    return compare(trajectory(first), trajectory(second))
 
 
 def _different(found: Comparison) -> list[tuple[str, str]]:

@@ -10,10 +10,13 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
+from holdfast.service import query
+from holdfast.service.query import MOST
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from holdfast.control.inquiry import Inquiries
+    from holdfast.cli.backend import Asking
 
 _MOST: Final = 20
 _PATIENCE_S: Final = 2.0
@@ -23,8 +26,8 @@ _PATIENCE_S: Final = 2.0
 def runs(incomplete: str) -> list[str]:
     """The newest runs that begin so. (For a gate's or a call's id a run's is the beginning.)"""
 
-    async def found(inquiries: Inquiries) -> list[str]:
-        return [row.run for row in await inquiries.runs(prefix=incomplete.lower(), limit=_MOST)]
+    async def found(asking: Asking) -> list[str]:
+        return [row["run_id"] for row in await asking.rows(query.Runs(prefix=incomplete.lower()), _MOST)]
 
     return _ask(found)
 
@@ -32,21 +35,22 @@ def runs(incomplete: str) -> list[str]:
 def gates(incomplete: str) -> list[str]:
     """The open gates that begin so."""
 
-    async def found(inquiries: Inquiries) -> list[str]:
-        open_now = [str(row.gate) for row, _ in await inquiries.gates()]
+    async def found(asking: Asking) -> list[str]:
+        open_now = [row["gate_id"] for row in await asking.rows(query.Gates(), MOST)]
         return [gate for gate in open_now if gate.startswith(incomplete)][:_MOST]
 
     return _ask(found)
 
 
-def _ask(question: Callable[[Inquiries], Awaitable[list[str]]]) -> list[str]:
+def _ask(question: Callable[[Asking], Awaitable[list[str]]]) -> list[str]:
     import holdfast.control.inquiry
     import holdfast.stores.sqlite  # noqa: F401 - loaded first: the patience is for the store
-    from holdfast.cli.opening import looking
+    from holdfast.cli.given import who
+    from holdfast.cli.opening import listing
 
     async def ask() -> list[str]:
-        async with asyncio.timeout(_PATIENCE_S), looking(None) as inquiries:
-            return await question(inquiries)
+        async with asyncio.timeout(_PATIENCE_S), listing(None, who(None)) as asking:
+            return await question(asking)
 
     logging.disable()
     with contextlib.suppress(Exception):  # no store, none that answers, none that is one: then nothing is offered

@@ -55,12 +55,13 @@ def _together(several: Sequence[Tasks]) -> Tasks:
 
 async def _work(tasks: Tasks, how: Connection, shell: bool) -> None:
     with needs("fleet", "A connected worker"):
+        from holdfast.service.identity import read_token
         from holdfast.wire import credential
         from holdfast.wire.shell import offer_shell
         from holdfast.wire.worker import Worker
     if shell:
         offer_shell(tasks)
-    trust = credential.Trust(credential.read_token(how.token_file), how.ca, how.certificate, how.key)
+    trust = credential.Trust(read_token(how.token_file), how.ca, how.certificate, how.key)
     worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say)
     stop = stopped("nothing new is taken. What runs is finished; once more to leave at once")
     working = asyncio.ensure_future(worker.run())

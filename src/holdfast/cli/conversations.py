@@ -14,10 +14,11 @@ import typer
 
 from holdfast.cli import moment, table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, ListLimit, Store, Who
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
     from holdfast.authoring.content import Audio, Document, Image
@@ -58,11 +59,14 @@ def list_(
     """List conversations: with which agent, how many messages, and at which the agent is now."""
     rows, now_ms = asyncio.run(_list(tenant, limit, store))
     if as_json:
-        terminal.emit([row for row, _ in rows])
+        terminal.emit(rows)
         return
     table.show(COLUMNS, [
-        (row["name"], row["agent"], str(row["messages"]), str(row["active"] or "-"), moment.ago(made_at_ms, now_ms))
-        for row, made_at_ms in rows
+        (
+            row["name"], row["agent"], str(row["messages"]), str(row["active"] or "-"),
+            moment.ago(moment.ms(row["begun_at"]), now_ms),
+        )
+        for row in rows
     ])  # fmt: skip
     if len(rows) == limit:
         terminal.say("There may be more: say --limit.")
@@ -159,37 +163,33 @@ def delete(name: Name, tenant: Tenant = "default", as_json: AsJson = False, stor
         terminal.say(f"There is no conversation {name} any more.")
 
 
-async def _list(tenant: str | None, limit: int, store: str | None) -> tuple[list[tuple[dict[str, Any], int]], int]:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        found = await engine.conversations(tenant=tenant, limit=limit)
-        return [(view.of_conversation(each), each.made_at_ms) for each in found], engine.now_ms()
+async def _list(tenant: str | None, limit: int, store: str | None) -> tuple[list[dict[str, Any]], int]:
+    async with backend(store, who(None)) as service:
+        return await service.rows(query.Conversations(tenant=tenant), limit), service.now_ms()
 
 
 async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        return view.of_talk(await engine.conversation(name, tenant=tenant))
+    async with backend(store, who(None)) as service:
+        return await service.row(query.Conversations(name=name, tenant=tenant))
 
 
 async def _delete(name: str, tenant: str, store: str | None) -> None:
     from holdfast.service.command import DeleteConversation
 
-    async with acting(store) as service:
-        await service.tell(who(None), DeleteConversation(name, tenant))
+    async with backend(store, who(None)) as service:
+        await service.tell(DeleteConversation(name, tenant))
 
 
 async def _say(
     name: str, text: str, parts: list[Any], after: int | None, on_busy: OnBusy | None, key: str | None, tenant: str,
     by: str | None, store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
-    from holdfast.service import view
     from holdfast.service.command import Say
 
-    async with acting(store) as service:
+    async with backend(store, who(by)) as service:
         command = Say(
             conversation=name, text=text, parts=parts, after=after, on_busy=meant(on_busy), key=key, tenant=tenant
         )
-        return view.of_exchange(await service.say(who(by), command))
+        said = await service.tell(command)
+        assert said is not None
+        return said

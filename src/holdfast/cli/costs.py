@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import table, terminal
-from holdfast.cli.opening import asking, typed
+from holdfast.cli.given import who
+from holdfast.cli.opening import asking, backend, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from holdfast.core.costs import Cost
+    from holdfast.service.query import View
 
 app = typer.Typer(help="See what models have cost.", no_args_is_help=True)
 
@@ -55,21 +54,20 @@ def show(
     store: Store = None,
 ) -> None:
     """Show what calls have cost. A call counts on the day of its hold."""
-    from holdfast.core.money import usd
-    from holdfast.service import view
+    from holdfast.core.money import nanousd, usd
 
     first, last = _days(day, month)
     found = asyncio.run(_costs(first, last, tenant, store))
     if as_json:
-        terminal.emit([view.of_cost(cost) for cost in found])
+        terminal.emit(found)
         return
     lines = [
-        (each.day, each.tenant, each.workflow, each.node, each.model, str(each.calls), str(each.input_tokens),
-         str(each.output_tokens), f"${usd(each.cost_nanousd)}")
+        (each["day"], each["tenant"], each["workflow"], each["node"], each["model"], str(each["calls"]),
+         str(each["input_tokens"]), str(each["output_tokens"]), f"${each['cost_usd']}")
         for each in found
     ]  # fmt: skip
     table.show(COLUMNS, lines)
-    terminal.say(f"In all ${usd(sum(each.cost_nanousd for each in found))}.")
+    terminal.say(f"In all ${usd(sum(nanousd(each['cost_usd']) for each in found))}.")
 
 
 def _days(day: str | None, month: str | None) -> tuple[str, str]:
@@ -87,11 +85,14 @@ def _days(day: str | None, month: str | None) -> tuple[str, str]:
     return first.isoformat(), first.isoformat() if day is not None else f"{first.isoformat()[:7]}-31"
 
 
-async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> Sequence[Cost]:
-    async with asking(store) as engine:
-        if not await engine.roll_up_costs(_ROLL_UP_S):
+async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> list[View]:
+    from holdfast.cli.backend import Here
+    from holdfast.service import query
+
+    async with backend(store, who(None)) as service:
+        if isinstance(service, Here) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
             rollup = typed("costs", "rollup", store=store)
             terminal.say(
                 f"This is not all: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}"
             )
-        return await engine.costs(first, last, tenant=tenant)
+        return await service.rows(query.Costs(first_day=first, last_day=last, tenant=tenant))

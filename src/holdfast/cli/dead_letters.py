@@ -17,16 +17,16 @@ from holdfast.cli.bulk import MOST, DryRun, Limit, Yes
 from holdfast.cli.exit_code import OK
 from holdfast.cli.filter import Tenant, Workflow
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import backend
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
-    from holdfast.control.inquiry import Inquiries
+    from holdfast.cli.backend import Asking, Backend
     from holdfast.service.command import OfRun
-    from holdfast.service.service import Service
 
 app = typer.Typer(
     help="See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
@@ -50,8 +50,8 @@ class LetterState(StrEnum):
     ANY = "any"
 
 
-_STATES: Final[dict[LetterState, Literal["open", "resolved"] | None]] = {
-    LetterState.OPEN: "open", LetterState.RESOLVED: "resolved", LetterState.ANY: None,
+_STATES: Final[dict[LetterState, Literal["open", "resolved", "any"]]] = {
+    LetterState.OPEN: "open", LetterState.RESOLVED: "resolved", LetterState.ANY: "any",
 }  # fmt: skip
 LetterArgument = Annotated[
     str, typer.Argument(metavar="LETTER", help="As `dead-letters list` shows it, RUN:STEP; RUN, where it has only one.")
@@ -72,10 +72,10 @@ All = Annotated[bool, typer.Option("--all", help="All open letters that the opti
 
 
 def _sought(
-    control: Inquiries, tenant: str | None, workflow: str | None, node: str | None, error: str | None,
+    asking: Asking, tenant: str | None, workflow: str | None, node: str | None, error: str | None,
     since: str | None, until: str | None,
 ) -> dict[str, Any]:  # fmt: skip
-    now_ms = control.now_ms()
+    now_ms = asking.now_ms()
     return {
         "tenant": tenant, "workflow": workflow, "node": node, "error_class": error,
         "since_ms": None if since is None else moment.given(since, "--since", now_ms),
@@ -93,24 +93,22 @@ def list_(
     """List what has failed for good and waits for somebody, the oldest run's first."""
 
     async def work() -> None:
-        from holdfast.service import view
-
-        async with asking(store) as engine:
-            named = None if run is None else (await reference.run(engine, run)).run
-            found = await engine.dead_letters(
-                run_id=named, **_sought(engine, tenant, workflow, node, error, since, until), after=after,
-                state=_STATES[state], limit=limit + 1,
-            )  # fmt: skip
-            rows, now_ms = [view.of_letter(each) for each in found[:limit]], engine.now_ms()
-        if len(found) > limit:
+        async with backend(store, who(None)) as service:
+            named = None if run is None else await reference.run_id(service, run)
+            sought = _sought(service, tenant, workflow, node, error, since, until)
+            asked = query.DeadLetters(run=named, state=_STATES[state], cursor=after, **sought)
+            rows = await service.rows(asked, limit + 1)
+            now_ms = service.now_ms()
+        rows, more = rows[:limit], len(rows) > limit
+        if more:
             terminal.say(f"There are more: say the same with --after {rows[-1]['letter']}")
         if as_json:
             terminal.emit(rows)
             return
         table.show(COLUMNS, [
-            (row["letter"], row["error_class"], str(row["attempts"]), moment.ago(each.letter.last_at_ms, now_ms),
-             moment.ago(each.letter.first_at_ms, now_ms), row["workflow"], row["message"])
-            for row, each in zip(rows, found, strict=False)
+            (row["letter"], row["error_class"], str(row["attempts"]), moment.ago(moment.ms(row["last_at"]), now_ms),
+             moment.ago(moment.ms(row["first_at"]), now_ms), row["workflow"], row["message"])
+            for row in rows
         ])  # fmt: skip
 
     asyncio.run(work())
@@ -121,10 +119,8 @@ def show(letter: LetterArgument, as_json: AsJson = False, store: Store = None) -
     """Show one: its attempts, its error, what its step had come to, and the input of its run."""
 
     async def work() -> dict[str, Any]:
-        from holdfast.service import view
-
-        async with asking(store) as engine:
-            return await view.of_letter_whole(engine, *await engine.dead_letter(await _named(engine, letter)))
+        async with backend(store, who(None)) as service:
+            return await service.row(query.DeadLetters(letter=await _named(service, letter)))
 
     found = asyncio.run(work())
     if as_json:
@@ -161,11 +157,8 @@ def summary(tenant: Tenant = None, as_json: AsJson = False, store: Store = None)
     """Count them by workflow, node and error, with the age of the oldest that is open."""
 
     async def work() -> list[dict[str, Any]]:
-        from holdfast.service import view
-
-        async with asking(store) as engine:
-            now_ms = engine.now_ms()
-            return [view.of_letters(each, now_ms) for each in await engine.dead_letter_counts(tenant)]
+        async with backend(store, who(None)) as service:
+            return await service.rows(query.DeadLetterSummary(tenant))
 
     found = asyncio.run(work())
     if as_json:
@@ -246,17 +239,19 @@ def resolve(
     return _do("resolve", told, letter, every, sought, limit, yes, dry_run, by, as_json, store)
 
 
-async def _named(control: Inquiries, letter: str) -> str:
+async def _named(asking: Asking, letter: str) -> str:
     """Its whole id: the run may be named by the beginning of its own."""
     run, _, step = letter.partition(":")
-    found = (await reference.run(control, run)).run
+    found = await reference.run_id(asking, run)
     return f"{found}:{step}" if step else found
 
 
 def _tell(deed: Callable[[str], OfRun], letter: str, by: str | None, as_json: bool, store: str | None) -> None:
     async def work() -> dict[str, Any]:
-        async with acting(store) as service:
-            return await service.done(who(by), deed(await _named(service.control, letter)))
+        async with backend(store, who(by)) as service:
+            run = await service.tell(deed(await _named(service, letter)))
+            assert run is not None
+            return run
 
     tell_run(asyncio.run(work()), as_json)
 
@@ -273,7 +268,7 @@ def _do(
         return OK
 
     async def work() -> int:
-        async with acting(store) as service:
+        async with backend(store, who(by)) as service:
             ids, more = await _found(service, letter, sought, limit)
             if dry_run:
                 if as_json:
@@ -284,20 +279,18 @@ def _do(
                 return OK
             if ids:
                 bulk.expect_agreed(name, f"{len(ids)} dead letter{'' if len(ids) == 1 else 's'}", yes)
-            return await bulk.tell_each(service, who(by), name, ids, deed, more, as_json)
+            return await bulk.tell_each(service, name, ids, deed, more, as_json)
 
     return asyncio.run(work())
 
 
 async def _found(
-    service: Service, letter: str | None, sought: Sequence[str | None], limit: int
+    service: Backend, letter: str | None, sought: Sequence[str | None], limit: int
 ) -> tuple[list[str], bool]:
-    control = service.control
     if letter is not None:
-        found, _ = await control.dead_letter(await _named(control, letter))
-        return [f"{found.letter.run}:{found.letter.step}"], False
+        return [(await service.row(query.DeadLetters(letter=await _named(service, letter))))["letter"]], False
     run, *others = sought
-    named = None if run is None else (await reference.run(control, run)).run
-    rows = await control.dead_letters(run_id=named, **_sought(control, *others), limit=limit + 1)
-    ids = [f"{each.letter.run}:{each.letter.step}" for each in rows]
+    named = None if run is None else await reference.run_id(service, run)
+    rows = await service.rows(query.DeadLetters(run=named, **_sought(service, *others)), limit + 1)
+    ids = [each["letter"] for each in rows]
     return ids[:limit], len(ids) > limit

@@ -13,11 +13,12 @@ import typer
 
 from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import backend
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
+from holdfast.service import query
 from holdfast.service.principal import Principal
 
 app = typer.Typer(
@@ -64,22 +65,20 @@ def list_(
 async def _list(
     run: str | None, state: str | None, after: str | None, limit: int, as_json: bool, store: str | None
 ) -> None:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        named = None if run is None else (await reference.run(engine, run)).run
-        rows = await engine.effects(named, state=state, after=after, limit=limit + 1)
-        rows, more = rows[:limit], len(rows) > limit
-        if more:
-            terminal.say(f"There are more: say the same with --after {rows[-1][0].call}")
-        now_ms = engine.now_ms()
-        if as_json:
-            terminal.emit([await view.of_effect(engine, *each) for each in rows])
-            return
+    async with backend(store, who(None)) as service:
+        named = None if run is None else await reference.run_id(service, run)
+        rows = await service.rows(query.Effects(run=named, state=state, cursor=after), limit + 1)
+        now_ms = service.now_ms()
+    rows, more = rows[:limit], len(rows) > limit
+    if more:
+        terminal.say(f"There are more: say the same with --after {rows[-1]['call']}")
+    if as_json:
+        terminal.emit(rows)
+        return
     table.show(COLUMNS, [
-        (row.call, row.tool, change.state if change else "intended", moment.ago(row.intended_at_ms, now_ms),
-         row.policy, (change and change.by) or "-")
-        for row, change in rows
+        (row["call"], row["tool"], row["state"], moment.ago(moment.ms(row["intended_at"]), now_ms), row["policy"],
+         row["by"] or "-")
+        for row in rows
     ])  # fmt: skip
 
 
@@ -118,6 +117,8 @@ async def _resolve(
 ) -> dict[str, Any]:
     from holdfast.service.command import Resolve
 
-    async with acting(store) as service:
-        call = await reference.call(service.control, call)
-        return await service.done(by, Resolve(call, decision, **given, reason=reason))
+    async with backend(store, by) as service:
+        call = await reference.call(service, call)
+        run = await service.tell(Resolve(call, decision, **given, reason=reason))
+        assert run is not None
+        return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import Conflict, HoldfastError, NotFound, UsageError
+from holdfast.errors import Conflict, HoldfastError, NotFound, Unauthorized, Unreachable, UsageError
 
 OK: Final = 0
 """Done; of a run: completed."""
@@ -16,6 +16,10 @@ NOT_FOUND: Final = 3
 """Not found."""
 CONFLICT: Final = 4
 """Conflict: somebody else was first, a decision was refused, or the run has ended."""
+UNAUTHORIZED: Final = 5
+"""The server that HOLDFAST_URL names does not know the token."""
+UNREACHABLE: Final = 6
+"""The server that HOLDFAST_URL names cannot be reached."""
 BUDGET_BLOCKED: Final = 7
 """The run is budget_blocked."""
 WAITING: Final = 8
@@ -35,9 +39,10 @@ OF_STATUS: Final = {
 }
 
 
+_OF_ERROR: Final = (
+    (UsageError, USAGE), (NotFound, NOT_FOUND), (Conflict, CONFLICT), (Unauthorized, UNAUTHORIZED), (Unreachable, UNREACHABLE),
+)  # fmt: skip
+
+
 def of_error(problem: HoldfastError) -> int:
-    if isinstance(problem, UsageError):
-        return USAGE
-    if isinstance(problem, NotFound):
-        return NOT_FOUND
-    return CONFLICT if isinstance(problem, Conflict) else FAILED
+    return next((code for kind, code in _OF_ERROR if isinstance(problem, kind)), FAILED)

@@ -14,7 +14,7 @@ from holdfast.cli import moment
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.ports import RunFilter
+    from holdfast.service.query import Runs
 
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant's.")]
 Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow's, by its name.")]
@@ -29,6 +29,17 @@ Since = Annotated[
         "--since", metavar="TIME", help="Only those started since then: 2h, 3d, 2026-11-21, 2026-11-21T09:30."
     ),
 ]
+RunTags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag; all of them, if repeated.")
+]
+Text = Annotated[
+    str | None,
+    typer.Option("--text", metavar="TEXT", help="Only those with it in workflow, key, a tag, or who started them."),
+]
+MinCost = Annotated[
+    str | None, typer.Option("--min-cost", metavar="USD", help="Only those that spent so much or more.")
+]
+MaxCost = Annotated[str | None, typer.Option("--max-cost", metavar="USD", help="Only those that spent no more.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only those started before then.")]
 
 
@@ -43,26 +54,28 @@ class Asked(NamedTuple):
     until: str | None
     parent: str | None = None
     """The whole id of a run."""
+    tags: Sequence[str] | None = None
+    text: str | None = None
+    min_cost: str | None = None
+    max_cost: str | None = None
 
     @property
     def is_any(self) -> bool:
         """Whether nothing was asked: every run is meant."""
         return not any(self)
 
-    def of(self, now_ms: int, limit: int) -> RunFilter:
-        """What is asked of the store, at most `limit` of them. Raises UsageError."""
+    def query(self, now_ms: int, usual: Sequence[str] = ()) -> Runs:
+        """What is asked; of the statuses that are `usual`, where none is said. Raises UsageError."""
         from holdfast.core.status import Status
+        from holdfast.service.query import Runs
 
-        return {
-            "tenant": self.tenant,
-            "workflow": self.workflow,
-            "status": among(self.statuses, get_args(Status), "status"),
-            "key": self.key,
-            "parent": self.parent,
-            "since_ms": None if self.since is None else moment.given(self.since, "--since", now_ms),
-            "until_ms": None if self.until is None else moment.given(self.until, "--until", now_ms),
-            "limit": limit,
-        }
+        return Runs(
+            tenant=self.tenant, workflow=self.workflow, key=self.key, parent=self.parent,
+            status=tuple(among(self.statuses, get_args(Status), "status") or usual),
+            tag=tuple(self.tags or ()), text=self.text, min_cost_usd=self.min_cost, max_cost_usd=self.max_cost,
+            since_ms=None if self.since is None else moment.given(self.since, "--since", now_ms),
+            until_ms=None if self.until is None else moment.given(self.until, "--until", now_ms),
+        )  # fmt: skip
 
 
 def among(given: Sequence[str] | None, known: Iterable[str], what: Literal["status", "state"]) -> list[str] | None:

@@ -18,15 +18,15 @@ from holdfast.cli.bulk import MOST, All, DryRun, Limit, Many, Yes
 from holdfast.cli.exit_code import OK
 from holdfast.cli.filter import Asked, Since, Statuses, Tenant, Until, Workflow
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, MaybeRun, Store, Who
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.cli.backend import Backend
     from holdfast.service.command import Fork
     from holdfast.service.principal import Principal
     from holdfast.service.query import ForkQuote
-    from holdfast.service.service import Service
 
 _MOST_SHOWN: Final = 20
 
@@ -105,9 +105,9 @@ async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store:
 
     if not many.dry_run:
         return await bulk.do("fork", of, by, ("failed",), many, as_json, store, own=f"{name}/")
-    async with acting(store) as service:
-        found, _ = await bulk.found(service.control, many, ("failed",), f"{name}/")
-        rows = [await _would_be(service, by, of(row.run), row.tenant) for row in found]
+    async with backend(store, by) as service:
+        found, _ = await bulk.found(service, many, ("failed",), f"{name}/")
+        rows = [await _would_be(service, of(row["run_id"]), row["tenant"]) for row in found]
     if as_json:
         terminal.emit(rows)
     for row in () if as_json else rows:
@@ -121,14 +121,15 @@ async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store:
     return OK
 
 
-async def _would_be(service: Service, by: Principal, wish: Fork, tenant: str) -> dict[str, Any]:
+async def _would_be(service: Backend, wish: Fork, tenant: str) -> dict[str, Any]:
     """What forking one would come to."""
+    from holdfast.service.query import Runs
+
     row: dict[str, Any] = {"run_id": wish.run, "refused": None, "fork": None, "quote": None}
     try:
-        known = await service.control.store.log.run_of_key(tenant, wish.key or "")
-        if known is not None:
-            return {**row, "fork": known[0]}
-        ((quote,), _) = await service.ask(by, _quote_of(wish))
+        if known := await service.rows(Runs(tenant=tenant, key=wish.key), 1):
+            return {**row, "fork": known[0]["run_id"]}
+        quote = await service.row(_quote_of(wish))
     except HoldfastError as problem:
         return {**row, "refused": problem.message}
     return {**row, "quote": quote}
@@ -153,9 +154,9 @@ def _quote_of(wish: Fork) -> ForkQuote:
 async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bool, store: str | None) -> None:
     import msgspec
 
-    async with acting(store) as service:
-        wish = msgspec.structs.replace(wish, run=(await reference.run(service.control, wish.run)).run)
-        ((quote,), _) = await service.ask(by, _quote_of(wish))
+    async with backend(store, by) as service:
+        wish = msgspec.structs.replace(wish, run=await reference.run_id(service, wish.run))
+        quote = await service.row(_quote_of(wish))
         if not as_json:
             given = wish.step if wish.output is not msgspec.UNSET else None
             for line in quoted(quote, repeats_effects=wish.repeat_effects, given=given):
@@ -166,14 +167,13 @@ async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bo
         asks = not yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
         if asks and not terminal.is_agreed("Start it?"):
             raise UsageError("Nothing was done.")
-        run = await service.tell(by, wish)
-        assert run is not None
-        found = await service.run(by, run)
+        found = await service.tell(wish)
+        assert found is not None
     if as_json:
         terminal.emit({**found, "quote": quote})
     else:
-        terminal.show(run)
-        terminal.say(f"Run {run}: {found['status']}. `holdfast worker` with its workflow goes on with it.")
+        terminal.show(found["run_id"])
+        terminal.say(f"Run {found['run_id']}: {found['status']}. `holdfast worker` with its workflow goes on with it.")
 
 
 def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = None) -> list[str]:

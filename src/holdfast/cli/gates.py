@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import completion, form, moment, reference, table, terminal
+from holdfast.cli import completion, form, moment, opening, reference, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, asking, looking, typed
+from holdfast.cli.opening import acting, backend, typed
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
+from holdfast.core.claim import Claim
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
+from holdfast.service import query
+from holdfast.service.query import View
 
 if TYPE_CHECKING:
-    from holdfast.control.command import AskedTogether
-    from holdfast.control.control import Control
-    from holdfast.core.projection import GateChange, GateRow, RunRow
-    from holdfast.service.gate import Story
+    from holdfast.cli.backend import Asking
+    from holdfast.service.command import Delegate, Reassign
     from holdfast.service.principal import Principal
 
 app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
@@ -77,25 +78,24 @@ async def _list(
     run: str | None, everything: bool, after: str | None, limit: int, as_json: bool, store: str | None
 ) -> None:
     from holdfast.cli import advice
-    from holdfast.service import view
 
-    async with looking(store) as inquiries:
-        named = None if run is None else (await reference.run(inquiries, run)).run
-        rows = await inquiries.gates(named, open_only=not everything, after=after, limit=limit + 1)
-        rows, more = rows[:limit], len(rows) > limit
-        now_ms = inquiries.now_ms()
-    found = [view.of_gate(row, change) for row, change in rows]
+    async with opening.listing(store, who(None)) as asking:
+        named = None if run is None else await reference.run_id(asking, run)
+        rows = await asking.rows(query.Gates(run=named, all=everything, cursor=after), limit + 1)
+        now_ms = asking.now_ms()
+    rows, more = rows[:limit], len(rows) > limit
     if more:
-        terminal.say(f"There are more: say the same with --after {rows[-1][0].gate}")
+        terminal.say(f"There are more: say the same with --after {rows[-1]['gate_id']}")
     if as_json:
-        terminal.emit(found)
+        terminal.emit(rows)
         return
     table.show(COLUMNS, [
         (
-            gate["gate_id"], gate["state"], moment.ago(row.opened_at_ms, now_ms), moment.due(row.due_at_ms, now_ms),
-            gate["reason"], advice.in_short(row), ", ".join(gate["reviewers"]) or "anybody", str(gate["reminders"]),
+            gate["gate_id"], gate["state"], moment.ago(moment.ms(gate["opened_at"]), now_ms),
+            moment.due(moment.maybe_ms(gate["due_at"]), now_ms), gate["reason"], advice.in_short(gate),
+            ", ".join(gate["reviewers"]) or "anybody", str(gate["reminders"]),
         )
-        for gate, (row, _) in zip(found, rows, strict=True)
+        for gate in rows
     ])  # fmt: skip
 
 
@@ -107,68 +107,55 @@ def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> No
 
 async def _show(given: str, as_json: bool, store: str | None) -> None:
     from holdfast.cli import advice
-    from holdfast.core.ids import run_of
-    from holdfast.service import gate
 
-    async with asking(store) as engine:
-        story = await gate.story_of(engine, await _found(engine, given))
-        run = await engine.find(run_of(story.opened.gate))
-        found = await gate.whole(engine, story, run)
-        now_ms = engine.now_ms()
-        is_open = story.state in ("open", "escalated")
-        beside = (
-            await engine.asked_together(found["gate_id"]) if is_open and story.opened.reason == TOOL_APPROVAL else None
-        )
-    commands = advice.commands(run.run, story.opened, store) if is_open else []
-    together = None if beside is None or len(beside.calls) == 1 else beside
+    async with backend(store, who(None)) as service:
+        gate = await service.row(query.Gate(await _found(service, given)))
+        run = await reference.run(service, gate["run_id"])
+        now_ms = service.now_ms()
+    commands = advice.commands(gate, store) if _is_open(gate) else []
     if as_json:
-        terminal.emit({**found, "commands": commands, "asked_together": _of_together(together)})
-    else:
-        _print(story, run, found["shown"], found["filled"], commands, now_ms)
-        if together is not None:
-            _print_together(together, store)
+        terminal.emit({**gate, "commands": commands})
+        return
+    _print(gate, run, commands, now_ms)
+    if gate["asked_together"] is not None:
+        _print_together(gate["asked_together"], store)
 
 
-def _of_together(together: AskedTogether | None) -> dict[str, Any] | None:
-    if together is None:
-        return None
-    calls = [{"gate_id": each.gate, "tool": each.tool, "arguments": each.arguments} for each in together.calls]
-    return {"calls": calls, "shown_hash": together.shown_hash}
-
-
-def _print_together(together: AskedTogether, store: str | None) -> None:
-    first = together.calls[0].gate
-    terminal.show(f"\nAsked together, {len(together.calls)} calls")
+def _print_together(together: View, store: str | None) -> None:
+    calls = together["calls"]
+    first = calls[0]["gate_id"]
+    terminal.show(f"\nAsked together, {len(calls)} calls")
     terminal.sheet(
-        [(str(number), f"{each.tool} {_readable(each.arguments)}") for number, each in enumerate(together.calls, 1)],
+        [(str(number), f"{each['tool']} {_readable(each['arguments'])}") for number, each in enumerate(calls, 1)],
         indent="  ",
     )
     terminal.show("\nAnswer all, or each by its number, with")
-    shown = ("--shown", together.shown_hash)
+    shown = ("--shown", together["shown_hash"])
     for words in (("approve",), ("reject", "--reason", "..."), ("--each", '{"1": "approve", "2": "reject"}')):
         terminal.show(f"  {typed('gates', 'together', first, *words, *shown, store=store)}")
 
 
-def _print(story: Story, run: RunRow, shown: Any, filled: Any, commands: list[str], now_ms: int) -> None:
-    opened = story.opened
+def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
     terminal.sheet([
-        ("Gate", opened.gate),
-        ("Run", f"{run.run} of {run.workflow} {run.version}, tenant {run.tenant}"),
-        ("Reason", f"{opened.reason} in {opened.step}" if opened.step is not None else opened.reason),
-        ("Asks", ", ".join(opened.reviewers) or "anybody"),
-        *([("Four eyes", f"{opened.requester or 'whoever asked for the run'} cannot decide")] if opened.four_eyes else []),
-        ("Opened", moment.around(story.opened_at_ms, now_ms)),
-        ("Deadline", moment.around(opened.due_at_ms, now_ms) if opened.due_at_ms is not None else "none"),
-        ("Reminders", str(story.reminders)),
-        ("State", _state(story, now_ms)),
-        ("Hash", opened.shown_hash),
+        ("Gate", gate["gate_id"]),
+        ("Run", f"{run['run_id']} of {run['workflow']} {run['version']}, tenant {run['tenant']}"),
+        ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
+        ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
+        *([("Four eyes", f"{gate['requester'] or 'whoever asked for the run'} cannot decide")] if gate["four_eyes"] else []),
+        ("Opened", moment.around(moment.ms(gate["opened_at"]), now_ms)),
+        ("Deadline", moment.around(moment.ms(gate["due_at"]), now_ms) if gate["due_at"] is not None else "none"),
+        *([("Expires", moment.around(moment.ms(gate["expires_at"]), now_ms))] if gate["expires_at"] is not None else []),
+        *(("Given on", _given_on(each, now_ms)) for each in gate["assigned"]),
+        ("Reminders", str(gate["reminders"])),
+        ("State", _state(gate, now_ms)),
+        ("Hash", gate["shown_hash"]),
     ])  # fmt: skip
     terminal.show("\nShown")
-    fields = shown if isinstance(shown, dict) else {"": shown}
+    fields = gate["shown"] if isinstance(gate["shown"], dict) else {"": gate["shown"]}
     terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
-    if opened.form is not None:
+    if gate["form"] is not None:
         terminal.show("\nForm")
-        form.show(opened.form, filled if isinstance(filled, dict) else {})
+        form.show(gate["form"], gate["filled"] if isinstance(gate["filled"], dict) else {})
     if commands:
         terminal.show("\nAnswer with")
         for command in commands:
@@ -186,17 +173,23 @@ def _readable(value: Any) -> str:
     return line if len(line) <= _SHORT else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _state(story: Story, now_ms: int) -> str:
-    if story.decided is not None:
-        from holdfast.service import view
+def _given_on(assigned: View, now_ms: int) -> str:
+    why = f": {assigned['reason']}" if assigned["reason"] else ""
+    asks = f"asks {', '.join(assigned['reviewers'])} since {moment.around(moment.ms(assigned['at']), now_ms)}"
+    return f"by {assigned['by'] or 'somebody unnamed'}{why}; {asks}"
 
-        why = f": {story.decided.reason}" if story.decided.reason else ""
-        roles = f" as {', '.join(story.decided.roles)}" if story.decided.roles else ""
-        return f"{story.decided.decision} by {view.by_whom(story.decided)}{roles}{why}"
-    if story.withdrawn is not None:
-        return f"withdrawn: {story.withdrawn}"
-    if story.escalated_at_ms is not None:
-        return f"escalated {moment.around(story.escalated_at_ms, now_ms)}"
+
+def _state(gate: View, now_ms: int) -> str:
+    if gate["state"] == "decided":
+        why = f": {gate['why']}" if gate["why"] else ""
+        roles = f" as {', '.join(gate['roles'])}" if gate["roles"] else ""
+        return f"{gate['decision']} by {Claim(gate['by'], gate['os_user'] or '', gate['client'] or '')}{roles}{why}"
+    if gate["state"] == "expired":
+        return "expired: no answer counts any more"
+    if gate["state"] == "withdrawn":
+        return f"withdrawn: {gate['why']}"
+    if gate["escalated_at"] is not None:
+        return f"escalated {moment.around(moment.ms(gate['escalated_at']), now_ms)}"
     return "open"
 
 
@@ -231,6 +224,56 @@ for _decision, _help in (
     ("retry", "Have it done again."),
 ):
     app.command(_decision, help=_help)(_answering(_decision))
+
+
+@app.command()
+def decide(
+    gate: GateArgument,
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help="One of those that `gates show` names.")],
+    data: Data = None, reason: Reason = None, shown: Shown = None, by: Who = None, role: Roles = None,
+    as_json: AsJson = False, store: Store = None,
+) -> None:  # fmt: skip
+    """Give a gate any answer that it takes, also one of its workflow's own."""
+    _answering(decision)(gate, data, reason, shown, by, role, as_json, store)
+
+
+# --- Whom it asks -----------------------------------------------------------------------------------------------------
+
+To = Annotated[list[str], typer.Option("--to", metavar="NAME", help="A person or a role; may be given several times.")]
+
+
+@app.command()
+def delegate(
+    gate: GateArgument, to: To, reason: Reason = None, by: Who = None, role: Roles = None, as_json: AsJson = False,
+    store: Store = None,
+) -> None:  # fmt: skip
+    """Hand on a question that asks you: others may decide it, too."""
+    from holdfast.service.command import Delegate
+
+    asyncio.run(_assign(gate, lambda found: Delegate(found, tuple(to), reason), who(by, role), as_json, store))
+
+
+@app.command()
+def reassign(
+    gate: GateArgument, to: To, reason: Reason = None, by: Who = None, as_json: AsJson = False, store: Store = None
+) -> None:
+    """Have others asked, in the place of those whom a gate asks."""
+    from holdfast.service.command import Reassign
+
+    asyncio.run(_assign(gate, lambda found: Reassign(found, tuple(to), reason), who(by), as_json, store))
+
+
+async def _assign(
+    given: str, command: Callable[[str], Delegate | Reassign], by: Principal, as_json: bool, store: str | None
+) -> None:
+    async with backend(store, by) as service:
+        gate = await _found(service, given)
+        await service.tell(command(gate))
+        row = await service.row(query.Gate(gate))
+    if as_json:
+        terminal.emit(row)
+    else:
+        terminal.say(f"Gate {gate} asks {', '.join(row['reviewers'])} now.")
 
 
 @app.command()
@@ -273,11 +316,12 @@ def together(
 async def _decide_together(
     gate: str, given: Any, reason: str | None, shown: str | None, by: Principal, store: str | None
 ) -> dict[str, str]:
+    from holdfast.cli.backend import Here
     from holdfast.control.command import GateDecision
 
     async with acting(store) as service:
         engine = service.control
-        calls = (await engine.asked_together(await _found(engine, gate))).calls
+        calls = (await engine.asked_together(await _found(Here(service, by), gate))).calls
         said = given if isinstance(given, dict) else {str(number): given for number in range(1, len(calls) + 1)}
         decisions = {}
         for number, each in said.items():
@@ -303,72 +347,76 @@ async def _decide(
     store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     from holdfast.core.ids import GateId, run_of
-    from holdfast.service import view
     from holdfast.service.command import Decide
 
-    async with acting(store) as service:
-        engine = service.control
-        gate = await _meant(engine, gate, decision, shown, store)
-        await service.tell(by, Decide(gate, decision, **given, reason=reason, shown_hash=shown))
-        rows = await engine.gates(run_of(GateId(gate)), open_only=False, limit=reference.MOST_OF_A_RUN)
-        return next(view.of_gate(row, change) for row, change in rows if row.gate == gate)
+    async with backend(store, by) as service:
+        gate = await _meant(service, gate, decision, shown, store)
+        await service.tell(Decide(gate, decision, **given, reason=reason, shown_hash=shown))
+        return next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
 
 
-async def _meant(engine: Control, given: str, decision: str, shown: str | None, store: str | None) -> str:
+async def _asked(asking: Asking, run: str) -> list[View]:
+    """All that a run has asked."""
+    return await asking.rows(query.Gates(run=run, all=True), reference.MOST_OF_A_RUN)
+
+
+async def _meant(asking: Asking, given: str, decision: str, shown: str | None, store: str | None) -> str:
     """The gate that a person decides: by its id, or by its run's where that can mean no other.
 
     A run that has asked more than one thing may ask another by now than the one that was looked at; only the hash of what
     was shown tells. Raises NotFound, AlreadyDecided, DecisionRefused.
     """
+    from holdfast.cli import advice
+
     if ":" in given:
-        return await reference.gate(engine, given)
-    run = await reference.run(engine, given)
-    rows = await engine.gates(run.run, open_only=False, limit=reference.MOST_OF_A_RUN)
-    still = [row.gate for row, change in rows if _is_open(change)]
+        return await reference.gate(asking, given)
+    run = await reference.run(asking, given)
+    rows = await _asked(asking, run["run_id"])
+    still: list[str] = [row["gate_id"] for row in rows if _is_open(row)]
     if not rows:
-        raise NotFound(f"Run {given} asks nothing; it is {run.status}.")
+        raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
     if not still:
-        _, change = rows[-1]
-        how = f"{change.decision} by {change.by or 'somebody unnamed'}" if change and change.decision else "withdrawn"
+        last = rows[-1]
+        how = f"{last['decision']} by {last['by'] or 'somebody unnamed'}" if last["decision"] else "withdrawn"
         raise AlreadyDecided(f"Run {given} has no open gate; the last was {how}.")
     if len(rows) == 1:
         return still[0]
     if shown is not None:
-        gates = (await engine.run(run.run).state()).gates
-        seen = [id_ for id_, gate in gates.items() if gate.opened.shown_hash == shown]
+        seen = [id_ for id_ in still if (await asking.row(query.Gate(id_)))["shown_hash"] == shown]
         if len(seen) == 1:
             return seen[0]
-    asked = "\n".join(f"  {row.gate}  {_became(change)}" for row, change in rows[-_MOST_NAMED:])
+    named = "\n".join(f"  {row['gate_id']}  {_became(row)}" for row in rows[-_MOST_NAMED:])
     commands = "\n".join(
-        f"  {typed('gates', verb, gate, store=store)}" for gate in still[:_MOST_NAMED] for verb in ("show", decision)
-    )
+        f"  {typed(*words, store=store)}" for gate in still[:_MOST_NAMED]
+        for words in (("gates", "show", gate), advice.deciding(gate, decision))
+    )  # fmt: skip
     raise DecisionRefused(
         f"Run {given} has asked {len(rows)} questions, so its id does not say which one you have looked at. Nothing was"
-        f" decided.\n{asked}\nLook, and decide by the gate's own id (or add --shown HASH, which `gates show` prints):\n"
+        f" decided.\n{named}\nLook, and decide by the gate's own id (or add --shown HASH, which `gates show` prints):\n"
         f"{commands}"
     )
 
 
-def _is_open(change: GateChange | None) -> bool:
-    return change is None or change.state in ("open", "escalated")
+def _is_open(gate: View) -> bool:
+    return gate["state"] in ("open", "escalated")
 
 
-def _became(change: GateChange | None) -> str:
-    if change is None or change.decision is None:
-        return change.state if change is not None else "open"
-    return f"{change.decision} by {change.by or 'somebody unnamed'}"
+def _became(gate: View) -> str:
+    return f"{gate['decision']} by {gate['by'] or 'somebody unnamed'}" if gate["decision"] else str(gate["state"])
 
 
-async def _found(engine: Control, given: str) -> str:
+async def _found(asking: Asking, given: str) -> str:
     """The gate to look at: by its id, or a run's only open one, or the first of those that are asked together, else its last.
     Raises NotFound, and UsageError where others are open."""
     if ":" in given:
-        return await reference.gate(engine, given)
-    run = await reference.run(engine, given)
-    rows = await engine.gates(run.run, open_only=False, limit=reference.MOST_OF_A_RUN)
-    still: list[GateRow] = [row for row, change in rows if _is_open(change)]
-    if len(still) > 1 and {(row.reason, row.step) for row in still} != {(TOOL_APPROVAL, still[0].step)}:
-        raise UsageError(f"Run {given} has {len(still)} open gates; say which: {', '.join(row.gate for row in still)}.")
+        return await reference.gate(asking, given)
+    run = await reference.run(asking, given)
+    rows = await _asked(asking, run["run_id"])
+    still = [row for row in rows if _is_open(row)]
+    if len(still) > 1 and {(row["reason"], row["step"]) for row in still} != {(TOOL_APPROVAL, still[0]["step"])}:
+        raise UsageError(
+            f"Run {given} has {len(still)} open gates; say which: {', '.join(row['gate_id'] for row in still)}."
+        )
     if not rows:
-        raise NotFound(f"Run {given} asks nothing; it is {run.status}.")
-    return (still[0] if still else rows[-1][0]).gate
+        raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
+    return str((still[0] if still else rows[-1])["gate_id"])

@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 import typer
 
 from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.exit_code import INTERRUPTED
+from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import backend
 from holdfast.cli.table import Column
+from holdfast.service import query
+from holdfast.service.query import View
 
 if TYPE_CHECKING:
-    from holdfast.core.events import Recorded
+    from holdfast.cli.backend import Backend
 
 ITEMS: Final = (
     Column("item", 12), Column("status"), Column("attempts", goes=1), Column("ended", goes=2), Column("detail", 12),
 )  # fmt: skip
+
 _PAGE: Final = 1000
 """Events in memory at once: a history may be long."""
 
@@ -44,14 +50,12 @@ def show_items(run: str, map_: str, after: int, limit: int, *, as_json: bool, st
 
 async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool, store: str | None) -> None:
     from holdfast.core.content import labelled
-    from holdfast.service import view
 
-    async with asking(store) as engine:
-        row = await reference.run(engine, run)
-        found = await engine.run(row.run).items(map_, after, limit)
-        rows = [await view.of_item(engine, each, row.tenant) for each in found.ends]
+    async with backend(store, who(None)) as service:
+        named = await reference.run_id(service, run)
+        rows, cursor = await service.ask(query.Items(run=named, map=map_, cursor=str(after), limit=limit))
     if as_json:
-        terminal.emit({"items": rows, "after": found.after})
+        terminal.emit({"items": rows, "after": None if cursor is None else int(cursor)})
         return
     if not rows:
         terminal.say(
@@ -68,8 +72,8 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
         (each["item"], each["status"], str(each["attempts"]), each["ended_at"], what)
         for each, what in zip(rows, told, strict=True)
     ])  # fmt: skip
-    if found.after is not None:
-        terminal.say(f"There may be more: say the same with --after {found.after}")
+    if cursor is not None:
+        terminal.say(f"There may be more: say the same with --after {cursor}")
 
 
 async def _show(
@@ -78,31 +82,38 @@ async def _show(
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    async with asking(store) as engine:
-        row = await reference.run(engine, given)
-        run = engine.run(row.run)
-        while True:
-            while page := await run.events(after, _PAGE):
-                for recorded in page:
-                    _print(recorded, row.started_at_ms, as_json=as_json)
-                after = page[-1].seq
-            terminal.hand_over()
-            if not follow or terminal.is_unread():
-                break
-            state = await run.until(lambda state: state.seq > after or bool(state.ended))  # noqa: B023 - asked at once
-            if state.ended and state.seq <= after:
-                break
+    async with backend(store, who(None)) as service:
+        run = await reference.run(service, given)
+        async with aclosing(_events(service, run["run_id"], after, follow)) as telling:
+            async for page in telling:
+                for event in page:
+                    _print(event, moment.ms(run["started_at"]), as_json=as_json)
+                terminal.hand_over()
+                if follow and terminal.is_unread():
+                    break
     interruption.over()
 
 
-def _print(recorded: Recorded, began_ms: int, *, as_json: bool) -> None:
+async def _events(service: Backend, run: str, after: int, follow: bool) -> AsyncGenerator[list[View], None]:
+    """The events that there are, page by page; with `follow` those to come as well."""
+    cursor: str | None = str(after)
+    while cursor is not None:
+        page = await service.ask(query.Events(run=run, cursor=cursor, limit=_PAGE))
+        yield page.rows
+        after, cursor = page.rows[-1]["seq"] if page.rows else after, page.cursor
+    if follow:
+        async with aclosing(service.watch(run, after)) as watching:
+            async for event in watching:
+                yield [event]
+
+
+def _print(event: View, began_ms: int, *, as_json: bool) -> None:
     from holdfast.cli.telling import gist
-    from holdfast.service import view
 
     if as_json:
-        terminal.emit_line(view.of_event(recorded))
+        terminal.emit_line(event)
         return
-    name = type(recorded.event).__name__
-    since = f"+{moment.span(recorded.at_ms - began_ms)}"
-    line = f"{recorded.seq:>5}  {moment.clock(recorded.at_ms)}  {since:>8}  {name:<18}  {gist(recorded.event)}"
+    at_ms = moment.ms(event["at"])
+    since = f"+{moment.span(at_ms - began_ms)}"
+    line = f"{event['seq']:>5}  {moment.clock(at_ms)}  {since:>8}  {event['type']:<18}  {gist(event)}"
     terminal.show(table.cut(terminal.line(line), terminal.width()))

@@ -12,15 +12,15 @@ import typer
 
 from holdfast.cli import reference, terminal
 from holdfast.cli.exit_code import INTERRUPTED
+from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import listing
 from holdfast.cli.option import AsJson, RunArgument, Store
 from holdfast.errors import NotFound
+from holdfast.service.query import Logs, View
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
-    from holdfast.core.ids import RunId
-    from holdfast.ports import LogPlace
+    from holdfast.cli.backend import Asking
 
 _LOOK_EVERY_S: Final = 0.5
 _LAST_WORDS_S: Final = 2.0
@@ -47,14 +47,14 @@ async def _logs(given: str, printing: _Printing, follow: bool, store: str | None
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    async with asking(store) as engine:
-        run = (await reference.run(engine, given)).run
+    async with listing(store, who(None)) as service:
+        run = await reference.run_id(service, given)
         is_over = not follow
-        await printing.more(engine, run)
+        await printing.more(service, run)
         while not is_over and not terminal.is_unread():
-            is_over = bool((await engine.run(run).state()).ended)
+            is_over = (await reference.run(service, run))["ended_at"] is not None
             await asyncio.sleep(_LAST_WORDS_S if is_over else _LOOK_EVERY_S)
-            await printing.more(engine, run)
+            await printing.more(service, run)
     printing.end(run)
     interruption.over()
 
@@ -71,25 +71,28 @@ class _Printing:
         self._begun: dict[tuple[str, int], bytes] = {}
         """A line of which the end is not there yet."""
 
-    async def more(self, engine: Engine, run: RunId) -> None:
-        for place, size, _ in await engine.job_logs(run):
-            if self._job is not None and place.job != self._job and not place.job.startswith(f"{self._job} ("):
-                self._others.add(place.job)
-            elif place.first + size > self._told.get((place.job, place.attempt), 0):
-                self._piece(place, await engine.job_log(place))
+    async def more(self, service: Asking, run: str) -> None:
+        for piece in (await service.ask(Logs(run=run, text=False))).rows:
+            job, attempt, first = piece["job"], piece["attempt"], piece["first_byte"]
+            if self._job is not None and job != self._job and not job.startswith(f"{self._job} ("):
+                self._others.add(job)
+            elif first + piece["bytes"] > self._told.get((job, attempt), 0):
+                asked = Logs(run=run, job=job, attempt=attempt, first_byte=first)
+                for found in (await service.ask(asked)).rows:  # none if it was cut meanwhile
+                    self._piece(found)
         terminal.hand_over()
 
-    def _piece(self, place: LogPlace, content: bytes) -> None:
-        name = (place.job, place.attempt)
+    def _piece(self, piece: View) -> None:
+        name, first, content = (piece["job"], piece["attempt"]), piece["first_byte"], piece["text"].encode()
         told = self._told.get(name, 0)
-        if place.first > told:
+        if first > told:
             self._line(name, self._begun.pop(name, b""))
-            self._cut(name, place.first - told)
-        *lines, rest = (self._begun.pop(name, b"") + content[max(told - place.first, 0) :]).split(b"\n")
+            self._cut(name, first - told)
+        *lines, rest = (self._begun.pop(name, b"") + content[max(told - first, 0) :]).split(b"\n")
         for line in lines:
             self._line(name, line)
         self._begun[name] = rest
-        self._told[name] = place.first + len(content)
+        self._told[name] = first + len(content)
 
     def _line(self, name: tuple[str, int], line: bytes) -> None:
         job, attempt = name
@@ -106,7 +109,7 @@ class _Printing:
         else:
             terminal.show(terminal.line(f"{_title(job, attempt)} | ({size:,} bytes were cut here)"))
 
-    def end(self, run: RunId) -> None:
+    def end(self, run: str) -> None:
         """Raises NotFound where there was no such job."""
         for name, rest in self._begun.items():
             if rest:

@@ -13,6 +13,15 @@ _AGO: Final = re.compile(r"(?P<count>\d{1,6}) ?(?P<unit>s|min|m|h|d|w)")
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
+def ms(at: str) -> int:
+    """A time as the views have it, in milliseconds."""
+    return round(datetime.datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def maybe_ms(at: str | None) -> int | None:
+    return None if at is None else ms(at)
+
+
 def clock(at_ms: int) -> str:
     """A time in UTC, to the second, for people."""
     return datetime.datetime.fromtimestamp(at_ms // 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")

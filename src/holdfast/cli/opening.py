@@ -1,9 +1,10 @@
-"""Opening the store that a command works on. Never here: what is done with it."""
+"""Opening what a command works on: a store, or the server that HOLDFAST_URL names. Never here: what is done with it."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import shlex
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,14 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.cli import terminal
-from holdfast.errors import NotFound, StoreError
+from holdfast.errors import NotFound, StoreError, UsageError
 from holdfast.masking import without_passwords
 
 if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking, Backend
+    from holdfast.client import AsyncClient
     from holdfast.compose import Engine
     from holdfast.control.inquiry import Inquiries
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
+    from holdfast.service.principal import Principal
     from holdfast.service.service import Service
     from holdfast.settings import Settings
 
@@ -31,10 +35,67 @@ _PAUSES_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _OF_ENVIRONMENT: Final = '--store "${HOLDFAST_STORE:?the address of the store, with its password}"'
 
 
+def server(store: str | None) -> str | None:
+    """The address of the server that a command works on, None where it works on a store: one that `--store` names, or where
+    HOLDFAST_URL names no server. Raises UsageError where the environment names both."""
+    address = os.environ.get("HOLDFAST_URL")
+    if store is not None or not address:
+        return None
+    if os.environ.get("HOLDFAST_STORE"):
+        raise UsageError(
+            "HOLDFAST_URL names a server and HOLDFAST_STORE a store: unset HOLDFAST_STORE to work on the server,"
+            " HOLDFAST_URL to work on the store. Nothing was done."
+        )
+    return address
+
+
+@asynccontextmanager
+async def backend(store: str | None, who: Principal, *, make: bool = False) -> AsyncIterator[Backend]:
+    """What a person asks and tells: a server, or a store that is there, or with `make` is made if need be. Raises NotFound,
+    StoreError, UsageError."""
+    from holdfast.cli.backend import Here, There
+
+    if (address := server(store)) is not None:
+        async with _client(address, who) as client:
+            yield There(client)
+    else:
+        async with acting(store, make=make) as service:
+            yield Here(service, who)
+
+
+@asynccontextmanager
+async def listing(store: str | None, who: Principal) -> AsyncIterator[Asking]:
+    """The same for whom only lists what needs no engine: runs, gates, events, what jobs have printed."""
+    from holdfast.cli.backend import Lists, There
+
+    if (address := server(store)) is not None:
+        async with _client(address, who) as client:
+            yield There(client)
+    else:
+        async with looking(store) as inquiries:
+            yield Lists(inquiries)
+
+
+def _client(address: str, who: Principal) -> AsyncClient:
+    """Raises UsageError for a token that cannot be read."""
+    from holdfast import privacy
+    from holdfast.client import AsyncClient
+
+    token, file = os.environ.get("HOLDFAST_TOKEN"), os.environ.get("HOLDFAST_TOKEN_FILE")
+    if not token and file:
+        token = privacy.read_secret(Path(file), "token").decode("utf-8", "replace").strip()
+    return AsyncClient(address, token or None, by=who.name, roles=who.roles, traceparent=os.environ.get("TRACEPARENT"))
+
+
 def located(store: str | None) -> tuple[str, Settings]:
-    """Which store is meant, and the settings that say so where no option does."""
+    """Which store is meant, and the settings that say so where no option does. Raises UsageError where a server is."""
     from holdfast import settings
 
+    if server(store) is not None:
+        raise UsageError(
+            "This needs a store itself, and HOLDFAST_URL names a server: say --store, or do it beside the server's store."
+            " Nothing was done."
+        )
     known = settings.load()
     return store or known.store, known
 

@@ -13,10 +13,11 @@ import typer
 
 from holdfast.cli import table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,33 +120,28 @@ def remove(name: Name, as_json: AsJson = False, store: Store = None) -> None:
 
 
 async def _list(store: str | None) -> list[dict[str, Any]]:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        return [view.of_pool(pool) for pool in await engine.pools()]
+    async with backend(store, who(None)) as service:
+        return await service.rows(query.Pools())
 
 
 async def _show(name: str, store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
-
-    async with asking(store) as engine:
-        return await view.of_pool_in_use(engine, name)
+    async with backend(store, who(None)) as service:
+        return await service.row(query.Pools(name))
 
 
 async def _set(name: str, how: dict[str, Any], store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
     from holdfast.service.command import SetPool
 
-    async with acting(store, make=True) as service:  # pools come before runs
-        await service.tell(who(None), SetPool(name=name, **how))
-        return await view.of_pool_in_use(service.control, name)
+    async with backend(store, who(None), make=True) as service:  # pools come before runs
+        await service.tell(SetPool(name=name, **how))
+        return await service.row(query.Pools(name))
 
 
 async def _remove(name: str, store: str | None) -> None:
     from holdfast.service.command import RemovePool
 
-    async with acting(store) as service:
-        await service.tell(who(None), RemovePool(name))
+    async with backend(store, who(None)) as service:
+        await service.tell(RemovePool(name))
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from holdfast.cli import moment, reference, table, terminal
-from holdfast.cli.opening import asking, looking
+from holdfast.cli.given import who
+from holdfast.cli.opening import backend
 from holdfast.cli.table import ID, Column
-
-if TYPE_CHECKING:
-    from holdfast.control.tree import Member
-    from holdfast.core.ids import SessionId
-    from holdfast.core.state import State, Step
+from holdfast.core.claim import Claim
+from holdfast.core.money import nanousd, usd
+from holdfast.service import query
+from holdfast.service.query import View
 
 STEPS: Final = (
     Column("step", 12), Column("status"), Column("began"), Column("took"), Column("attempts", goes=2),
@@ -57,165 +56,151 @@ def show(run: str, *, tree: bool, trace: bool, as_json: bool, store: str | None)
 
 
 async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
-    from holdfast.core.money import usd
-    from holdfast.service import view
-
-    async with looking(store) as inquiries:
-        events = await inquiries.trace((await reference.run(inquiries, run)).run)
+    async with backend(store, who(None)) as service:
+        events = await service.rows(query.Trace(run=await reference.run_id(service, run)))
     if as_json:
         for each in events:
-            terminal.emit_line(view.of_trace(each))
+            terminal.emit_line(each)
         return
     table.show(TRACE, [
         (
-            each.node_name or "-", each.event_type, str(each.seq),
-            moment.span(each.latency_ms) if each.latency_ms is not None else "-",
-            str(sum(each.token_usage.values())) if each.token_usage else "-",
-            f"${usd(each.cost_nanousd)}" if each.cost_nanousd else "-",
+            each["node_name"] or "-", each["event_type"], str(each["seq"]),
+            moment.span(each["latency_ms"]) if each["latency_ms"] is not None else "-",
+            str(sum(each["token_usage"].values())) if each["token_usage"] else "-",
+            f"${each['cost_estimate']}" if nanousd(each["cost_estimate"] or 0) else "-",
         )
         for each in events
     ])  # fmt: skip
 
 
 async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
-    from holdfast.core.money import usd
-    from holdfast.service import view
-
-    async with looking(store) as inquiries:
-        tree = await inquiries.tree((await reference.run(inquiries, run)).run)
-        now_ms = inquiries.now_ms()
+    async with backend(store, who(None)) as service:
+        tree = await service.row(query.Tree(run=await reference.run_id(service, run)))
+        now_ms = service.now_ms()
     if as_json:
-        terminal.emit(view.of_tree(tree))
+        terminal.emit(tree)
         return
-    table.show(TREE, [_member(each, now_ms) for each in tree.members])
-    held = tree.outstanding_nanousd
-    more = f", ${usd(held)} held or in doubt" if held else ""
-    tokens = f"{tree.tokens.used} tokens" + (
-        f", {tree.tokens.outstanding} held or in doubt" if tree.tokens.outstanding else ""
-    )
-    terminal.show(f"\n{len(tree.members)} runs, ${usd(tree.settled_nanousd)} spent{more}; {tokens}")
-    if not tree.is_whole:
-        terminal.say(f"The tree has more: only its first {len(tree.members)} runs are shown.")
+    table.show(TREE, [_member(each, now_ms) for each in tree["runs"]])
+    more = f", ${tree['held_usd']} held or in doubt" if nanousd(tree["held_usd"]) else ""
+    tokens = f"{tree['tokens']} tokens" + (f", {tree['held_tokens']} held or in doubt" if tree["held_tokens"] else "")
+    terminal.show(f"\n{len(tree['runs'])} runs, ${tree['cost_usd']} spent{more}; {tokens}")
+    if not tree["is_whole"]:
+        terminal.say(f"The tree has more: only its first {len(tree['runs'])} runs are shown.")
 
 
-def _member(member: Member, now_ms: int) -> tuple[str, ...]:
-    from holdfast.core.money import usd
-
-    name, row = "  " * member.depth + member.run, member.row
-    if row is None:
+def _member(row: View, now_ms: int) -> tuple[str, ...]:
+    name = "  " * row["depth"] + row["run_id"]
+    if row["status"] == "requested":
         return name, "-", "requested", "-", "-", "-", "-"
-    spent = row.settled_nanousd + row.held_nanousd + row.in_doubt_nanousd
-    limit = "-" if row.limit_nanousd is None else f"${usd(row.limit_nanousd)}"
-    changed = moment.ago(row.updated_at_ms, now_ms)
-    tokens = str(member.tokens.used + member.tokens.outstanding)
-    tokens += f" of {member.tokens.limit}" if member.tokens.limit is not None else ""
-    return name, f"{row.workflow} {row.version}", row.status, changed, f"${usd(spent)}", limit, tokens
+    spent = usd(nanousd(row["cost_usd"]) + nanousd(row["held_usd"]))
+    limit = "-" if row["limit_usd"] is None else f"${row['limit_usd']}"
+    changed = moment.ago(moment.ms(row["updated_at"]), now_ms)
+    tokens = str(row["tokens"] + row["held_tokens"])
+    tokens += f" of {row['max_tokens']}" if row["max_tokens"] is not None else ""
+    return name, f"{row['workflow']} {row['version']}", row["status"], changed, f"${spent}", limit, tokens
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
     from holdfast.cli import advice
-    from holdfast.service import view
 
-    async with asking(store) as engine:
-        row = await reference.run(engine, run)
-        state = await engine.run(row.run).state()
-        if as_json:
-            terminal.emit(await view.of_run_whole(engine, state))
-            return
-        found = await view.of_run(engine, state)
-        maps = [await view.of_map(engine, state, map_) for map_ in state.maps.values()]
-        effects = await engine.effects(row.run, limit=view.MOST_EFFECTS)
-        scores = await engine.scores(row.run)
-        workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
-        hindered = await engine.hindered(row.run)
-        missing_ms = await engine.missing_since_ms(row)
-        now_ms = engine.now_ms()
-    terminal.sheet(_head(state, found, now_ms))
+    async with backend(store, who(None)) as service:
+        found = await service.row(query.Run(await reference.run_id(service, run)))
+        waits = [] if as_json else await advice.of_run(service, found, store)
+        now_ms = service.now_ms()
+    if as_json:
+        terminal.emit(found)
+        return
+    terminal.sheet(_head(found, now_ms))
     terminal.show("\nSteps")
-    table.show(STEPS, [_step(step, workers, now_ms) for step in state.steps.values()])
-    if maps:
+    table.show(STEPS, [_step(each, now_ms) for each in found["steps"]])
+    if found["maps"]:
         terminal.show("\nMaps")
-        table.show(MAPS, [_map(each) for each in maps])
-    if effects:
+        table.show(MAPS, [_map(each) for each in found["maps"]])
+    if found["effects"]:
         terminal.show("\nEffects")
         table.show(EFFECTS, [
-            (row.call, row.tool, change.state if change else "intended", moment.ago(row.intended_at_ms, now_ms))
-            for row, change in effects
+            (each["call"], each["tool"], each["state"], moment.ago(moment.ms(each["intended_at"]), now_ms))
+            for each in found["effects"]
         ])  # fmt: skip
-    if scores:
+    if found["scores"]:
         terminal.show("\nScores")
         table.show(SCORES, [
-            (each.name, f"{each.value:g}", each.by, moment.ago(each.at_ms, now_ms), each.comment) for each in scores
+            (each["name"], f"{each['value']:g}", each["by"], moment.ago(moment.ms(each["at"]), now_ms), each["comment"] or "")
+            for each in found["scores"]
         ])  # fmt: skip
-    waits = [
-        f"Its process cannot go on since {moment.around(each.since_ms, now_ms)}, and tries again: {each.why}"
-        for each in hindered
+    hindered = [
+        f"Its process cannot go on since {moment.around(moment.ms(each['since']), now_ms)}, and tries again: {each['why']}"
+        for each in found["hindered"]
     ]
-    if missing_ms is not None:
-        waits.append(advice.of_missing(missing_ms, now_ms, store))
-    waits += advice.of_state(state, store)
-    if waits:
+    if found["workflow_missing_since"] is not None:
+        hindered.append(advice.of_missing(moment.ms(found["workflow_missing_since"]), now_ms, store))
+    if hindered or waits:
         terminal.show("\nWaits")
-        for line in waits:
+        for line in (*hindered, *waits):
             terminal.show(line)
 
 
-def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, str]]:
-    from holdfast.cli.telling import by, failure
+def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
+    from holdfast.cli.telling import failed
 
     limit = f" of ${found['limit_usd']}" if found["limit_usd"] is not None else ""
-    held = (
-        f", ${found['held_usd']} held or in doubt" if state.budget.held_nanousd + state.budget.in_doubt_nanousd else ""
-    )
+    held = f", ${found['held_usd']} held or in doubt" if nanousd(found["held_usd"]) else ""
+    started_ms = moment.ms(found["started_at"])
+    by = Claim(found["started_by"], found["started_by_os_user"] or "", found["started_by_client"] or "")
     pairs = [
-        ("Run", state.run),
-        ("Workflow", f"{state.workflow} {state.version}"),
-        ("Tenant", state.tenant),
+        ("Run", found["run_id"]),
+        ("Workflow", f"{found['workflow']} {found['version']}"),
+        ("Tenant", found["tenant"]),
         ("Status", found["status"]),
-        ("Started", moment.around(state.started_at_ms, now_ms) + by(state)),
+        ("Started", moment.around(started_ms, now_ms) + (f" by {by}" if by.name is not None else "")),
     ]
-    if state.key is not None:
-        pairs.append(("Key", state.key))
-    if state.parent is not None:
-        pairs.append(("Child of", f"{state.parent.run}, for {state.parent.step}"))
-    if state.origin is not None:
-        pairs.append(("Fork of", f"{state.origin.run}, from {state.origin.place}"))
-    if state.ended:
-        took = moment.span(state.ended_at_ms - state.started_at_ms)
-        pairs.append(("Ended", f"{moment.around(state.ended_at_ms, now_ms)}, after {took}"))
+    if found["key"] is not None:
+        pairs.append(("Key", found["key"]))
+    if found["tags"]:
+        pairs.append(("Tags", ", ".join(found["tags"])))
+    if found["parent"] is not None:
+        pairs.append(("Child of", f"{found['parent']['run_id']}, for {found['parent']['step']}"))
+    if found["forked_from"] is not None:
+        pairs.append(("Fork of", f"{found['forked_from']['run_id']}, from {found['forked_from']['step']}"))
+    if found["ended_at"] is not None:
+        ended_ms = moment.ms(found["ended_at"])
+        pairs.append(("Ended", f"{moment.around(ended_ms, now_ms)}, after {moment.span(ended_ms - started_ms)}"))
     else:
-        pairs.append(("Changed", moment.around(state.at_ms, now_ms)))
+        pairs.append(("Changed", moment.around(moment.ms(found["updated_at"]), now_ms)))
     pairs.append(
-        ("Spent", f"${found['cost_usd']}{limit}{held}; {state.tokens_used} tokens, {state.steps_started} steps")
+        ("Spent", f"${found['cost_usd']}{limit}{held}; {found['tokens']} tokens, {found['steps_started']} steps")
     )
     pairs += [
         ("Would stop", f"{message} Its limits are only recorded, so it went on.")
-        for message in state.would_stop.values()
+        for message in found["would_stop"].values()
     ]
     pairs += [
         ("Bound", f"{model} billed a call above its bound; its calls are held at {percent / 100:g} times that since.")
-        for model, percent in {**state.token_bound_percents, **state.bound_percents}.items()
+        for model, percent in found["bound_percents"].items()
     ]
-    if state.error is not None:
-        pairs.append(("Error", f"{state.error.node}: {failure(state.error)}".removeprefix(": ")))
-        if state.error.trace is not None:
-            pairs.append(("Trace", state.error.trace.rstrip()))
-    elif state.reason is not None:
-        pairs.append(("Reason", state.reason))
-    if state.ended == "completed":
+    if (error := found["error"]) is not None:
+        pairs.append(("Error", f"{error['node'] or ''}: {failed(**error)}".removeprefix(": ")))
+        if error["trace"] is not None:
+            pairs.append(("Trace", error["trace"].rstrip()))
+    elif found["reason"] is not None:
+        pairs.append(("Reason", found["reason"]))
+    if found["status"] == "completed":
         from holdfast.core.content import labelled
 
         pairs.append(("Output", json.dumps(labelled(found["output"]), ensure_ascii=False, indent=2)))
     return pairs
 
 
-def _step(step: Step, workers: Mapping[SessionId, str], now_ms: int) -> tuple[str, ...]:
-    from holdfast.cli.telling import failure
+def _step(step: View, now_ms: int) -> tuple[str, ...]:
+    from holdfast.cli.telling import failed
 
-    detail = failure(step.error) if step.error is not None else step.reason or ", ".join(step.decisions or ())
-    worker = "-" if step.worker is None else workers.get(step.worker, step.worker)
-    began = moment.ago(step.began_ms or None, now_ms)
-    return step.id, step.status, began, took(step, now_ms), str(step.attempt or "-"), worker, detail
+    error = step["error"]
+    detail = failed(**error) if error is not None else step["reason"] or ", ".join(step["decisions"] or ())
+    began_ms, changed_ms = moment.maybe_ms(step["began_at"]), moment.ms(step["changed_at"])
+    return (
+        step["step"], step["status"], moment.ago(began_ms, now_ms), took(step["status"], began_ms, changed_ms, now_ms),
+        str(step["attempts"] or "-"), step["worker"] or "-", detail,
+    )  # fmt: skip
 
 
 def _map(found: dict[str, Any]) -> tuple[str, ...]:
@@ -224,11 +209,9 @@ def _map(found: dict[str, Any]) -> tuple[str, ...]:
     return found["map"], found["status"], *counts, failures
 
 
-def took(step: Step, now_ms: int) -> str:
-    """How long a step has been under way, waits included; of one that is over, how long it was."""
-    if not step.began_ms:
-        return "-"
-    return moment.span((step.since_ms if step.status in _OVER else now_ms) - step.began_ms)
+def took(status: str, began_ms: int | None, since_ms: int, now_ms: int) -> str:
+    """How long a step has been under way, waits included; of one that is over, `since_ms`, how long it was."""
+    return "-" if not began_ms else moment.span((since_ms if status in _OVER else now_ms) - began_ms)
 
 
 _OVER: Final = frozenset({"completed", "failed", "skipped", "cancelled"})

@@ -20,11 +20,14 @@ from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
 from holdfast.core.status import status
 from holdfast.errors import HoldfastError
+from holdfast.service import query, view
+from holdfast.service.query import View
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
+    from holdfast.cli.backend import Backend
     from holdfast.control.handle import Run
     from holdfast.core.events import Recorded
     from holdfast.core.graph import Graph
@@ -54,7 +57,7 @@ class Display(Protocol):
         """`news` are the events since the last time; `state` is what they led to."""
         ...
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: View) -> None:
         """Something is said in it."""
         ...
 
@@ -90,7 +93,7 @@ async def _hear(telling: AsyncGenerator[Told, None], shown: Display) -> None:
     try:
         async with aclosing(telling):
             async for told in telling:
-                shown.hear(told)
+                shown.hear(view.of_told(told))
     except HoldfastError as problem:
         terminal.say(f"What is said in the run cannot be shown any more: {problem.message}")
 
@@ -112,6 +115,33 @@ async def _follow(run: Run, shown: Display) -> State:
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
+async def listen(service: Backend, run: str) -> View:
+    """Tell what happens in a run that goes on elsewhere, as a log keeps it, until it has ended or needs somebody; how it stands
+    then."""
+    after = 0
+
+    def told(event: View) -> None:
+        nonlocal after
+        after = event["seq"]
+        if (line := tell(view.recorded_of(event))) is not None:
+            terminal.say(line)
+
+    async def hear() -> None:
+        async with aclosing(service.watch(run, 0)) as watching:
+            async for event in watching:
+                told(event)
+
+    hearing = asyncio.create_task(hear(), name="holdfast-hearing")
+    try:
+        found = await service.settled(run)
+    finally:
+        hearing.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
+    for event in await service.rows(query.Events(run=run, cursor=str(after))):
+        told(event)
+    return found
+
+
 class Lines:
     """One line for each change, as a log keeps it."""
 
@@ -121,7 +151,7 @@ class Lines:
             if line is not None:
                 terminal.say(line)
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: View) -> None:
         """A log is no place for half sentences: `holdfast runs stream` has them."""
 
 
@@ -138,7 +168,7 @@ class Board:
         """The line that has begun of what is said. The lines before it stand above the table."""
         self._words = Shown(self._write)
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: View) -> None:
         self._words.hear(told)
         *lines, self._said = self._said.split("\n")
         if lines:
@@ -220,7 +250,9 @@ class Elapsed:
         self._now_ms = now_ms
 
     def __rich__(self) -> str:
-        return f"[dim]{took(self._step, self._now_ms())}" if self._step.began_ms else ""
+        step = self._step
+        spent = took(step.status, step.began_ms, step.since_ms, self._now_ms())
+        return f"[dim]{spent}" if step.began_ms else ""
 
 
 class Since:

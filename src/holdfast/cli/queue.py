@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import reference, table, terminal
-from holdfast.cli.moment import span
-from holdfast.cli.opening import asking, looking
+from holdfast.cli.given import who
+from holdfast.cli.moment import ms, span
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import ID, Column
+from holdfast.service import query
+from holdfast.service.query import View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.compose import Engine
-    from holdfast.engine.diagnosis import WaitReason
-    from holdfast.ports import PlacedStep
-    from holdfast.scheduling.job import Key, Reason
+    from holdfast.cli.backend import Asking
 
 app = typer.Typer(help="See which steps wait for a worker or a pool, and why.", no_args_is_help=True)
 
@@ -61,95 +61,81 @@ def why(
 
 
 async def _list(store: str | None) -> list[dict[str, Any]]:
-    from holdfast.service import view
-
-    async with looking(store) as inquiries:
-        return [view.of_placed(each) for each in await inquiries.line()]
+    async with backend(store, who(None)) as service:
+        return await service.rows(query.Queue())
 
 
-async def _why(job: str, store: str | None) -> list[dict[str, Any]]:
-    from holdfast.service import view
-
+async def _why(job: str, store: str | None) -> list[View]:
     run, _, step = job.partition("/")
-    async with asking(store) as engine:
-        run = (await reference.run(engine, run)).run
-        now_ms = engine.now_ms()
-        found = await engine.why(run, step or None)
-        held = await _held(engine, {key for each in found for key in each.reason.holders}, now_ms)
-        return [{**view.of_wait(each), "words": words(each, now_ms, held)} for each in found]
+    async with backend(store, who(None)) as service:
+        run = await reference.run_id(service, run)
+        now_ms = service.now_ms()
+        found = await service.rows(query.Queue(run, step or None))
+        held = await _held(service, {holder for each in found for holder in each["holders"]}, now_ms)
+    return [{**each, "words": words(each, now_ms, held)} for each in found]
 
 
-async def _held(engine: Engine, holders: set[Key], now_ms: int) -> dict[Key, str]:
+async def _held(asking: Asking, holders: set[str], now_ms: int) -> dict[str, str]:
     """Who has a step that holds something, and since when: ` at ada:4711 for 5m`. Nothing of one that is over by now."""
-    steps = {}
-    for key in holders:
-        state = await engine.run(key[0]).state()
-        found = next((each for each in state.steps.values() if each.id == key[1] and each.worker is not None), None)
-        if found is not None and found.began_ms:
-            steps[key] = found
-    names = await engine.names_of({step.worker for step in steps.values() if step.worker is not None})
-    return {
-        key: f" at {names.get(step.worker, step.worker)} for {span(now_ms - step.began_ms)}"
-        for key, step in steps.items()
-        if step.worker is not None
-    }
+    found = {}
+    for holder in holders:
+        run, _, name = holder.partition("/")
+        for step in await asking.rows(query.Steps(run)):
+            if step["step"] == name and step["worker"] is not None and step["began_at"] is not None:
+                found[holder] = f" at {step['worker']} for {span(now_ms - ms(step['began_at']))}"
+    return found
 
 
-def words(wait: WaitReason, now_ms: int, held: Mapping[Key, str]) -> str:
+def words(wait: View, now_ms: int, held: Mapping[str, str]) -> str:
     """Why a step waits, for people, and what they can do about it. `held` says where the holders are, and since when."""
-    step, reason = wait.step, wait.reason
-    head = f"{step.run}/{step.step} has waited for {span(now_ms - wait.since_ms)}. "
-    if not wait.workers:
+    head = f"{wait['run']}/{wait['step']} has waited for {span(now_ms - wait['since_ms'])}. "
+    if not wait["workers"]:
         return head + "No process is running that could take it."
-    if reason.waits_for == "pool":
-        return head + _of_pool(step.demand.pools.get(reason.pool or "") or 1, reason, held)
-    if reason.waits_for != "worker":
+    if wait["waits_for"] == "pool":
+        return head + _of_pool(wait, held)
+    if wait["waits_for"] != "worker":
         return head + "There is a place for it: it starts in a moment, if a process that has its workflow is running."
-    if reason.lacking not in (None, "capacity"):
+    if wait["lacking"] not in (None, "capacity"):
         return (
-            f"{head}It needs {_lacking(reason.lacking or '', step)}, which no running worker has ({wait.workers} known)."
+            f"{head}It needs {_lacking(wait)}, which no running worker has ({wait['workers']} known)."
             " Start one that has it (holdfast worker --help), or change what the step asks for."
         )
-    by = f" with {_holders(reason, held)}" if reason.holders else ""
-    return f"{head}The workers that have what it asks for are busy{by}; {_place(reason.place)}.{_kept(reason)}"
+    by = f" with {_holders(wait, held)}" if wait["holders"] else ""
+    return f"{head}The workers that have what it asks for are busy{by}; {_place(wait['place'])}.{_kept(wait)}"
 
 
-def _holders(reason: Reason, held: Mapping[Key, str]) -> str:
-    return ", ".join(f"{'/'.join(key)}{held.get(key, '')}" for key in reason.holders)
+def _holders(wait: View, held: Mapping[str, str]) -> str:
+    return ", ".join(f"{holder}{held.get(holder, '')}" for holder in wait["holders"])
 
 
-def _of_pool(wanted: int, reason: Reason, held: Mapping[Key, str]) -> str:
-    pool = reason.pool
-    if reason.limit is None:
+def _of_pool(wait: View, held: Mapping[str, str]) -> str:
+    pool, limit = wait["pool"], wait["limit"]
+    wanted = wait["demand"].get("pools", {}).get(pool or "") or 1
+    if limit is None:
         return (
             f"It asks for {wanted} of the pool {pool}, which nobody has declared: holdfast pools set {pool} --slots N."
         )
-    if not reason.possible:
+    if not wait["possible"]:
         return (
-            f"It asks for {wanted} of the pool {pool}, which has {reason.limit} in all: it starts only when the pool is made"
+            f"It asks for {wanted} of the pool {pool}, which has {limit} in all: it starts only when the pool is made"
             f" larger (holdfast pools set {pool})."
         )
-    holders = _holders(reason, held)
-    use = (
-        f"{reason.in_use} of {reason.limit} are in use"
-        if reason.in_use is not None
-        else "what comes goes to others first"
-    )
+    holders = _holders(wait, held)
+    use = f"{wait['in_use']} of {limit} are in use" if wait["in_use"] is not None else "what comes goes to others first"
     by = f", by {holders}" if holders else ""
-    return f"It asks for {wanted} of the pool {pool}: {use}{by}; {_place(reason.place)}.{_kept(reason)}"
+    return f"It asks for {wanted} of the pool {pool}: {use}{by}; {_place(wait['place'])}.{_kept(wait)}"
 
 
-def _lacking(what: str, step: PlacedStep) -> str:
+def _lacking(wait: View) -> str:
     """What workers lack, with the names of things in the place of how the scheduler calls them."""
     from holdfast.scheduling.lane_workers import able_to, scripts_of
 
-    task = f"to be offered as the task {step.demand.task}"
-    able = f"able {step.graph_hash}"
-    scripts = f"able {scripts_of(step.graph_hash)}"
+    task, graph_hash, workflow = wait["demand"].get("task"), wait["graph_hash"], wait["workflow"]
     return (
-        what.replace(f"able {able_to(step.demand.task or '')}", task)
-        .replace(scripts, f"a shell for the workflow {step.workflow}")
-        .replace(able, f"the workflow {step.workflow}")
+        str(wait["lacking"])
+        .replace(f"able {able_to(task or '')}", f"to be offered as the task {task}")
+        .replace(f"able {scripts_of(graph_hash)}", f"a shell for the workflow {workflow}")
+        .replace(f"able {graph_hash}", f"the workflow {workflow}")
     )
 
 
@@ -157,5 +143,5 @@ def _place(place: int) -> str:
     return "it is the next in line" if place <= 1 else f"it is number {place} in line"
 
 
-def _kept(reason: Reason) -> str:
-    return f" What comes back is kept for {'/'.join(reason.kept_for)}." if reason.kept_for else ""
+def _kept(wait: View) -> str:
+    return f" What comes back is kept for {'/'.join(wait['kept_for'])}." if wait["kept_for"] else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from holdfast.cli import bulk, terminal
+from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import MOST, All, Limit, Many
 from holdfast.cli.exit_code import CONFLICT, OK
 from holdfast.cli.filter import Asked, Since, Statuses, Tenant, Until, Workflow
@@ -59,10 +60,10 @@ async def _export(
     refused: dict[str, str] = {}
     async with asking(store) as engine:
         if run is not None:
-            found, more = [(await reference.run(engine, run)).run], False
+            found, more = [await reference.run_id(Lists(engine), run)], False
         else:
-            rows, more = await bulk.found(engine, many, _ENDED)
-            found = [row.run for row in rows]
+            rows, more = await bulk.found(Lists(engine), many, _ENDED)
+            found = [row["run_id"] for row in rows]
         with _made(file) as opened:
             for each in found:
                 try:

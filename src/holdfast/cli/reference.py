@@ -6,16 +6,14 @@ Never here: what is done with it. What a table had to cut (`019aa8b2-6f41-7c3…
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from holdfast.errors import NotFound, UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
-    from holdfast.control.inquiry import Inquiries
-    from holdfast.core.ids import CallId, GateId
-    from holdfast.core.projection import RunRow
-
-Id = TypeVar("Id", bound=str)
+    from holdfast.cli.backend import Asking
+    from holdfast.service.query import View
 
 _MOST_NAMED: Final = 5
 MOST_OF_A_RUN: Final = 10_000
@@ -23,36 +21,44 @@ MOST_OF_A_RUN: Final = 10_000
 _LISTS: Final = {"gate": "gates", "call": "effects"}
 
 
-async def run(inquiries: Inquiries, given: str) -> RunRow:
-    """The run whose id begins with `given`. Raises NotFound, and UsageError where there are several."""
+async def run(asking: Asking, given: str) -> View:
+    """The run whose id begins with `given`, as lists have it. Raises NotFound, and UsageError where there are several."""
     prefix = given.rstrip("…").lower()
-    found = await inquiries.runs(prefix=prefix, limit=_MOST_NAMED + 1) if prefix else []
-    exact = [row for row in found if row.run == prefix]
+    found = await asking.rows(query.Runs(prefix=prefix), _MOST_NAMED + 1) if prefix else []
+    exact = [row for row in found if row["run_id"] == prefix]
     if len(found) > 1 and not exact:
-        _several(given, "run", [f"{row.run}  {row.workflow} {row.version}, {row.status}" for row in found])
-    return (exact or found)[0] if found else await inquiries.find(given)
+        named = [f"{row['run_id']}  {row['workflow']} {row['version']}, {row['status']}" for row in found]
+        _several(given, "run", named)
+    if not found:
+        raise NotFound(f"There is no run {given} in this store; `holdfast runs list` shows those that are.")
+    return (exact or found)[0]
 
 
-async def gate(inquiries: Inquiries, given: str) -> GateId:
+async def run_id(asking: Asking, given: str) -> str:
+    """Its whole id. Raises NotFound, UsageError."""
+    return str((await run(asking, given))["run_id"])
+
+
+async def gate(asking: Asking, given: str) -> str:
     """The gate whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
-    row, rest = await _of_run(inquiries, given)
-    gates = await inquiries.gates(row.run, open_only=False, limit=MOST_OF_A_RUN)
-    return _only(given, "gate", f"{row.run}:{rest}", [each.gate for each, _ in gates])
+    of, rest = await _of_run(asking, given)
+    gates = await asking.rows(query.Gates(run=of, all=True), MOST_OF_A_RUN)
+    return _only(given, "gate", f"{of}:{rest}", [each["gate_id"] for each in gates])
 
 
-async def call(inquiries: Inquiries, given: str) -> CallId:
+async def call(asking: Asking, given: str) -> str:
     """The call of a tool whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
-    row, rest = await _of_run(inquiries, given)
-    calls = await inquiries.effects(row.run, limit=MOST_OF_A_RUN)
-    return _only(given, "call", f"{row.run}:{rest}", [each.call for each, _ in calls])
+    of, rest = await _of_run(asking, given)
+    calls = await asking.rows(query.Effects(run=of), MOST_OF_A_RUN)
+    return _only(given, "call", f"{of}:{rest}", [each["call"] for each in calls])
 
 
-async def _of_run(inquiries: Inquiries, given: str) -> tuple[RunRow, str]:
+async def _of_run(asking: Asking, given: str) -> tuple[str, str]:
     start, _, rest = given.rstrip("…").partition(":")
-    return await run(inquiries, start), rest
+    return await run_id(asking, start), rest
 
 
-def _only(given: str, what: str, start: str, ids: Iterable[Id]) -> Id:
+def _only(given: str, what: str, start: str, ids: Iterable[str]) -> str:
     found = [each for each in ids if each.startswith(start)]
     exact = [each for each in found if each == start]
     if not found:

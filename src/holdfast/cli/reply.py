@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing, suppress
-from functools import partial
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import terminal
-from holdfast.errors import NotFound
+from holdfast.service import query
+from holdfast.service.query import View
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
-    from holdfast.core.conversations import Exchange
-    from holdfast.core.state import State
-
+    from holdfast.cli.backend import Backend
 
 _PAUSE_S: Final = 0.1
 _TRIES: Final = 50
+_LOOK_S: Final = 1.0
+"""How late it is heard that what the agent waits for is another thing."""
 
 
 class Screen:
@@ -51,11 +50,11 @@ class Replies:
     """Those to what was said here, and to what had been said before."""
 
     def __init__(
-        self, engine: Engine, name: str, tenant: str, store: str | None, screen: Screen, *, as_json: bool,
+        self, service: Backend, name: str, tenant: str, store: str | None, screen: Screen, *, as_json: bool,
         on_idle: Callable[[bool], None],
     ) -> None:  # fmt: skip
         """`on_idle` is told when there is nothing to wait for, and when there is again."""
-        self._engine = engine
+        self._service = service
         self._name = name
         self._tenant = tenant
         self._store = store
@@ -89,12 +88,16 @@ class Replies:
 
     async def _next(self) -> int:
         """What the agent is at; else what was said first."""
-        active = (await self._engine.conversation(self._name, tenant=self._tenant)).conversation.active
+        active = (await self.talk())["active"]
         return active if active in self._expected else min(self._expected)
+
+    async def talk(self) -> View:
+        """The conversation as it stands."""
+        return await self._service.row(query.Conversations(name=self._name, tenant=self._tenant))
 
     async def _show(self, number: int) -> None:
         """Show the reply as it comes, and what keeps it from coming."""
-        reply = asyncio.create_task(self._engine.reply(self._name, number, tenant=self._tenant))
+        reply = asyncio.create_task(self._service.reply(self._name, number, self._tenant))
         telling = asyncio.create_task(self._tell(number))
         try:
             exchange = await reply
@@ -109,9 +112,9 @@ class Replies:
         """Print what the models of the run say meanwhile, where somebody watches; what the last of them has said."""
         run = None
         while run is None:
-            found = (await self._engine.conversation(self._name, tenant=self._tenant)).exchanges[number]
-            run = None if found.steers is not None else found.run  # the run that it steers is shown already
-            if found.status not in ("waiting", "active"):
+            found = next(each for each in (await self.talk())["exchanges"] if each["number"] == number)
+            run = None if found["steers"] is not None else found["run"]  # the run that it steers is shown already
+            if found["status"] not in ("waiting", "active"):
                 break
             if run is None:
                 await asyncio.sleep(_PAUSE_S)  # it waits for the ones before it
@@ -133,26 +136,32 @@ class Replies:
         return other or own
 
     async def _follow(self, run: str) -> str:
-        state = await self._engine.run(run).until(lambda state: bool(state.ended) or _handed_to(state) is not None)
-        child = _handed_to(state)
-        for _ in range(_TRIES if child is not None else 0):
-            with suppress(NotFound):  # it was asked for, and has not begun
-                await self._engine.find(child or "")
-                return await self._hear_all(child or "")
-            await asyncio.sleep(_PAUSE_S)
+        shown, followed = "", {run}
+        async with aclosing(self._service.watch(run, 0)) as events:
+            async for event in events:
+                if event["type"] == "ChildRequested" and event["handoff"] and event["child"] not in followed:
+                    followed.add(event["child"])
+                    shown = await self._hear_child(event["child"]) or shown
+        return shown
+
+    async def _hear_child(self, run: str) -> str:
+        for _ in range(_TRIES):
+            if (await self._service.ask(query.Runs(prefix=run, limit=1))).rows:
+                return await self._hear_all(run)
+            await asyncio.sleep(_PAUSE_S)  # it was asked for, and has not begun
         return ""  # the reply is shown when it is there
 
     async def _hear(self, run: str) -> str:
         shown, source = "", None
-        async with aclosing(self._engine.watch_stream(run, "model")) as pieces:
+        async with aclosing(self._service.listen(query.Streams(run=run, name="model"), follow=True)) as pieces:
             async for told in pieces:
-                if told.kind == "text":
-                    shown = shown + told.text if told.source == source else told.text
-                    if source not in (None, told.source):
+                if told["kind"] == "text":
+                    shown = shown + told["text"] if told["source"] == source else told["text"]
+                    if source not in (None, told["source"]):
                         self._screen.part("\n")
-                    source = told.source
-                    self._screen.part(told.text)
-                elif told.kind == "reset":
+                    source = told["source"]
+                    self._screen.part(told["text"])
+                elif told["kind"] == "reset":
                     self._screen.part("\n[asked again: what it said above counts for nothing]\n")
                     shown = ""
         if source is not None:
@@ -164,29 +173,20 @@ class Replies:
         from holdfast.cli import advice
 
         said: list[str] = []
-        while not (state := await self._engine.run(run).settled()).ended:
-            lines = advice.of_state(state, self._store)
+        while (found := await self._service.settled(run))["ended_at"] is None:
+            lines = await advice.of_run(self._service, found, self._store)
             for line in lines if lines != said else []:
                 terminal.say(line)
             said = lines
-            await self._engine.run(run).until(partial(_is_later, state.seq))
+            await asyncio.sleep(_LOOK_S)
 
-    def _conclude(self, exchange: Exchange, shown: str) -> None:
-        from holdfast.service import view
-
+    def _conclude(self, exchange: View, shown: str) -> None:
         if self._as_json:
-            self._screen.row(view.of_exchange(exchange))
-        elif exchange.steers is not None:
+            self._screen.row(exchange)
+        elif exchange["steers"] is not None:
             pass  # the reply to what it was part of was shown
-        elif exchange.status != "completed":
-            terminal.say(f"No reply: the run {exchange.run or ''} {exchange.status}. {exchange.problem or ''}".rstrip())
-        elif exchange.reply != shown:
-            self._screen.text(exchange.reply or "")
-
-
-def _handed_to(state: State) -> str | None:
-    return next((name for name, child in state.open_children() if child.handoff), None)
-
-
-def _is_later(seq: int, state: State) -> bool:
-    return state.seq > seq
+        elif exchange["status"] != "completed":
+            why = f"the run {exchange['run'] or ''} {exchange['status']}. {exchange['problem'] or ''}"
+            terminal.say(f"No reply: {why}".rstrip())
+        elif exchange["reply"] != shown:
+            self._screen.text(exchange["reply"] or "")

@@ -16,7 +16,7 @@ from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.label import missing, needed, resources_of
-from holdfast.cli.opening import is_fleet, is_there, located, shown, typed
+from holdfast.cli.opening import backend, is_fleet, is_there, located, server, shown, typed
 from holdfast.cli.option import (
     AsJson,
     AtLimit,
@@ -34,13 +34,15 @@ from holdfast.cli.option import (
 )
 from holdfast.cli.target import is_name
 from holdfast.errors import UsageError
+from holdfast.service.principal import Principal
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.core.demand import Resources
     from holdfast.core.ids import CallId
-    from holdfast.core.state import OpenCall, State
+    from holdfast.core.state import OpenCall
     from holdfast.engine.stored_workflow import StoredWorkflow
+    from holdfast.service.query import View
 
 
 def run(
@@ -56,7 +58,14 @@ def run(
         str | None,
         typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin."),
     ] = None,
-    tenant: Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose run it is.")] = "default",
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            "--tenant",
+            metavar="TENANT",
+            help="Whose run it is; by default that of the token at a server, else `default`.",
+        ),
+    ] = None,
     team: Annotated[
         str | None, typer.Option("--team", metavar="TEAM", help="Whose of the tenant: what its limits count it in.")
     ] = None,
@@ -77,6 +86,9 @@ def run(
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", help="Makes the start idempotent: the same key is the same run."),
+    ] = None,
+    run_tag: Annotated[
+        list[str] | None, typer.Option("--run-tag", metavar="TAG", help="A word by which the run is found; repeatable.")
     ] = None,
     queue: Annotated[
         bool, typer.Option("--queue", help="Where too many runs are active, wait for a place instead of being refused.")
@@ -115,7 +127,7 @@ def run(
                             "cost_limit_usd": cost_limit, "max_tokens": token_limit,
                             "max_model_calls": model_calls, "max_tool_calls": tool_calls, "max_wall_s": wall_s,
                             "on_limit": on_limit,
-                            "key": key, "by": who(by).claim, "queue": queue})  # fmt: skip
+                            "key": key, "tags": tuple(run_tag or ()), "by": who(by).claim, "queue": queue})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
@@ -131,6 +143,14 @@ class How(NamedTuple):
     grace_s: float
     heard: bool
     """Whether what is said in it is shown as it comes."""
+
+
+class Outcome(NamedTuple):
+    """How a run was left: as --json prints it, why it ended, and what it waits for, in words."""
+
+    found: View
+    reason: str | None
+    waits: list[str]
 
 
 class Following:
@@ -170,6 +190,9 @@ class Following:
         show = typed("runs", "show", self.run, store=self.store)
         if self.status is not None:
             return f"Interrupted. Run {self.run} is {self.status}, and nothing of it is lost:\n  {show}"
+        if server(self.store) is not None:
+            cancel = typed("runs", "cancel", self.run, store=self.store)
+            return f"Interrupted. Run {self.run} goes on at the server:\n  {show}\nor can be ended:\n  {cancel}"
         return (
             f"Interrupted. Run {self.run} keeps what it has done and can be taken up again:\n"
             f"  {self.worker('--until-idle')}\n"
@@ -189,20 +212,21 @@ def _follow(
     workflow = following.target if is_name(following.target) else load(following.target, to_run=True)
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
-        state, found = run_quickly(_run(workflow, value, start, how, following, interruption))
+        doing = _run if server(store) is None else _run_there
+        found, reason, waits = run_quickly(doing(workflow, value, start, how, following, interruption))
     if as_json:
         terminal.emit(found)
     elif how.detach:
         terminal.show(found["run_id"])
-        words = following.worker()
+        words = "." if server(store) is not None else f":\n  {following.worker()}"
         if found["status"] != "running":
             terminal.say(f"Run {found['run_id']}: {found['status']}.")
         elif following.unattended:
-            terminal.say(f"No worker that is alive has this workflow; the run waits for one:\n  {words}")
+            terminal.say(f"No worker that is alive has this workflow; the run waits for one{words}")
         else:
-            terminal.say(f"Any worker of its workflow drives it:\n  {words}")
+            terminal.say(f"Any worker of its workflow drives it{words}")
     else:
-        _conclude(state, found, store)
+        _conclude(found, reason, waits)
     terminal.hand_over()
     return OK if how.detach else OF_STATUS.get(found["status"], OK)
 
@@ -210,12 +234,14 @@ def _follow(
 async def _run(
     meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following,
     interruption: Interruption,
-) -> tuple[State, dict[str, Any]]:  # fmt: skip
-    from holdfast.cli import job_log, progress
+) -> Outcome:  # fmt: skip
+    from holdfast.cli import advice, job_log, progress
+    from holdfast.cli.backend import Here
     from holdfast.compose import Engine
     from holdfast.core.ids import RunId
     from holdfast.core.status import status
     from holdfast.service import view
+    from holdfast.service.service import Service
 
     task = asyncio.current_task()
     assert task is not None
@@ -237,7 +263,7 @@ async def _run(
         following.means(workflow)
         following.starting = True
         now_ms = engine.now_ms()
-        begun = await engine.start(workflow, value, **start)
+        begun = await engine.start(workflow, value, **start | {"tenant": start["tenant"] or "default"})
         following.run = begun.id
         following.in_flight = parting.heard(engine.executor, RunId(begun.id))
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
@@ -256,9 +282,48 @@ async def _run(
                 telling = engine.watch_stream(begun.id, since=since) if how.heard else None
                 state = await progress.follow(begun, display, telling)
         found = await view.of_run(engine, state)
+        waits = await advice.of_run(Here(Service(engine), who(None)), found, following.store)
         following.status = found["status"]
     interruption.over()
-    return state, found
+    return Outcome(found, state.reason, waits)
+
+
+async def _run_there(
+    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following,
+    interruption: Interruption,
+) -> Outcome:  # fmt: skip
+    """The same of a workflow that a server knows by its name."""
+    from holdfast.cli import advice, progress
+    from holdfast.service import query
+    from holdfast.service.command import Start
+
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    if not isinstance(meant, str) or how.here:
+        raise UsageError(
+            f"{following.target} would run in this process, which needs a store, and HOLDFAST_URL names a server: say the name"
+            " of a workflow that it knows (`holdfast workflows list`), or --store. Nothing was started."
+        )
+    claim = start.pop("by")
+    async with backend(None, Principal(claim.name)) as service:
+        following.starting = True
+        found = await service.tell(Start(workflow=meant, input=value, **start))
+        assert found is not None
+        following.run = found["run_id"]
+        terminal.say(f"Run {following.run} of {found['workflow']} {found['version']}")
+        whole = await service.row(query.Run(found["run_id"]))
+        following.unattended = whole["workflow_missing_since"] is not None
+        if following.unattended and not how.detach:
+            terminal.say("No worker that is alive has this workflow; the run waits for one.")
+        reason = None
+        if not how.detach:
+            whole = await progress.listen(service, found["run_id"])
+            found, reason = {name: whole[name] for name in found}, whole["reason"]
+        waits = await advice.of_run(service, found, None)
+        following.status = found["status"]
+    interruption.over()
+    return Outcome(found, reason, waits)
 
 
 def _expect_elsewhere(name: str, where: str, how: How) -> None:
@@ -282,20 +347,20 @@ def _tell_of_no_worker(following: Following) -> None:
     )
 
 
-def _conclude(state: State, found: dict[str, Any], store: str | None) -> None:
+def _conclude(found: View, reason: str | None, waits: Sequence[str]) -> None:
     """The output on stdout; on stderr how the run ended, or what it waits for and the commands that go with it."""
-    from holdfast.cli import advice
-    from holdfast.cli.telling import failure
+    from holdfast.cli.telling import failed
 
     spent = f"${found['cost_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
-    if state.ended == "completed":
+    if found["status"] == "completed":
         output = found["output"]
         if isinstance(output, str):
             terminal.show_text(output)
         else:
             terminal.emit(output)
     terminal.hand_over()
-    why = failure(state.error) if state.error is not None else state.reason
-    terminal.say(f"Run {state.run}: {found['status']}, {spent}." + (f" {why}" if why and state.ended else ""))
-    for line in advice.of_state(state, store):
+    why = failed(**found["error"]) if found["error"] is not None else reason
+    ended = found["status"] in ("completed", "failed", "cancelled")
+    terminal.say(f"Run {found['run_id']}: {found['status']}, {spent}." + (f" {why}" if why and ended else ""))
+    for line in waits:
         terminal.say(line)

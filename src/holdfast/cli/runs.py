@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import bulk, history, listing, portrait, reference, terminal
+from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
 from holdfast.cli.comparison import diff
 from holdfast.cli.exit_code import OK
-from holdfast.cli.filter import Asked, Key, Since, Statuses, Tenant, Until, Workflow
+from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunTags, Since, Statuses, Tenant, Text, Until, Workflow
 from holdfast.cli.fork import fork
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import acting, backend
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
 from holdfast.cli.recording import export
 from holdfast.cli.score import score
@@ -56,6 +57,10 @@ def list_(
     children_of: Annotated[
         str | None, typer.Option("--children-of", metavar="RUN", help="Only those that this run has asked for.")
     ] = None,
+    tag: RunTags = None,
+    text: Text = None,
+    min_cost: MinCost = None,
+    max_cost: MaxCost = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="At most so many.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on: print each of them again when it has changed, until interrupted.")
@@ -64,7 +69,7 @@ def list_(
     store: Store = None,
 ) -> None:
     """List runs, newest first."""
-    asked = Asked(tenant, workflow, status, key, since, until, children_of)
+    asked = Asked(tenant, workflow, status, key, since, until, children_of, tag, text, min_cost, max_cost)
     listing.show(asked, before, limit, follow=follow, as_json=as_json, store=store)
 
 
@@ -120,11 +125,12 @@ def items(
 @app.command()
 def cancel(
     run: MaybeRun = None, reason: Reason = None, every: All = False, tenant: Tenant = None, workflow: Workflow = None,
-    status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, limit: Limit = MOST,
-    yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
+    status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, tag: RunTags = None,
+    limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False,
+    store: Store = None,
 ) -> int:  # fmt: skip
     """Cancel a run, or all of some: nothing new begins, what it did is compensated, then it ends."""
-    many = Many(Asked(tenant, workflow, status, key, since, until), limit, yes, dry_run)
+    many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
     why = reason or "cancelled"
     return _do("cancel", _telling("Cancel", why), run, every, many, by, as_json, store)
 
@@ -143,10 +149,11 @@ def _doing(name: str) -> Callable[..., int]:
 
     def act(
         run: MaybeRun = None, every: All = False, tenant: Tenant = None, workflow: Workflow = None,
-        status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, limit: Limit = MOST,
-        yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
+        status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, tag: RunTags = None,
+        limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False,
+        store: Store = None,
     ) -> int:  # fmt: skip
-        many = Many(Asked(tenant, workflow, status, key, since, until), limit, yes, dry_run)
+        many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
         return _do(name, _telling(name.capitalize()), run, every, many, by, as_json, store)
 
     return act
@@ -192,8 +199,8 @@ def _do(
 async def _tell_of_one(name: str, run: str, as_json: bool, store: str | None) -> int:
     from holdfast.cli import cancelling
 
-    async with asking(store) as engine:
-        return await cancelling.tell_all(engine, name, [(await reference.run(engine, run)).run], as_json)
+    async with backend(store, who(None)) as service:
+        return await cancelling.tell_all(service, name, [await reference.run_id(service, run)], as_json)
 
 
 @app.command()
@@ -260,7 +267,7 @@ def migrate(run: RunArgument, target: Target, by: Who = None, as_json: AsJson = 
 
 async def _migrate(run: str, workflow: Definition, by: Principal, store: str | None) -> dict[str, Any]:
     async with acting(store) as service:
-        named = (await reference.run(service.control, run)).run
+        named = await reference.run_id(Lists(service.control), run)
         await service.control.migrate(named, workflow, by=by.claim)
         return await service.run(by, named)
 
@@ -269,11 +276,11 @@ def _act(run: str, *deeds: Deed, by: str | None, as_json: bool, store: str | Non
     """Tell a run something, and how it stands afterwards."""
 
     async def work() -> dict[str, Any]:
-        async with acting(store) as service:
-            named, person = (await reference.run(service.control, run)).run, who(by)
-            for deed in deeds:
-                await service.tell(person, deed(named))
-            return await service.run(person, named)
+        async with backend(store, who(by)) as service:
+            named = await reference.run_id(service, run)
+            *_, found = [await service.tell(deed(named)) for deed in deeds]
+            assert found is not None
+            return found
 
     tell_run(asyncio.run(work()), as_json)
 

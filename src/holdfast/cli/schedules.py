@@ -13,15 +13,15 @@ import typer
 
 from holdfast.cli import moment, page, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import acting, backend
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.cli.target import is_name, load
 
 if TYPE_CHECKING:
-    from holdfast.control.schedule import Backfilled
     from holdfast.service.command import OfSchedule
-    from holdfast.service.query import Page
+    from holdfast.service.principal import Principal
+    from holdfast.service.query import Page, View
 
 app = typer.Typer(help="Start runs by the calendar, and see what comes next.", no_args_is_help=True)
 
@@ -97,9 +97,9 @@ def set_(
     how: dict[str, Any] = {
         "timezone": timezone, "input": None if given is None else json_value(given, "--input"), "time_field": time_field,
         "version": version, "tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "jitter_s": jitter_s,
-        "overlap": overlap.value, "catch_up_s": catch_up_s, "by": who(by).claim,
+        "overlap": overlap.value, "catch_up_s": catch_up_s,
     }  # fmt: skip
-    _tell(asyncio.run(_set(name, target, cron, how, store)), as_json)
+    _tell(asyncio.run(_set(name, target, cron, how, who(by), store)), as_json)
 
 
 @app.command("list")
@@ -153,7 +153,9 @@ def remove(name: Name, tenant: Tenant = "default", as_json: AsJson = False, stor
 def backfill(
     name: Name,
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="From when: 2026-11-21, 3d (so long ago).")],
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Until when; by default until now.")] = "0s",
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Until when; by default until now.")
+    ] = None,
     tenant: Tenant = "default",
     as_json: AsJson = False,
     store: Store = None,
@@ -161,55 +163,65 @@ def backfill(
     """Start the runs of times that have passed, all at once. A time that has had its run gets no second one."""
     found = asyncio.run(_backfill(name, tenant, since, until, store))
     if as_json:
-        terminal.emit([{"time": _iso(each.nominal_ms), "run_id": each.run} for each in found])
+        terminal.emit(found)
         return
-    table.show(TIMES, [(moment.clock(each.nominal_ms), each.run) for each in found])
+    table.show(TIMES, [(_short(row["time"]), row["run_id"]) for row in found])
     terminal.say("1 time has its run." if len(found) == 1 else f"{len(found)} times have their runs.")
 
 
-async def _set(name: str, target: str, cron: str, how: dict[str, Any], store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
+async def _set(
+    name: str, target: str, cron: str, how: dict[str, Any], by: Principal, store: str | None
+) -> dict[str, Any]:
+    from holdfast.service import query, view
+    from holdfast.service.command import SetSchedule
 
-    meant = target if is_name(target) else load(target)
+    if is_name(target):
+        async with backend(store, by, make=True) as named:
+            await named.tell(SetSchedule(name=name, workflow=target, cron=cron, **how))
+            return await named.row(query.Schedules(name=name, tenant=how["tenant"]))
+    meant = load(target)
     async with acting(store, make=True) as service:
-        return await view.of_schedule(service.control, await service.control.set_schedule(name, meant, cron, **how))
+        kept = await service.control.set_schedule(name, meant, cron, **how, by=by.claim)
+        return await view.of_schedule(service.control, kept)
 
 
 async def _list(tenant: str | None, after: str | None, limit: int, store: str | None) -> Page:
     from holdfast.service import query
 
-    async with acting(store) as service:
-        return await service.ask(who(None), query.Schedules(tenant=tenant, cursor=after, limit=limit))
+    async with backend(store, who(None)) as service:
+        return await service.ask(query.Schedules(tenant=tenant, cursor=after, limit=limit))
 
 
 async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
+    from holdfast.service import query
 
-    async with asking(store) as engine:
-        return await view.of_schedule(engine, await engine.schedule(name, tenant=tenant))
+    async with backend(store, who(None)) as service:
+        return await service.row(query.Schedules(name=name, tenant=tenant))
 
 
 async def _told(command: OfSchedule, store: str | None) -> dict[str, Any]:
     from holdfast.service import query
 
-    async with acting(store) as service:
-        await service.tell(who(None), command)
-        found = await service.ask(who(None), query.Schedules(name=command.name, tenant=command.tenant))
-        return found.rows[0]
+    async with backend(store, who(None)) as service:
+        await service.tell(command)
+        return await service.row(query.Schedules(name=command.name, tenant=command.tenant))
 
 
 async def _remove(name: str, tenant: str, store: str | None) -> None:
     from holdfast.service.command import RemoveSchedule
 
-    async with acting(store) as service:
-        await service.tell(who(None), RemoveSchedule(name, tenant))
+    async with backend(store, who(None)) as service:
+        await service.tell(RemoveSchedule(name, tenant))
 
 
-async def _backfill(name: str, tenant: str, since: str, until: str, store: str | None) -> list[Backfilled]:
-    async with asking(store) as engine:
-        now_ms = engine.store.clock.now_ms()
-        times = moment.given(since, "--since", now_ms), moment.given(until, "--until", now_ms)
-        return list(await engine.backfill_schedule(name, *times, tenant=tenant))
+async def _backfill(name: str, tenant: str, since: str, until: str | None, store: str | None) -> list[View]:
+    from holdfast.service.command import Backfill
+
+    async with backend(store, who(None)) as service:
+        now_ms = service.now_ms()
+        until_ms = None if until is None else moment.given(until, "--until", now_ms)
+        told = Backfill(name, moment.given(since, "--since", now_ms), until_ms, tenant)
+        return (await service.tell_many(told)).rows
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
@@ -223,12 +235,6 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 def _short(at: str | None) -> str:
     """A time as the views have it, to the second."""
     return "-" if at is None else f"{at[:10]} {at[11:19]}Z"
-
-
-def _iso(at_ms: int) -> str | None:
-    from holdfast.service.view import iso
-
-    return iso(at_ms)
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:

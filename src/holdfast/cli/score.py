@@ -13,7 +13,7 @@ import typer
 from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.filter import Tenant, Workflow
 from holdfast.cli.given import who
-from holdfast.cli.opening import acting, looking
+from holdfast.cli.opening import backend
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, RunArgument, Store, Who
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
@@ -58,48 +58,42 @@ async def _scores(
     name: str | None, workflow: str | None, tenant: str | None, since: str | None, limit: int, as_json: bool,
     store: str | None,
 ) -> None:  # fmt: skip
-    from holdfast.service import view
+    from holdfast.service import query
 
-    async with looking(store) as inquiries:
-        now_ms = inquiries.now_ms()
+    async with backend(store, who(None)) as service:
+        now_ms = service.now_ms()
         since_ms = 0 if since is None else moment.given(since, "--since", now_ms)
-        found = await inquiries.score_means(
-            tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit + 1
-        )  # fmt: skip
+        asked = query.ScoreMeans(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms)
+        found = await service.rows(asked, limit + 1)
     means = found[:limit]
-    if len(found) > limit:
+    if len(found) > limit or len(found) == query.MOST:
         terminal.say(f"There are more than {limit}: say --name or --workflow, or a higher --limit.")
     if as_json:
-        terminal.emit([view.of_mean(each) for each in means])
+        terminal.emit(means)
         return
-    rows = [
+    table.show(MEANS, [
         (
-            each.workflow,
-            str(each.version),
-            each.name,
-            f"{each.mean:.4g}",
-            str(each.scores),
-            moment.ago(each.newest_at_ms, now_ms),
+            each["workflow"], str(each["version"]), each["name"], f"{each['mean']:.4g}", str(each["scores"]),
+            moment.ago(moment.maybe_ms(each["newest_at"]), now_ms),
         )
         for each in means
-    ]
-    table.show(MEANS, rows)
+    ])  # fmt: skip
 
 
 async def _score(
     run: str, name: str, value: float, comment: str, source: Literal["person", "code"], by: str | None, as_json: bool,
     store: str | None,
 ) -> None:  # fmt: skip
-    from holdfast.service import view
+    from holdfast.service import command, query
 
-    async with acting(store) as service:
-        person = who(by)
-        row = await service.row(person, (await reference.run(service.control, run)).run)
-        given = await service.control.score(row.run, name, value, by=person.claim, source=source, comment=comment)
+    async with backend(store, who(by)) as service:
+        named = await reference.run_id(service, run)
+        await service.tell(command.GiveScore(named, name, value, source, comment))
+        *_, given = [each for each in await service.rows(query.Scores(named, all=True)) if each["name"] == name]
     if as_json:
-        terminal.emit({"run_id": row.run, **view.of_score(given)})
+        terminal.emit({"run_id": named, **given})
     else:
-        terminal.say(f"Run {row.run}: {name} is {given.value:g}, by {given.by}.")
+        terminal.say(f"Run {named}: {name} is {given['value']:g}, by {given['by']}.")
 
 
 def _number(text: str) -> float:

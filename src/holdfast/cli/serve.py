@@ -1,7 +1,7 @@
-"""`holdfast serve`: leads the fleet's lane while nobody else does, takes clients and workers over gRPC if it is to, and
-tells on a port how it goes.
+"""`holdfast serve`: leads the fleet's lane while nobody else does, takes clients and workers over gRPC and answers over HTTP if
+it is to, and tells on a port how it goes.
 
-Never here: leading, the gRPC port (compose puts them together).
+Never here: leading, the ports (compose puts them together).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from holdfast.extra import needs
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.compose.api import HttpPort
     from holdfast.compose.fleet import Port
 
 DEFAULT_PORT: Final = 8484
@@ -34,7 +35,9 @@ _LOOK_EVERY_S: Final = 0.2
 def serve(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE.py:WORKFLOW", help="With --grpc: the workflows to execute, also FILE.yaml."),
+        typer.Argument(
+            metavar="FILE.py:WORKFLOW", help="With --grpc or --http: the workflows to execute, also FILE.yaml."
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option("--host", metavar="HOST", help="Where the health and metrics port listens.")
@@ -45,6 +48,17 @@ def serve(
     grpc: Annotated[
         str | None,
         typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows."),
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Answer over HTTP here: the API."),
+    ] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option("--behind-proxy", help="With --http: TLS ends at a proxy in front of this machine's port."),
+    ] = False,
+    browser: Annotated[
+        Path | None, typer.Option("--browser", metavar="FOLDER", hidden=True, help="A browser's session, of `dev`.")
     ] = None,
     token_file: Annotated[
         Path | None,
@@ -60,6 +74,9 @@ def serve(
             help="A TOML file of tokens: which are clients', which workers', and for whom those work.",
         ),
     ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="Take keys of services that `holdfast keys create` has made.")
+    ] = False,
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate, PEM.")
     ] = None,
@@ -110,32 +127,41 @@ def serve(
     """Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.
 
     With --grpc, on any store, it also executes workflows, which clients submit and whose remote tasks connected workers do.
+    With --http it answers the HTTP API, for everything in the store, and executes the workflows that are named.
     """
+    from holdfast import settings
     from holdfast.cli.target import load
+    from holdfast.compose.from_settings import identity_of
     from holdfast.machine import collect_rarely, run_quickly
 
-    if grpc is None and targets:
+    if grpc is None and http is None and targets:
         raise UsageError(
-            "Without --grpc HOST:PORT `holdfast serve` leads and executes nothing, so it takes no workflows; `holdfast"
-            " worker` executes them. Nothing was started."
+            "Without --grpc or --http HOST:PORT `holdfast serve` leads and executes nothing, so it takes no workflows;"
+            " `holdfast worker` executes them. Nothing was started."
         )
     workflows = [load(target, to_run=True) for target in targets or ()]
-    how = None
+    how = web = None
+    identity = identity_of(settings.load(), token_file, tokens, keys=keys)
     if grpc is not None:
         from holdfast.compose.fleet import Port
 
         collect_rarely()
         how = Port(
-            grpc, token_file, tokens, tls_cert, tls_key, client_ca, yaml, shell, worker_lease_s, slots, grace_s,
+            grpc, identity, tls_cert, tls_key, client_ca, yaml, shell, worker_lease_s, slots, grace_s,
             tuple(label or ()), resources_of(tag or (), cpu_m, memory_mb, gpus),
         )  # fmt: skip
+    if http is not None:
+        from holdfast.compose.api import HttpPort
+
+        collect_rarely()
+        web = HttpPort(http, identity, tls_cert, tls_key, behind_proxy, browser)
     with terminal.aside():
-        run_quickly(_serve(workflows, host, port, how, store, lane, wait_s, as_json))
+        run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, as_json))
 
 
 async def _serve(
-    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None, lane: str,
-    wait_s: float, as_json: bool,
+    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, web: HttpPort | None,
+    store: str | None, lane: str, wait_s: float, as_json: bool,
 ) -> None:  # fmt: skip
     from holdfast.cli import job_log
     from holdfast.compose.fleet import serving
@@ -144,7 +170,7 @@ async def _serve(
         from holdfast.observe.health import Health
     where, known = located(store)
     async with AsyncExitStack() as stack:
-        opening = partial(serving, where, known, workflows, how, lane, terminal.say)
+        opening = partial(serving, where, known, workflows, how, web, lane, terminal.say)
         served = await stack.enter_async_context(patiently(opening, wait_s))
         health = Health(broken=lambda: served.broken, reach=served.reach, gauges=lambda: served.gauges)
         listening = await stack.enter_async_context(health.listening(host, port))
@@ -153,11 +179,11 @@ async def _serve(
         if as_json:  # what a program that started it has to know, on one line, once it is there
             grpc = served.taking.address if served.taking is not None else None
             led_lane = lane if served.leader is not None else None
-            terminal.emit({"health": f"http://{host}:{listening}", "grpc": grpc, "lane": led_lane})
+            terminal.emit({"health": f"http://{host}:{listening}", "grpc": grpc, "http": served.http, "lane": led_lane})
             terminal.hand_over()
         if how is not None:
             stack.enter_context(job_log.shown(with_run=True))
-        stop = stopped("another process leads from now on" if how is None else "nothing new is taken")
+        stop = stopped("another process leads from now on" if how is None and web is None else "nothing new is taken")
         led = False
         while not stop.done():
             if served.broken is not None:

@@ -13,9 +13,11 @@ import typer
 
 from holdfast.cli import page, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.table import Column
+from holdfast.service import query
+from holdfast.service.command import WriteSharedValue
 
 app = typer.Typer(help="See what runs and agents know together, and write it.", no_args_is_help=True)
 
@@ -40,8 +42,6 @@ def list_(
     store: Store = None,
 ) -> None:
     """List the shared values, each as it is now."""
-    from holdfast.service import query
-
     found = asyncio.run(_ask(query.SharedValues(space=space, tenant=tenant, cursor=after, limit=limit), store))
     page.show(
         found, COLUMNS, lambda row: (row["space"], row["key"], *_line(row)), "shared", "list", *filter(None, [space]),
@@ -52,8 +52,6 @@ def list_(
 @app.command()
 def show(space: Space, key: Key, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
     """Show the versions of a value that are kept, the latest last."""
-    from holdfast.service import query
-
     rows = asyncio.run(_ask(query.SharedValues(space=space, key=key, tenant=tenant), store)).rows
     if as_json:
         terminal.emit(rows)
@@ -80,25 +78,25 @@ def write(
     store: Store = None,
 ) -> None:
     """Write a version of a value. Steps that wait for it go on within seconds, where a process works on the store."""
-    how = {"expected_version": expected, "tenant": tenant, "by": who(by).claim}
-    row = asyncio.run(_write(space, key, json_value(given, "--value"), how, store))
+    value = json_value(given, "--value")
+    command = WriteSharedValue(space=space, key=key, value=value, expected_version=expected, tenant=tenant)
+    row = asyncio.run(_write(command, by, store))
     if as_json:
         terminal.emit(row)
     else:
         terminal.say(f"{key} of {space} is at version {row['version']}.")
 
 
-async def _ask(asked: Any, store: str | None) -> Any:
-    async with acting(store) as service:
-        return await service.ask(who(None), asked)
+async def _ask(asked: query.SharedValues, store: str | None) -> query.Page:
+    async with backend(store, who(None)) as service:
+        return await service.ask(asked)
 
 
-async def _write(space: str, key: str, value: Any, how: dict[str, Any], store: str | None) -> dict[str, Any]:
-    from holdfast.service import view
-
-    async with acting(store, make=True) as service:
-        written = await service.control.write_shared_value(space, key, value, **how)
-    return view.of_shared_value(how["tenant"], space, key, written)
+async def _write(command: WriteSharedValue, by: str | None, store: str | None) -> dict[str, Any]:
+    async with backend(store, who(by), make=True) as service:
+        await service.tell(command)
+        asked = query.SharedValues(space=command.space, key=command.key, tenant=command.tenant)
+        return (await service.ask(asked)).rows[-1]
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

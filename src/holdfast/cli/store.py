@@ -160,6 +160,39 @@ async def _migrate(part: str | None, store: str | None) -> Sequence[str]:
         return await administration.migrate(part)
 
 
+# --- Tenants ----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def guard(
+    read_role: Annotated[
+        str, typer.Argument(metavar="READ_ROLE", help="The role that reads for tenants; it must be there.")
+    ],
+    work_role: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--work-role", metavar="ROLE", help="Another role that processes work in, beside yours and the owner's."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Have PostgreSQL itself keep tenants apart for a service: row-level security on all tables that tell of a tenant.
+
+    A service reads so where its store's URL has read_role=READ_ROLE. Again after an upgrade, as the owner of the tables.
+    """
+    workers = asyncio.run(_guard(read_role, work_role or [], store))
+    if as_json:
+        terminal.emit({"read_role": read_role, "work_roles": list(workers)})
+        return
+    terminal.say(f"{read_role} sees the rows of one tenant at a time; {', '.join(workers)} all of them.")
+
+
+async def _guard(read_role: str, work_roles: Sequence[str], store: str | None) -> Sequence[str]:
+    async with administering(store) as administration:
+        return await administration.guard(read_role, work_roles)
+
+
 # --- Backups ----------------------------------------------------------------------------------------------------------
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.cli import reference, terminal
 from holdfast.cli.exit_code import INTERRUPTED, OK
+from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import asking, typed
+from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import AsJson, RunArgument, Store
-
-if TYPE_CHECKING:
-    from holdfast.core.streams import Told
+from holdfast.service import query
+from holdfast.service.query import View
 
 
 def stream(
@@ -67,15 +67,13 @@ class _Reading:
         more = ("--from", self.since, "-f", *(("--json",) if self.as_json else ()))
         return f"Interrupted. Go on with: {typed('runs', 'stream', self.run, *named, *more, store=self.store)}"
 
-    def print(self, told: Told) -> None:
-        from holdfast.service import view
-
+    def print(self, told: View) -> None:
         if self.as_json:
-            terminal.emit_line(view.of_told(told))
+            terminal.emit_line(told)
         else:
             self.shown.hear(told)
         terminal.hand_over()
-        self.since = told.cursor
+        self.since = told["cursor"]
 
 
 class Shown:
@@ -86,25 +84,25 @@ class Shown:
         self._source: str | None = None
         """Who speaks in the line that has begun."""
 
-    def hear(self, told: Told) -> None:
-        if told.text:
-            self._say(told)
+    def hear(self, told: View) -> None:
+        if "text" in told:
+            self._say(told["source"], told["text"])
             return
         self.rest()
-        source = terminal.line(told.source)
-        if told.kind == "value":
-            self._write(f"{source} {told.offset}: {terminal.as_json(told.value)}\n")
-        elif told.kind == "reset":
+        source = terminal.line(told["source"])
+        if told["kind"] == "value":
+            self._write(f"{source} {told['offset']}: {terminal.as_json(told['value'])}\n")
+        elif told["kind"] == "reset":
             self._write(f"{source} is asked again: what it said above counts for nothing.\n")
-        elif told.outcome != "completed":
-            self._write(f"{source} did not come to its end ({told.outcome}).\n")
+        elif (outcome := told.get("outcome", "")) != "completed":
+            self._write(f"{source} did not come to its end ({outcome}).\n")
 
-    def _say(self, told: Told) -> None:
-        if self._source != told.source:
+    def _say(self, source: str, text: str) -> None:
+        if self._source != source:
             self.rest()
-            self._write(terminal.line(told.source) + ":\n  ")
-            self._source = told.source
-        self._write(terminal.plain(told.text).replace("\n", "\n  "))
+            self._write(terminal.line(source) + ":\n  ")
+            self._source = source
+        self._write(terminal.plain(text).replace("\n", "\n  "))
 
     def rest(self) -> None:
         """End the line that has begun."""
@@ -117,10 +115,10 @@ async def _stream(reading: _Reading, follow: bool, interruption: Interruption) -
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    async with asking(reading.store) as engine:
-        reading.run = (await reference.run(engine, reading.run)).run
-        place = _place(reading)
-        async with aclosing(engine.watch_stream(reading.run, reading.name, since=place, follow=follow)) as telling:
+    async with backend(reading.store, who(None)) as service:
+        reading.run = await reference.run_id(service, reading.run)
+        asked = query.Streams(run=reading.run, name=reading.name, cursor=reading.since)
+        async with aclosing(service.listen(asked, follow=follow)) as telling:
             async for told in telling:
                 reading.print(told)
                 if terminal.is_unread():
@@ -128,9 +126,3 @@ async def _stream(reading: _Reading, follow: bool, interruption: Interruption) -
     reading.shown.rest()
     terminal.hand_over()
     interruption.over()
-
-
-def _place(reading: _Reading) -> str | int:
-    """Where to begin."""
-    number = reading.since.removeprefix("-")
-    return int(reading.since) if number.isascii() and number.isdecimal() and len(number) < 16 else reading.since

@@ -7,24 +7,21 @@ nothing twice. Never here: what an event means.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import INTERRUPTED, OK
+from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import opened, typed
+from holdfast.cli.opening import listing, typed
 from holdfast.cli.option import AsJson, Store
-from holdfast.errors import CursorLost, StoreError, StoreGone, StoreTooNew
+from holdfast.errors import CursorLost, StoreError, StoreGone, StoreTooNew, Unreachable
+from holdfast.service.query import START, Page, Tail, View
 
 if TYPE_CHECKING:
-    from holdfast.ports import Store as StorePort
-    from holdfast.ports import TailEvent
-
-START: Final = "start"
-NOW: Final = "now"
+    from holdfast.cli.backend import Asking
 
 _MOST_AT_ONCE: Final = 500
 """Events in memory; one is less than 100 kB."""
@@ -69,71 +66,54 @@ class Telling:
         again = ("--json",) if self.as_json else ()
         return f"Interrupted. Go on with: {typed('runs', 'tail', '--from', self.since, *again, store=self.store)}"
 
-    def tell(self, told: Sequence[TailEvent]) -> bool:
-        """Print events; False when nobody reads them any more."""
-        for each in told:
+    def tell(self, page: Page) -> bool:
+        """Print events; whether any may come after them that somebody reads."""
+        for row in page.rows:
             if self.as_json:
-                terminal.emit_line(_facts(each))
+                terminal.emit_line(row)
             else:
-                terminal.show(_words(each))
-            self.since = each.cursor
+                terminal.show(_words(row))
+            self.since = row["cursor"]
         terminal.hand_over()
-        return not terminal.is_unread()
+        self.since = page.cursor or self.since
+        return page.cursor is not None and not terminal.is_unread()
 
 
 async def _tail(telling: Telling, interruption: Interruption) -> None:
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)
-    async with opened(telling.store) as store:
-        if telling.since == NOW:
-            telling.since = await store.tail.end()
-        said = ""
-        while True:
+    async with listing(telling.store, who(None)) as service:
+        said, more = "", True
+        while more:
             try:
-                more = await _next(store, telling)
+                more = await _next(service, telling)
                 said = ""
             except (CursorLost, StoreGone, StoreTooNew):
                 raise
-            except StoreError as problem:
+            except (StoreError, Unreachable) as problem:
                 if not telling.follow:
                     raise
                 if str(problem) != said:  # once, not every second as long as it lasts
-                    terminal.say(f"The store cannot be read and is tried again: {problem.message}")
-                said, more = str(problem), True
+                    terminal.say(f"Nothing can be read now, and it is tried again: {problem.message}")
+                said = str(problem)
                 await asyncio.sleep(_AWAY_S)
-            if not more:
-                break
     interruption.over()
 
 
-async def _next(store: StorePort, telling: Telling) -> bool:
+async def _next(service: Asking, telling: Telling) -> bool:
     """Print what comes next; whether anything may come after it."""
-    cursor = None if telling.since == START else telling.since
-    told, rest = await store.tail.after(cursor, _MOST_AT_ONCE)
-    is_read = telling.tell(told)
-    telling.since = rest
-    if not is_read:
-        return False
-    if len(told) == _MOST_AT_ONCE:
-        return True
-    if telling.follow:
-        await store.watch.changed(_LOOK_EVERY_S)
-    return telling.follow
+    page = await service.ask(Tail(cursor=telling.since, limit=_MOST_AT_ONCE, ends=not telling.follow))
+    more = telling.tell(page)
+    if more and not page.rows:
+        await service.changed(_LOOK_EVERY_S)
+    return more
 
 
-def _facts(told: TailEvent) -> dict[str, Any]:
-    from holdfast.service import view
-
-    return {"cursor": told.cursor, "run_id": told.run, **view.of_event(told.recorded)}
-
-
-def _words(told: TailEvent) -> str:
+def _words(row: View) -> str:
     from holdfast.cli import moment
     from holdfast.cli.telling import gist
 
-    recorded = told.recorded
     return terminal.line(
-        f"{moment.clock(recorded.at_ms)}  {told.run}  {recorded.seq:>5}  {type(recorded.event).__name__:<18}"
-        f"  {gist(recorded.event)}"
+        f"{moment.clock(moment.ms(row['at']))}  {row['run_id']}  {row['seq']:>5}  {row['type']:<18}  {gist(row)}"
     )

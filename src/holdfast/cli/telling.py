@@ -22,6 +22,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.scopes import counts_tokens, in_words
 from holdfast.core.shared_values import CACHE
 from holdfast.core.state import FUNCTION, SHARED_USE
+from holdfast.service.query import View
 
 _CLIP: Final = 100
 """How much of a value a line shows; --json has all of it."""
@@ -44,9 +45,14 @@ def named(step: StepId) -> str:
 
 def failure(error: ErrorRecord) -> str:
     """What went wrong and, where an error of the user's own code does not say that itself, where."""
-    places = _PLACE.findall(error.trace or "")
+    return failed(error.error_class, error.message, error.trace)
+
+
+def failed(error_class: str, message: str, trace: str | None, **_: Any) -> str:
+    """The same of an error as the views have it."""
+    places = _PLACE.findall(trace or "")
     where = " ({}:{} in {})".format(*places[-1]) if places else ""
-    return f"{error.error_class}: {error.message}" + (where if where.strip() not in error.message else "")
+    return f"{error_class}: {message}" + (where if where.strip() not in message else "")
 
 
 def _started(e: ev.StepStarted, at_ms: int) -> str:
@@ -99,14 +105,15 @@ def by(e: Any) -> str:
     return f" by {Claim(e.by, e.os_user, e.client)}" if e.by is not None else ""
 
 
-def gist(event: ev.Event) -> str:
-    """What an event says, on one line for people: no hashes and nothing of sessions, long values cut short."""
+def gist(event: View) -> str:
+    """What an event of a history says, on one line for people: no hashes and nothing of sessions, long values cut short."""
     from holdfast.service import view
 
     told = [_fact(name, value) for name, value in view.news(event).items() if not _MACHINERY.search(name)]
-    if getattr(event, "by", None) is not None:
+    if event.get("by") is not None:
+        whose = Claim(event["by"], event.get("os_user", ""), event.get("client", ""))
         told = [
-            (name, text if name != "by" else json.dumps(str(view.by_whom(event)), ensure_ascii=False))
+            (name, text if name != "by" else json.dumps(str(whose), ensure_ascii=False))
             for name, text in told
             if name not in ("os_user", "client")
         ]
@@ -189,7 +196,9 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
     ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
     ev.GateOpened: _asked,
+    ev.GateAssigned: lambda e, at_ms: f"gate {e.gate} asks {', '.join(e.reviewers)} now{by(e)}",
     ev.GateReminded: lambda e, at_ms: f"reminder {e.number}: gate {e.gate} is open",
     ev.GateEscalated: lambda e, at_ms: f"gate {e.gate} passed its deadline: {e.reason}",
     ev.GateDecided: lambda e, at_ms: f"gate {e.gate} decided{by(e)}: {e.decision}",
+    ev.GateExpired: lambda e, at_ms: f"gate {e.gate} expired: no answer counts any more",
 }

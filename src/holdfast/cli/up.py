@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import signal
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import child, terminal
 from holdfast.cli.label import needed
 from holdfast.cli.option import AsJson, Yaml
 from holdfast.cli.stopping import stopped
@@ -28,12 +25,9 @@ if TYPE_CHECKING:
     from holdfast.testing.postgres_server import PostgresServer
 
 DATA: Final = Path(".holdfast/up")
-_STOP_S: Final = 20.0
-"""What the processes get to hand over, before they are killed."""
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Before each restart of a process that ended by itself. One that has used them up within a minute ends whatever it does."""
 _FORGIVEN_S: Final = 60.0
-_LONGEST_LINE: Final = 2**20
 
 
 def up(
@@ -168,57 +162,22 @@ class Fleet:
         ended: deque[float] = deque(maxlen=len(_PAUSES_S))
         now_s = asyncio.get_running_loop().time
         while not self._stopping.is_set():
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "holdfast", *self._commands[name], env={**os.environ, **self._where},
-                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True,
-                limit=_LONGEST_LINE,
-            )  # fmt: skip
-            undo.push_async_callback(_end, process)
-            await _relay(name, process)
+            process = await child.start(self._commands[name], self._where)
+            undo.push_async_callback(child.end, process)
+            await child.relay(name, process)
             if self._stopping.is_set():
                 return
             if len(ended) == len(_PAUSES_S) and now_s() - ended[0] < _FORGIVEN_S:
                 raise HoldfastError(
-                    f"The {name} {_how(process)} for the {len(ended) + 1}th time in a minute; what it said is above. The"
+                    f"The {name} {child.how(process)} for the {len(ended) + 1}th time in a minute; what it said is above. The"
                     " fleet is stopped."
                 )
             recent = sum(now_s() - each < _FORGIVEN_S for each in ended)
             ended.append(now_s())
             pause_s = _PAUSES_S[min(recent, len(_PAUSES_S) - 1)]
-            terminal.say(f"The {name} {_how(process)} by itself. It is started again in {pause_s:g} s; no run is lost.")
+            terminal.say(
+                f"The {name} {child.how(process)} by itself. It is started again in {pause_s:g} s; no run is lost."
+            )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopping.wait()
-
-
-def _how(process: asyncio.subprocess.Process) -> str:
-    """How a process has ended."""
-    code = process.returncode or 0
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with exit code {code}"
-
-
-async def _relay(name: str, process: asyncio.subprocess.Process) -> None:
-    """Say what a process says, line by line, until it ends."""
-    assert process.stdout is not None
-    while True:
-        try:
-            line = await process.stdout.readline()
-        except ValueError:  # more than a line may have; the rest of it follows
-            terminal.say(f"[{name}] (a line of more than {_LONGEST_LINE} bytes)")
-            continue
-        if not line:
-            break
-        terminal.say(f"[{name}] {line.decode(errors='replace').rstrip()}")
-    await process.wait()
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(_STOP_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

@@ -24,6 +24,7 @@ from holdfast.cli.opening import WAIT_S, located, patiently, shown, typed
 from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS, Yaml
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
+from holdfast.service import view
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -201,7 +202,8 @@ class Tally:
                     self.counts["failed"] += 1
                     terminal.say(f"{state.run} failed: {failure(event.error)}")
                 case ev.GateOpened():
-                    terminal.say(f"{state.run} asks {', '.join(event.reviewers) or 'somebody'}: {about(event)}")
+                    asked = ", ".join(event.reviewers) or "somebody"
+                    terminal.say(f"{state.run} asks {asked}: {about(view.facts(event))}")
                 case _:
                     pass
 

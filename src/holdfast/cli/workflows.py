@@ -6,17 +6,19 @@ Never here: the code of one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Final
+import json
+from typing import Annotated, Final
 
+import msgspec
 import typer
 
 from holdfast.cli import form, moment, table, terminal
-from holdfast.cli.opening import looking, typed
+from holdfast.cli.given import who
+from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
-
-if TYPE_CHECKING:
-    from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.service import query
+from holdfast.service.query import View
 
 app = typer.Typer(help="See which workflows the store knows, and what each is started with.", no_args_is_help=True)
 
@@ -43,24 +45,22 @@ def list_(
 
 
 async def _list(after: str | None, limit: int, as_json: bool, store: str | None) -> None:
-    from holdfast.service import view
-
-    async with looking(store) as inquiries:
-        place = None if after is None else (after, _BEFORE_NONE)
-        rows = [
-            (each, await inquiries.able(each.graph_hash))
-            for each in await inquiries.workflows(after=place, limit=limit)
-        ]
-        now_ms = inquiries.now_ms()
+    place = None if after is None else json.dumps((after, _BEFORE_NONE))
+    async with backend(store, who(None)) as service:
+        rows = await service.rows(query.Workflows(cursor=place), limit)
+        now_ms = service.now_ms()
     if as_json:
-        terminal.emit([view.of_workflow(*each) for each in rows])
+        terminal.emit(rows)
         return
     table.show(COLUMNS, [
-        (row.name, str(row.version), row.graph_hash[:_SHORT_HASH], moment.ago(row.loaded_at_ms, now_ms), str(able))
-        for row, able in rows
+        (
+            row["workflow"], str(row["version"]), row["graph_hash"][:_SHORT_HASH],
+            moment.ago(moment.maybe_ms(row["loaded_at"]), now_ms), str(row["processes"]),
+        )
+        for row in rows
     ])  # fmt: skip
     if len(rows) == limit:
-        terminal.say(f"There may be more: {typed('workflows', 'list', '--after', rows[-1][0].name, store=store)}")
+        terminal.say(f"There may be more: {typed('workflows', 'list', '--after', rows[-1]['workflow'], store=store)}")
 
 
 @app.command()
@@ -77,31 +77,30 @@ def show(
 
 
 async def _show(name: str, version: int | None, as_json: bool, store: str | None) -> None:
-    from holdfast.service import view
-
-    async with looking(store) as inquiries:
-        found = await inquiries.workflow(name, version)
-        able = await inquiries.workers_of(found)
-        now_ms = inquiries.now_ms()
+    async with backend(store, who(None)) as service:
+        found = await service.row(query.Workflows(name=name, version=version))
+        now_ms = service.now_ms()
     if as_json:
-        terminal.emit(view.of_workflow_whole(found, able))
+        terminal.emit(found)
     else:
-        _print(found, able, now_ms)
+        _print(found, now_ms)
 
 
-def _print(found: StoredWorkflow, able: int, now_ms: int) -> None:
-    loaded = "-" if found.loaded_at_ms is None else moment.around(found.loaded_at_ms, now_ms)
+def _print(found: View, now_ms: int) -> None:
+    from holdfast.core.graph import Definition, Graph
+
+    loaded = "-" if found["loaded_at"] is None else moment.around(moment.ms(found["loaded_at"]), now_ms)
     terminal.sheet([
-        ("Workflow", f"{found.name} {found.version}"), ("Graph", found.hash), ("Loaded", loaded),
-        ("Processes", f"{able} alive can run it"),
+        ("Workflow", f"{found['workflow']} {found['version']}"), ("Graph", found["graph_hash"]), ("Loaded", loaded),
+        ("Processes", f"{found['processes']} alive can run it"),
     ])  # fmt: skip
     terminal.show("\nInput")
-    if found.input_schema is None:
+    if (schema := found["input_schema"]) is None:
         terminal.show("  anything: it declares none")
     else:
-        form.show(found.input_schema, form.defaults(found.input_schema), form.DEFAULTS)
+        form.show(schema, form.defaults(schema), form.DEFAULTS)
     terminal.show("\nNodes")
-    graph = found.graph
+    graph = Graph(msgspec.convert(found["definition"], Definition), is_accepted=True)
     table.show(NODES, [
         (name, graph.nodes[name].kind, ", ".join(dict.fromkeys(edge.source for edge in graph.incoming[name])) or "-")
         for name in graph.order

@@ -1,0 +1,181 @@
+"""The client that blocks.
+
+Never here: what is said and understood (exchange, listener).
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+import msgspec
+
+from holdfast.client import exchange
+from holdfast.client.exchange import Made, Reply, Request, Talk
+from holdfast.client.listener import AFTER_ALL, Listener
+from holdfast.client.server import Server, acting
+from holdfast.errors import Unreachable
+from holdfast.service import command as cmd
+from holdfast.service import query as asked
+from holdfast.service.query import Page, Query, View
+
+
+class Client:
+    """Tells and asks a server over HTTP, blocking.
+
+    What is answered are the rows that `--json` prints. What the server refuses is raised as the error of holdfast.errors that
+    it is there; Unauthorized for a token that it does not know, Unreachable where it does not answer. What only reads, and a
+    start or message with a `key`, is said again a few times.
+    """
+
+    def __init__(
+        self, address: str, token: str | None = None, *, by: str | None = None, roles: Sequence[str] = (),
+        traceparent: str | None = None, ca: Path | None = None, insecure: bool = False,
+    ) -> None:  # fmt: skip
+        """`address` is `https://HOST:PORT`; `ca` the authority that signed its certificate, where that is none that everybody
+        knows. `by` and `roles` say who acts, claims that nobody verifies, `traceparent` (W3C) in which trace. Raises UsageError
+        for http:// to another machine, unless `insecure`."""
+        self._server = Server(address, token, ca, insecure)
+        self._acting = acting(by, roles, traceparent)
+        self._http = httpx2.Client(**self._server.options())
+
+    def __repr__(self) -> str:
+        return f"Client({self._server.address!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections, also those of clients that act for others."""
+        self._http.close()
+
+    def acting(self, by: str | None, roles: Sequence[str] = (), traceparent: str | None = None) -> Self:
+        """The same, on the same connections, by somebody else."""
+        other = copy.copy(self)
+        other._acting = acting(by, roles, traceparent)
+        return other
+
+    # --- Anything that there is -----------------------------------------------------------------------------------
+
+    def tell(self, command: cmd.Command | cmd.OfKey, *, wait_s: int = 0) -> View | None:
+        """Do it, durably; the run (or the message) as it stands afterwards, if it is about one. With `wait_s` (30 at most) that
+        is when it has ended or waits for somebody, or that time is over."""
+        return self._held(exchange.tell(command, wait_s))
+
+    def tell_many(self, bulk: cmd.OfMany) -> Page:
+        """Do the same to a page of runs or dead letters; what became of each."""
+        return self._held(exchange.tell_many(bulk))
+
+    def ask(self, query: Query, *, wait_s: int = 0) -> Page:
+        """A page of what is asked; a single row is a page of one. `wait_s` is for a Run, as in `tell`."""
+        return self._held(exchange.ask(query, wait_s))
+
+    def rows(self, query: Query) -> Iterator[View]:
+        """All rows, page after page."""
+        while True:
+            page = self.ask(query)
+            yield from page.rows
+            if page.cursor is None:
+                return
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+
+    # --- What is told and asked most ------------------------------------------------------------------------------
+
+    def start(
+        self, workflow: str, input: Any = None, *, key: str | None = None, wait_s: int = 0,  # noqa: A002 - the field's word
+        **more: Any,
+    ) -> View:  # fmt: skip
+        """Start a run; how it stands, see `tell`. The same `key` again is the same run. `more` are the other fields of
+        holdfast.service.command.Start."""
+        run = self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
+        assert run is not None
+        return run
+
+    def run(self, run: str, *, wait_s: int = 0) -> View:
+        """A run with its steps, its effects and its books; see `tell` for `wait_s`. Raises NotFound."""
+        return (self.ask(asked.Run(run), wait_s=wait_s)).rows[0]
+
+    def result(self, run: str) -> Any:
+        """Wait for the end; the run's output. Raises RunFailed, with the run as it stands in `run`."""
+        listener = Listener(asked.Events(run=run), AFTER_ALL)
+        for _ in self._heard(listener):
+            pass
+        return exchange.output_of(listener.end)
+
+    def decide(
+        self, gate: str, decision: str = "approve", data: Any = msgspec.UNSET, *, reason: str | None = None,
+        shown_hash: str | None = None, wait_s: int = 0,
+    ) -> View:  # fmt: skip
+        """Answer a gate; the run as it stands, see `tell`. `shown_hash` binds the decision to what was seen."""
+        run = self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
+        assert run is not None
+        return run
+
+    def me(self) -> View:
+        """Whose token it is, and for which tenant it asks."""
+        return self._held(exchange.me())
+
+    # --- As it comes ----------------------------------------------------------------------------------------------
+
+    def watch(self, run: str, after: int = 0) -> Iterator[View]:
+        """The history of a run after the event `after`, and what comes, until the run has ended: each event once, also over
+        a server that is begun anew. Raises NotFound, Unreachable."""
+        return self._heard(Listener(asked.Events(run=run), str(after)))
+
+    def listen(self, run: str, name: str | None = None, *, after: str | None = None) -> Iterator[View]:
+        """What is said in a run while it goes on, or only the stream or call of that `name`, after the cursor `after`, until
+        the run has ended. Raises NotFound, Unreachable."""
+        return self._heard(Listener(asked.Streams(run=run, name=name), after))
+
+    # --- On the wire ----------------------------------------------------------------------------------------------
+
+    def _held(self, talk: Talk[Made]) -> Made:
+        """Send what a talk wants to say, until it is over."""
+        try:
+            request = next(talk)
+            while True:
+                request = talk.send(self._sent(request))
+        except StopIteration as over:
+            made: Made = over.value
+            return made
+
+    def _sent(self, request: Request) -> Reply | Unreachable:
+        time.sleep(request.after_s)
+        try:
+            said = self._http.request(
+                request.method,
+                request.path,
+                params=request.params,
+                content=request.body,
+                headers=self._headers(request),
+            )
+        except httpx2.TransportError as problem:
+            return self._server.unreachable(problem)
+        return Reply(said.status_code, said.headers, said.content)
+
+    def _heard(self, listener: Listener) -> Iterator[View]:
+        while listener.end is None:
+            request = listener.request()
+            time.sleep(request.after_s)
+            with (
+                listener,
+                self._http.stream("GET", request.path, params=request.params, headers=self._headers(request)) as said,
+            ):
+                if said.status_code != 200:
+                    listener.refused(Reply(said.status_code, said.headers, said.read()))
+                for event in httpx2.EventSource(said, max_event_size=None):
+                    if (row := listener.heard(event)) is not None:
+                        yield row
+
+    def _headers(self, request: Request) -> dict[str, Any]:
+        return {**self._acting, **request.headers}

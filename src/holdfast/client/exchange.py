@@ -1,0 +1,192 @@
+"""What is said to a server, and what its replies mean, as generators: they yield requests and are sent the replies.
+
+    tell, ask, me  → Talk          a client sends each Request, and sends the Reply, or why there was none, back in
+
+Which path a command or query has, `holdfast.http.route` says. Never here: a connection, waiting, a thread.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from holdfast.errors import HoldfastError, RunFailed, Unreachable, UsageError
+from holdfast.http.code import error_of
+from holdfast.http.route import ROUTES, Answer, Route
+from holdfast.service import command as cmd
+from holdfast.service.query import Page, Query, View
+
+_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0)
+"""Between tries; at least half of each, so that not all come back at once."""
+_KEYED: Final = (cmd.Start, cmd.Fork, cmd.Say)
+"""What bears a `key` under which it is done once, however often it is said."""
+
+
+class Request(NamedTuple):
+    """What is sent, after a pause. One that `may_repeat` does nothing twice."""
+
+    method: str
+    path: str
+    params: Mapping[str, Any] = {}
+    body: bytes | None = None
+    headers: Mapping[str, str | bytes] = {}
+    may_repeat: bool = True
+    after_s: float = 0.0
+
+
+class Reply(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+Made = TypeVar("Made")
+Talk: TypeAlias = Generator[Request, Reply | Unreachable, Made]
+
+
+def tell(command: cmd.Command | cmd.OfKey, wait_s: int = 0) -> Talk[View | None]:
+    """The run, or the message, as it stands afterwards."""
+    found: View | None = yield from _said(request_of(command, wait_s))
+    return found
+
+
+def tell_many(bulk: cmd.OfMany) -> Talk[Page]:
+    """What became of each of a page."""
+    return _page((yield from _said(request_of(bulk))))
+
+
+def ask(query: Query, wait_s: int = 0) -> Talk[Page]:
+    """A page of a list; a single row is a page of one."""
+    found = yield from _said(request_of(query, wait_s))
+    return Page([found], None) if route_of(query).answer is Answer.ROW else _page(found)
+
+
+def me() -> Talk[View]:
+    """Whose token it is."""
+    found: View = yield from _said(Request("GET", "/me"))
+    return found
+
+
+def output_of(run: View | None) -> Any:
+    """The output of a run that has ended. Raises RunFailed."""
+    assert run is not None
+    if run["status"] == "completed":
+        return run["output"]
+    why = f": {run['error']['message']}" if run["error"] else ""
+    raise RunFailed(f"Run {run['run_id']} {run['status']}{why}", run=run)
+
+
+def _page(found: Any) -> Page:
+    return Page(found["rows"], found["cursor"])
+
+
+# --- Requests ---------------------------------------------------------------------------------------------------------
+
+
+def route_of(said: msgspec.Struct) -> Route:
+    """The first path that says all of it. Raises UsageError."""
+    for route in [each for each in ROUTES if each.what is type(said)]:
+        is_given = all(getattr(said, name) == value for name, value in route.given.items())
+        if is_given and all(getattr(said, name) for name in route.in_path):
+            return route
+    raise UsageError(f"The HTTP API has no path for {type(said).__name__} without a name. Nothing was sent.")
+
+
+def request_of(said: msgspec.Struct, wait_s: int = 0) -> Request:
+    """What says a command or query. Raises UsageError for what is no JSON."""
+    route = route_of(said)
+    path = route.path.format_map({name: quote(getattr(said, name), safe="") for name in route.in_path})
+    fields = {each.name: each for each in msgspec.structs.fields(said)}
+    try:
+        given = {
+            name: msgspec.to_builtins(value, enc_hook=_plain)
+            for name in route.elsewhere
+            if (value := getattr(said, name)) is not fields[name].default and value != ()
+        }
+        body = msgspec.json.encode(given) if route.method == "POST" else None
+    except (TypeError, ValueError) as problem:
+        raise UsageError(f"{type(said).__name__} holds what JSON cannot say: {problem}. Nothing was sent.") from None
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    reads = route.method == "GET" or route.answer is Answer.ROW
+    keyed = isinstance(said, _KEYED) and said.key is not None
+    return Request(
+        route.method, path, {} if body is not None else {name: _in_query(value) for name, value in given.items()},
+        body, headers | ({"Prefer": f"wait={wait_s}"} if wait_s else {}), reads or keyed,
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """A Pydantic model as JSON has it. Raises TypeError for anything else."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a {type(value).__name__}")
+
+
+def _in_query(value: Any) -> Any:
+    return value if isinstance(value, str | list | tuple) else msgspec.json.encode(value).decode()
+
+
+# --- Replies ----------------------------------------------------------------------------------------------------------
+
+
+class _Problem(msgspec.Struct):
+    """What of a problem (RFC 9457) a client reads."""
+
+    status: int
+    code: str = ""
+    detail: str = ""
+    trace_id: str = ""
+
+
+def _said(request: Request) -> Talk[Any]:
+    """Say it until it is answered, as often as it may be said. Raises the error that the server told, Unreachable."""
+    reply = yield request
+    for number in range(len(_PAUSES_S) if request.may_repeat else 0):
+        if isinstance(reply, Reply) and reply.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            break
+        reply = yield request._replace(after_s=pause_s(number))
+    if isinstance(reply, Unreachable):
+        raise reply
+    if not 200 <= reply.status < 300:
+        raise refusal(reply)
+    if not reply.body:
+        return None
+    try:
+        return msgspec.json.decode(reply.body)
+    except msgspec.DecodeError:
+        raise Unreachable("What answers there is no HTTP API of Holdfast: it speaks no JSON.") from None
+
+
+def pause_s(number: int) -> float:
+    """How long is waited before the try after so many that failed."""
+    longest_s = _PAUSES_S[min(number, len(_PAUSES_S) - 1)]
+    return random.uniform(longest_s / 2, longest_s)
+
+
+def refusal(reply: Reply) -> HoldfastError:
+    """The error that a reply tells; of one that is no problem of ours, as of a proxy on the way, what its status means."""
+    try:
+        problem = msgspec.json.decode(reply.body, type=_Problem)
+    except msgspec.DecodeError:
+        phrase = next((f" {each.phrase}" for each in HTTPStatus if each == reply.status), "")
+        return error_of("", reply.status, f"The server answered {reply.status}{phrase}, and does not say why.")
+    return _error(problem, {name.lower(): value for name, value in reply.headers.items()}.get("retry-after", ""))
+
+
+def problem_of(data: str) -> HoldfastError:
+    """The error that a stream ended with."""
+    return _error(msgspec.json.decode(data, type=_Problem))
+
+
+def _error(problem: _Problem, retry_after: str = "") -> HoldfastError:
+    facts: dict[str, Any] = {"trace_id": problem.trace_id}
+    if retry_after.isdecimal():
+        facts["retry_after_s"] = int(retry_after)
+    return error_of(problem.code, problem.status, problem.detail, **facts)
