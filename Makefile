@@ -25,10 +25,10 @@ NODE := examples/node_worker/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test quick mutants crash workflows stores properties simulate chaos docs reference check lint types format wire lock clean
+.PHONY: help setup demo test quick mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages and this project; does nothing when it is up to date
 
@@ -71,6 +71,9 @@ quick: setup ## The rules, the scheduler, the layers, and the promises of the st
 
 crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
 	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP --timeout=1800 $(ARGS)
+
+e2e: setup ## Hold the HTTP API against its description, and kill servers and clients around decisions; takes minutes
+	@HOLDFAST_E2E=all $(PY) -m pytest tests/e2e -n auto --timeout=600 $(ARGS)
 
 workflows: setup ## Run the long forms of the examples: killed at every other commit, in every state; takes minutes
 	@HOLDFAST_WORKFLOWS=all $(PY) -m pytest tests/examples -n auto --timeout=3600 $(ARGS)

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import Engine, Workflow, privacy, task
 from holdfast.errors import UsageError
+from holdfast.service.identity import Identity, read_token
 from holdfast.settings import Secrets, Settings
 from holdfast.testing.journal_file import JournalFile
 from holdfast.wire import credential
@@ -75,8 +76,8 @@ def test_a_secret_that_others_may_read_or_write_is_refused_with_the_way_to_close
     file.chmod(mode)
     readers = (
         lambda: Secrets(file, {}),
-        lambda: credential.read_token(file),
-        lambda: credential.server_credentials("127.0.0.1:0", credential.Identity(certificate=file, key=file)),
+        lambda: read_token(file),
+        lambda: credential.server_credentials("127.0.0.1:0", Identity(), credential.Tls(file, file)),
     )
     for read in readers:
         with pytest.raises(UsageError, match=rf"open to other users .*mode {mode:o}.*chmod 600 {file}"):
@@ -102,7 +103,7 @@ def test_a_secret_may_come_through_a_pipe() -> None:
     os.write(writing, b"s3cret\n")
     os.close(writing)
     try:
-        assert credential.read_token(Path(f"/dev/fd/{reading}")) == "s3cret"
+        assert read_token(Path(f"/dev/fd/{reading}")) == "s3cret"
     finally:
         os.close(reading)
 

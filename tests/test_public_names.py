@@ -24,6 +24,12 @@ def test_the_public_names_are_these() -> None:
     assert all(getattr(holdfast, name) is not None for name in PUBLIC)
 
 
+def test_the_public_names_of_the_client_are_these() -> None:
+    from holdfast import client
+
+    assert sorted(client.__all__) == ["AsyncClient", "Client"]
+
+
 def test_what_is_not_public_is_not_there() -> None:
     assert not hasattr(holdfast, "Mailbox")
 

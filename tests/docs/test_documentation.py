@@ -193,10 +193,10 @@ def _lines(text: str) -> list[str]:
 
 
 def test_every_make_command_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= targets, page.name
+        assert set(re.findall(r"(?:^|`)make ([a-z0-9]+)", text, re.MULTILINE)) <= targets, page.name
 
 
 def test_every_command_that_is_named_exists() -> None:
@@ -298,7 +298,7 @@ def known_events() -> set[str]:
 
 def test_every_event_that_a_page_names_exists() -> None:
     """A name in two or more words, in code, is an event, an exception, a command or query, or a public name."""
-    faces = [importlib.import_module(name).__all__ for name in ("holdfast", "holdfast.evaluation")]
+    faces = [importlib.import_module(name).__all__ for name in ("holdfast", "holdfast.client", "holdfast.evaluation")]
     told = [importlib.import_module(f"holdfast.{name}") for name in ("ports", "service.command", "service.query")]
     allowed = {"AnyEvent", *known_events(), *vars(errors), *vars(builtins)}.union(*faces, *map(vars, told))
     for page in PAGES:
