@@ -37,14 +37,16 @@ def token(**claims: Any) -> str:
     return jwt.encode(usual | claims, SECRET, "HS256")
 
 
-WRONG = {
-    "no approver": (token(roles=["buyer"]), 409),
-    "another tenant's": (token(tenant="globex"), 404),
-    "only looks": (token(holdfast=["viewer"]), 403),
-    "over": (token(exp=machine.time() - 3600), 401),
-    "another issuer's": (token(iss="https://evil.example"), 401),
-    "nobody's": ("a.b.c", 401),
-}
+def wrong() -> dict[str, tuple[str, int]]:
+    """Tokens by which nothing is approved, and the status that each is refused with."""
+    return {
+        "no approver": (token(roles=["buyer"]), 409),
+        "another tenant's": (token(tenant="globex"), 404),
+        "only looks": (token(holdfast=["viewer"]), 403),
+        "over": (token(exp=machine.time() - 3600), 401),
+        "another issuer's": (token(iss="https://evil.example"), 401),
+        "nobody's": ("a.b.c", 401),
+    }
 
 
 async def test_an_award_is_approved_by_a_signed_token_and_by_no_other(world: World, tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ async def test_an_award_is_approved_by_a_signed_token_and_by_no_other(world: Wor
             headers = {"Authorization": f"Bearer {token()}"}
             shown = (await http.get(f"/gates/{quote(gate, safe='')}", headers=headers)).json()
             if shown["reason"] == "approval":
-                refused.update({name: (await heard(wrong)).status_code for name, (wrong, _) in WRONG.items()})
+                refused.update({name: (await heard(each)).status_code for name, (each, _) in wrong().items()})
             said = await heard(token(sub=answer.by, roles=[answer.role]))
             assert said.status_code == 200, said.text
 
@@ -94,7 +96,7 @@ async def test_an_award_is_approved_by_a_signed_token_and_by_no_other(world: Wor
 
         await rehearsal.until(is_over)
         assert await run.status() == "completed"
-        assert refused == {name: status for name, (_, status) in WRONG.items()}
+        assert refused == {name: status for name, (_, status) in wrong().items()}
         decided = [each for each in await run.events() if type(each.event).__name__ == "GateDecided"]
         last: Any = decided[-1].event
         assert (last.by, last.client, last.roles) == ("mira", "mira", ("approver",))
