@@ -1,4 +1,5 @@
-"""`holdfast eval`: scenarios in a file are played and judged; a bad file is refused in words before anything runs."""
+"""`holdfast eval`: scenarios in a file are played, recorded runs replayed, and judged; a bad file is refused in words before
+anything runs."""
 
 from __future__ import annotations
 
@@ -69,6 +70,12 @@ def test_scenarios_may_be_made_in_python(shell: Shell, home: Path) -> None:
         (HEAD + "scenarios: [{id: a, expects: {}}]", "unknown field `expects`"),
         (HEAD + "scenarios: [{id: a, expect: {max_retries: few}}]", "$.scenarios[0].expect.max_retries"),
         (HEAD + "scenarios: [{id: a, expect: {unsafe: [x]}}]", "'x' is not a way"),
+        (HEAD + "scenarios: [{id: a, runs: [r1]}]", "Scenario 'a' names runs; say as `records` in which file"),
+        (HEAD + "scenarios: [{id: a, records: r.jsonl, input: {}, timeout_s: 5}]", "take out input, timeout_s"),
+        (HEAD + "scenarios: [{id: a, records: r.jsonl, expect: {max_duration_s: 1}}]", "in which time leaps"),
+        (HEAD + "scenarios: [{id: a, records: none.jsonl}]", "none.jsonl cannot be read: No such file"),
+        (HEAD + "scenarios: [{id: a, records: bad.yaml}]", "bad.yaml, line 1: this is no record of a run"),
+        (HEAD + "scenarios: [{id: a, records: /dev/null}]", "Scenario 'a': there is no record in /dev/null"),
         (HEAD + "scenarios: [{id: a, input: &a [1]}, {id: b, input: *a}]", "refers to a part of itself"),
         ("workflow: nothing.py:wf\nscenarios: [{id: a}]", "There is no file nothing.py."),
         (HEAD + "scenarios: [{id: a, input: {}}]", "Scenario 'a':"),
@@ -98,3 +105,104 @@ def test_a_run_whose_time_is_up_is_told_as_far_as_it_came(shell: Shell, home: Pa
     said = shell("eval", "slow.yaml")
     assert said.code == 1
     assert said.err.endswith("missed: slow\n  The run is waiting; expected was completed.\n")
+
+
+# --- Recorded runs ----------------------------------------------------------------------------------------------------
+
+CLAIMS = """
+from pathlib import Path
+
+from holdfast import Workflow, check, task, tool, tool_node
+
+wf = Workflow(name="claims")
+
+@wf.node("fetch")
+@task
+def fetch(state):
+    with Path("world.txt").open("a") as world:
+        world.write("fetched ")
+    return state.input["amount"]
+
+@wf.node("small")
+@check
+def small(state):
+    return "pass" if state.events["fetch"].output <= 100 else "reject"
+
+@tool(effect="once")
+def pay(amount: int) -> str:
+    with Path("world.txt").open("a") as world:
+        world.write("paid ")
+    return "paid"
+
+wf.node("pay")(tool_node(name=pay)(lambda state: {"amount": state.events["fetch"].output}))
+wf.edge("fetch", "small")
+wf.edge("small", "pay")
+"""
+RECORDED = """
+workflow: claims.py:wf
+min_passed: {min_passed}
+scenarios:
+  - id: last month
+    records: claims.jsonl
+    expect: {{nodes: [fetch, small, pay], match: exact, tools: [pay]}}
+  - id: a live one
+    input: {{amount: 7}}
+"""
+
+
+@pytest.fixture
+def claims(shell: Shell, home: Path) -> list[str]:
+    """Two runs in claims.jsonl, of 40 and of 90; their ids."""
+    (home / "claims.py").write_text(CLAIMS)
+    for amount in (40, 90):
+        assert shell("run", "claims.py:wf", "--input", f'{{"amount": {amount}}}').code == 0
+    assert shell("runs", "export", "--all", "--to", "claims.jsonl").code == 0
+    (home / "recorded.yaml").write_text(RECORDED.format(min_passed=1))
+    (home / "world.txt").unlink()
+    return [row["run_id"] for row in shell("runs", "list", "--json").data]
+
+
+def test_recorded_runs_are_judged_beside_live_ones_and_nothing_is_called_for_them(
+    shell: Shell, home: Path, claims: list[str]
+) -> None:
+    said = shell("eval", "recorded.yaml")
+    assert (said.code, said.out) == (0, "3 of 3 scenarios passed\n"), said.err
+    assert all(f"ok: last month ({run})" in said.err for run in claims)
+    assert (home / "world.txt").read_text() == "fetched paid "  # of the live one
+    (home / "one.yaml").write_text(
+        f"workflow: claims.py:wf\nscenarios: [{{id: a, records: claims.jsonl, runs: [{claims[0]}]}}]"
+    )
+    assert shell("eval", "one.yaml").out == "1 of 1 scenarios passed\n"
+    (home / "none.yaml").write_text("workflow: claims.py:wf\nscenarios: [{id: a, records: claims.jsonl, runs: [none]}]")
+    assert "there is no run 'none' in claims.jsonl" in shell("eval", "none.yaml").err
+
+
+def test_each_recorded_run_counts_for_the_threshold(shell: Shell, home: Path, claims: list[str]) -> None:
+    (home / "stricter.py").write_text(CLAIMS.replace("<= 100", "<= 50"))
+    (home / "recorded.yaml").write_text(RECORDED.format(min_passed=1).replace("claims.py", "stricter.py"))
+    said = shell("eval", "recorded.yaml", "--json")
+    assert (said.code, said.data["scenarios_passed"]) == (1, 2)
+    assert [each["passed"] for each in said.data["scenarios"]] == [False, True, True]
+    assert "It went fetch → small; expected was fetch → small → pay (exact)." in said.err
+    (home / "recorded.yaml").write_text(RECORDED.format(min_passed=0.66).replace("claims.py", "stricter.py"))
+    assert shell("eval", "recorded.yaml").code == 0
+
+
+def test_what_a_record_does_not_have_is_missed(shell: Shell, home: Path, claims: list[str]) -> None:
+    """Also where the path is as it should be."""
+    (home / "renamed.py").write_text(
+        CLAIMS.replace("def pay(", "def refund(").replace("name=pay", "name=refund")
+        + '\nwf.node("sorry")(task(lambda state: "sorry"))\nwf.edge("pay", "sorry", on="error")\n'
+    )
+    (home / "lenient.yaml").write_text("workflow: renamed.py:wf\nscenarios: [{id: a, records: claims.jsonl}]")
+    said = shell("eval", "lenient.yaml")
+    assert (said.code, said.out) == (1, "0 of 2 scenarios passed\n")
+    assert said.err.count("Not in its record: pay#1 asks for tool 'refund' at 0.") == 2
+    assert not (home / "world.txt").exists()
+
+
+def test_a_record_of_another_workflow_is_refused(shell: Shell, home: Path, claims: list[str]) -> None:
+    (home / "other.yaml").write_text(HEAD + "scenarios: [{id: a, records: claims.jsonl}]")
+    said = shell("eval", "other.yaml")
+    assert said.code == 2
+    assert "is one of the workflow 'claims', which is not given" in said.err

@@ -134,3 +134,14 @@ def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 async def test_what_is_no_scenario_is_refused_in_words() -> None:
     with pytest.raises(InvalidInput, match=r"This is no scenario: .*`id`"):
         await play(wf, {"input": {}})
+
+
+async def test_recorded_runs_are_not_played_and_are_no_cases_of_a_dataset() -> None:
+    """Which would lose what their records do not have."""
+    suite = Suite(workflow="case.py:wf", scenarios=[Scenario(id="recorded", records="cases.jsonl")])
+    with pytest.raises(
+        InvalidInput, match=r"'recorded' is of recorded runs, and a case .* have holdfast\.evaluation\.replay"
+    ):
+        dataset(suite)
+    with pytest.raises(InvalidInput, match="'recorded' is of recorded runs, which are not played"):
+        await play(wf, suite.scenarios[0])

@@ -12,3 +12,9 @@ def test_a_share_is_met_by_as_many_as_it_says() -> None:
         suite = Suite(workflow="case.py:wf", scenarios=scenarios, min_passed=float(f"{share / 100:.2f}"))
         assert suite.is_met_by(share)
         assert not suite.is_met_by(share - 1)
+
+
+def test_of_recorded_runs_each_counts() -> None:
+    suite = Suite(workflow="case.py:wf", scenarios=[Scenario(id="all", records="cases.jsonl")], min_passed=0.5)
+    assert suite.is_met_by(50, 100)
+    assert not suite.is_met_by(49, 100)

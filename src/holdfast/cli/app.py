@@ -54,7 +54,8 @@ _COMMANDS: Final = {
     "validate": ("graph", "Say everything that is wrong with a workflow, and what should be thought about."),
     "eval": (
         "evaluation",
-        "Play scenarios, each on a throwaway store, and say what their paths miss. Models and tools are really called.",
+        "Play scenarios, each on a throwaway store, or replay recorded runs, and say what their paths miss. Models and tools"
+        " are really called where a scenario is played, and never where a run is replayed.",
     ),
     "replay": (
         "replay",

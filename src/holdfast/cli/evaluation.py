@@ -1,4 +1,4 @@
-"""`holdfast eval`: scenarios are played, and the path of each is held against what was expected of it.
+"""`holdfast eval`: scenarios are played, recorded runs replayed, and the path of each is held against what was expected of it.
 
 Never here: what a path misses (holdfast.evaluation).
 """
@@ -15,7 +15,7 @@ from holdfast.cli import terminal, yaml_file
 from holdfast.cli.exit_code import FAILED, OK
 from holdfast.cli.option import AsJson
 from holdfast.cli.target import load, load_suite
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -29,14 +29,15 @@ def eval(  # noqa: A001 - as it is typed
     ],
     as_json: AsJson = False,
 ) -> int:
-    """Play scenarios, each on a throwaway store, and say what their paths miss. Models and tools are really called.
+    """Play scenarios, each on a throwaway store, or replay recorded runs, and say what their paths miss. Models and tools are
+    really called where a scenario is played, and never where a run is replayed.
 
     Exits with 1 where fewer pass than the suite asks for.
     """
     suite = suite_of(file)
-    found = asyncio.run(_play(suite, load(suite.workflow, to_run=True)))
+    found = asyncio.run(_judged(suite, load(suite.workflow, to_run=True)))
     passed = sum(each.passed for each in found)
-    is_enough = suite.is_met_by(passed)
+    is_enough = suite.is_met_by(passed, len(found))
     if as_json:
         from msgspec import to_builtins
 
@@ -61,18 +62,15 @@ def suite_of(file: str) -> Suite:
         raise UsageError(f"{file} is no UTF-8 text. Nothing was run.") from None
 
 
-async def _play(suite: Suite, workflow: Workflow) -> list[WorkflowTrajectoryEval]:
+async def _judged(suite: Suite, workflow: Workflow) -> list[WorkflowTrajectoryEval]:
     """One after the other, each told as it ends."""
     from holdfast import settings
-    from holdfast.evaluation import evaluate
-    from holdfast.evaluation.playing import play
+    from holdfast.evaluation import judge
 
-    known, found = settings.load(), []
-    for scenario in suite.scenarios:
-        try:
-            path = await play(workflow, scenario, known)
-        except HoldfastError as problem:
-            raise UsageError(f"Scenario {scenario.id!r}: {problem}") from problem
-        found.append(evaluate(path, scenario.expect, scenario.id))
-        terminal.say("\n  ".join((f"{'ok' if found[-1].passed else 'missed'}: {scenario.id}", *found[-1].misses)))
+    replayed = {scenario.id for scenario in suite.scenarios if scenario.records is not None}
+    found: list[WorkflowTrajectoryEval] = []
+    async for each in judge(suite, workflow, settings.load()):
+        found.append(each)
+        which = f"{each.scenario_id} ({each.run_id})" if each.scenario_id in replayed else each.scenario_id
+        terminal.say("\n  ".join((f"{'ok' if each.passed else 'missed'}: {which}", *each.misses)))
     return found

@@ -22,6 +22,7 @@ from holdfast.evaluation.suite import Answer, Scenario, Suite
 
 if TYPE_CHECKING:
     from holdfast.evaluation.evaluators import TrajectoryCheck, TrajectoryEvaluator, dataset
+    from holdfast.evaluation.judging import judge
     from holdfast.evaluation.playing import play
     from holdfast.evaluation.record import RunRecord
     from holdfast.evaluation.recording import load_records, recorded
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _WHERE: Final = {
     "Live": "replaying", "Quote": "replaying", "Redaction": "redaction", "Replayed": "replaying", "RunRecord": "record",
-    "TrajectoryCheck": "evaluators", "TrajectoryEvaluator": "evaluators", "dataset": "evaluators",
+    "TrajectoryCheck": "evaluators", "TrajectoryEvaluator": "evaluators", "dataset": "evaluators", "judge": "judging",
     "load_records": "recording", "play": "playing", "quote": "replaying", "recorded": "recording", "replay": "replaying",
 }  # fmt: skip
 """Loaded when they are asked for: who judges a path needs no engine, and no Pydantic Evals."""
@@ -65,6 +66,7 @@ __all__ = [
     "compare",
     "dataset",
     "evaluate",
+    "judge",
     "load_records",
     "play",
     "quote",

@@ -97,9 +97,14 @@ class TrajectoryCheck(Evaluator[object, Trajectory, object]):
 
 def dataset(suite: Suite, name: str | None = None) -> Dataset[Mapping[str, Any], Trajectory, Any]:
     """The scenarios of a suite as the cases of a dataset, each with what is expected of it. Their task is
-    `partial(play, workflow)`, with `holdfast.evaluation.play`."""
+    `partial(play, workflow)`, with `holdfast.evaluation.play`. Raises InvalidInput for a scenario of recorded runs."""
     cases: list[Case[Mapping[str, Any], Trajectory, Any]] = []
     for each in suite.scenarios:
+        if each.records is not None:
+            raise InvalidInput(
+                f"Scenario {each.id!r} is of recorded runs, and a case of a dataset is one run: have holdfast.evaluation.replay"
+                " make their paths in the task of a dataset of your own."
+            )
         inputs = msgspec.to_builtins(each)
         inputs.pop("expect", None)
         cases.append(Case(name=each.id, inputs=inputs, evaluators=(TrajectoryEvaluator(each.expect),)))

@@ -21,6 +21,7 @@ from holdfast.core.ids import GateId, node_of
 from holdfast.core.state import State
 from holdfast.core.status import waiting_for
 from holdfast.core.trajectory import Trajectory
+from holdfast.errors import InvalidInput
 from holdfast.evaluation.suite import Answer, Scenario, given
 from holdfast.settings import Settings
 
@@ -33,10 +34,15 @@ async def play(
 ) -> Trajectory:
     """The path of a run of `workflow`, until it has ended, waits for what nobody was told to say, or its time is up.
 
-    The scenario may be as a file has it. Raises InvalidInput where it is none, and what `engine.start` and
+    The scenario may be as a file has it. Raises InvalidInput where it is none or of recorded runs, and what `engine.start` and
     `engine.decide` raise.
     """
     scenario = given(scenario, Scenario)
+    if scenario.records is not None:
+        raise InvalidInput(
+            f"Scenario {scenario.id!r} is of recorded runs, which are not played; `holdfast eval` and"
+            " holdfast.evaluation.judge replay them. Nothing was run."
+        )
     left = {gate: deque(answers) for gate, answers in scenario.answers.items()}
     with tempfile.TemporaryDirectory(prefix="holdfast-eval-") as folder:
         store = Path(folder) / "eval.db"

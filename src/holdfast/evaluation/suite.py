@@ -1,6 +1,6 @@
 """Scenarios, what is expected of each, and how many must pass; written in Python or in YAML.
 
-Never here: playing one (playing), opening a file.
+Never here: judging them (judging), opening a file.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A run that is to be made, and what is expected of its path.
+    """A run that is to be made, or runs that were recorded, and what is expected of their paths.
 
     `answers` are what people say, by gate, in order: a decision, or one with data. A gate without one stays open.
-    `cost_limit_usd` is the run's limit, instead of its workflow's.
+    `cost_limit_usd` is the run's limit, instead of its workflow's. `records` is a file that `holdfast runs export` wrote: its
+    runs, or those that `runs` names by their ids, are replayed instead, and each is judged by itself.
     """
 
     id: str
+    records: str | None = None
+    runs: tuple[str, ...] = ()
     input: Any = None
     answers: dict[str, list[str | Answer]] = {}
     expect: Expectation = Expectation()
@@ -66,10 +69,33 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InvalidInput(f"min_passed={self.min_passed:g} is no share; write 0.9 for nine of ten.")
         if any(not 0 < scenario.timeout_s <= 3600 for scenario in self.scenarios):
             raise InvalidInput("The timeout_s of a scenario is more than 0 and at most 3600 seconds.")
+        for scenario in self.scenarios:
+            _expect_one_kind(scenario)
 
-    def is_met_by(self, passed: int) -> bool:
-        """Whether so many of its scenarios are enough."""
-        return passed / len(self.scenarios) >= self.min_passed
+    def is_met_by(self, passed: int, judged: int | None = None) -> bool:
+        """Whether so many are enough of all that were `judged`: its scenarios, unless recorded runs made them more."""
+        return passed / (judged or len(self.scenarios)) >= self.min_passed
+
+
+def _expect_one_kind(scenario: Scenario) -> None:
+    """Raises InvalidInput where a scenario says of recorded runs what only a live one is told, or the other way round."""
+    if scenario.records is None:
+        if scenario.runs:
+            raise InvalidInput(f"Scenario {scenario.id!r} names runs; say as `records` in which file they are.")
+        return
+    fresh = Scenario(id=scenario.id)
+    if said := [name for name in _OF_LIVE if getattr(scenario, name) != getattr(fresh, name)]:
+        raise InvalidInput(
+            f"Scenario {scenario.id!r} is of recorded runs, whose records say what they were given and told; take out"
+            f" {', '.join(said)}."
+        )
+    if scenario.expect.max_duration_s is not None:
+        raise InvalidInput(
+            f"Scenario {scenario.id!r} is of recorded runs, in which time leaps; take out max_duration_s."
+        )
+
+
+_OF_LIVE: Final = ("input", "answers", "cost_limit_usd", "timeout_s")
 
 
 def given(what: T | Mapping[str, Any], kind: type[T]) -> T:
