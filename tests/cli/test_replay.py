@@ -116,3 +116,18 @@ def test_bad_words_are_refused(shell: Shell, letters: Path) -> None:
     assert "bad.jsonl, line 1: this is no record of a run" in shell("replay", "bad.jsonl", "letters.py:wf").err
     assert shell("replay", "records.jsonl", "letters.py:wf", "--live", "much", "--yes").code == 2
     assert not Path("y.jsonl").exists()
+
+
+def test_a_workflow_file_is_replayed_and_its_scripts_are_not_run(shell: Shell, home: Path) -> None:
+    text = "name: files\njobs: {a: {runs-on: any, steps: [{effect: once, run: 'echo ran >> ../world'}]}}\n"
+    text = text.replace("../world", str(home / "world"))
+    (home / "files.yaml").write_text(text)
+    assert shell("run", "files.yaml").code == 0
+    assert shell("runs", "export", "--all", "--to", "records.jsonl").code == 0
+    said = shell("replay", "records.jsonl", "files.yaml")
+    assert (said.code, said.out) == (0, "1 of 1 runs go the way that they went\n")
+    (home / "other.yaml").write_text(text.replace("echo ran", "echo did"))
+    said = shell("replay", "records.jsonl", "other.yaml")
+    assert said.code == 1
+    assert "not in its record: a#1 begins, whose job is another than the one that was recorded" in said.out
+    assert (home / "world").read_text() == "ran\n"

@@ -13,9 +13,11 @@ import pytest
 
 from holdfast import (
     Context,
+    Demand,
     Engine,
     Run,
     StateView,
+    ToolRule,
     Workflow,
     branch,
     check,
@@ -23,11 +25,13 @@ from holdfast import (
     human_gate,
     llm_node,
     map_node,
+    remote_task,
     step,
     task,
     tool,
     tool_node,
 )
+from holdfast.core.demand import Resources
 from holdfast.core.money import nanousd
 from holdfast.errors import NotRecorded, UsageError
 from holdfast.evaluation import Live, Redaction, Replayed, RunRecord, load_records, quote, recorded, replay
@@ -35,6 +39,7 @@ from holdfast.evaluation.offline import offline
 from holdfast.evaluation.recording import line, read
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule
+from tests.actions.jobs.kit import workflow as file_of
 from tests.engine.kit import Time, engine_at
 
 MODEL = "openai:gpt-4o-mini"
@@ -392,6 +397,223 @@ async def test_a_map_node_is_gone_through_and_its_items_are_answered(tmp_path: P
     NOW["few"] = 5
     [found] = await replayed([record], wf)
     assert (found.missing, WORLD) == (("few#1 begins",), [])
+
+
+# --- Children in the background ---------------------------------------------------------------------------------------
+
+
+@flow
+async def inner(ctx: Context, given: dict[str, Any]) -> str:
+    WORLD.append(f"inner {given['n']}")
+    if given["n"] == 2:
+        raise ValueError("it is two")
+    return f"did {given['n']}"
+
+
+@flow
+async def parent(ctx: Context, given: dict[str, Any]) -> dict[str, Any]:
+    first = await ctx.child(inner, {"n": 1}, background=True)
+    second = await ctx.child(inner, {"n": 2}, background=True)
+    third = await ctx.child(inner, {"n": NOW.get("third", 3)}, on_failure="return")
+    found = await second.result(on_failure="return")
+    return {
+        "first": await first.result(), "second": [found.status, found.error, found.run_id == second.run_id],
+        "third": [third.status, third.output, bool(third.run_id)],
+    }  # fmt: skip
+
+
+async def test_children_are_answered_and_those_in_the_background_too(tmp_path: Path) -> None:
+    async with engine_at(tmp_path, Time(), workflows=[parent, inner]) as engine:
+        run = await engine.start(parent, {})
+        result = await run.result()
+        record = await recorded(engine, run.id, None)
+    assert result["first"] == "did 1"
+    assert result["second"][0] == "failed"
+    assert result["third"] == ["completed", "did 3", True]
+    WORLD.clear()
+    [found] = await replayed([record], parent)
+    assert (found.passed, found.missing, WORLD) == (True, (), [])
+    assert await output_of(record, parent) == result
+    NOW["third"] = 4
+    [found] = await replayed([record], parent)
+    assert (found.missing, found.passed, WORLD) == (("flow#1 asks for child 'inner' at 2",), False, [])
+
+
+async def output_of(record: RunRecord, workflow: Workflow) -> Any:
+    """What the last step of a replayed run returns."""
+    seen: list[Any] = []
+
+    @flow(name=workflow.name)
+    async def spy(ctx: Context, given: dict[str, Any]) -> Any:
+        seen.append(await workflow.nodes["flow"].handler(ctx, given))
+        return seen[-1]
+
+    await replayed([record], spy)
+    return seen[-1]
+
+
+# --- Standing approvals -----------------------------------------------------------------------------------------------
+
+
+def asking() -> Workflow:
+    """Pays without a question, as long as somebody has said so beforehand."""
+    wf = Workflow(name="asking", tool_rules=[ToolRule("refund", "ask")])
+    wf.node("pay")(tool_node(name=refund)(lambda state: {"months": NOW.get("months", 1)}))
+    wf.node("again")(tool_node(name=refund)(lambda state: {"months": 2}))
+    wf.edge("pay", "again")
+    return wf
+
+
+async def test_a_call_that_was_approved_beforehand_asks_nobody_and_the_next_asks_whom_it_asked(tmp_path: Path) -> None:
+    wf, now = asking(), Time()
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        await engine.grant_approval("refund", for_s=3600, most=1, by="ann")
+        run = await engine.start(wf, {})
+        await to_the_end(engine, run, now)
+        record = await recorded(engine, run.id, None)
+    assert WORLD == ["refund", "refund"]
+    assert [each.node for each in record.path().approvals] == ["again"]
+    WORLD.clear()
+    [found] = await replayed([record], wf)
+    assert (found.passed, found.missing, WORLD) == (True, (), [])
+    assert [each.node for each in found.path.approvals] == ["again"]
+    NOW["months"] = 12
+    [found] = await replayed([record], wf)
+    assert found.missing == ("pay#1 asks for another call of 'refund' than a standing approval was used for",)
+    assert not found.passed
+
+
+# --- Gates that expired -----------------------------------------------------------------------------------------------
+
+
+def expiring(expires_after_s: float | None = 86_400) -> Workflow:
+    """Asks until somebody answers in time; then pays."""
+    wf = Workflow(name="expiring")
+    wf.node("draft")(task(lambda state: "a draft"))
+    asks = human_gate(expires_after_s=expires_after_s)
+    wf.node("approval")(asks(lambda state: {"diff": state.visits("approval")}))
+    wf.node("remind")(task(lambda state: WORLD.append("reminded")))
+    wf.node("pay")(tool_node(name=refund)(lambda state: {"months": 1}))
+    wf.edge("draft", "approval")
+    wf.edge("approval", "pay", when="approve")
+    wf.edge("approval", "remind", when="expired")
+    wf.loop("remind", "approval", max_visits=3)
+    return wf
+
+
+@pytest.fixture
+async def expired(tmp_path: Path) -> RunRecord:
+    """A run whose gate expired once, and was approved 23 hours after it was asked again."""
+    wf, now = expiring(), Time()
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        run = await engine.start(wf, {})
+        state = await run.until(lambda state: bool(state.gates))
+        [first] = state.gates
+        now.forward(90_000)
+        state = await run.until(lambda state: bool(state.gates) and first not in state.gates)
+        now.forward(82_800)
+        await engine.decide(next(iter(state.gates)), "approve", by="ann")
+        await run.result()
+        found = await recorded(engine, run.id, None)
+    assert found.path().nodes == ("draft", "approval", "remind", "approval", "pay")
+    WORLD.clear()
+    return found
+
+
+async def test_a_gate_that_had_expired_expires_and_the_next_is_decided(expired: RunRecord) -> None:
+    [found] = await replayed([expired], expiring())
+    assert (found.passed, found.missing, WORLD) == (True, (), [])
+    assert found.path.nodes == ("draft", "approval", "remind", "approval", "pay")
+
+
+async def test_an_answer_that_would_come_too_late_now_does(expired: RunRecord) -> None:
+    [found] = await replayed([expired], expiring(3600))
+    assert found.path.nodes[:5] == ("draft", "approval", "remind", "approval", "remind")
+    assert not found.passed
+    assert found.missing == ("remind#2 begins",)
+
+
+async def test_a_gate_that_had_expired_and_does_not_any_more_is_told(expired: RunRecord) -> None:
+    [found] = await replayed([expired], expiring(None))
+    assert found.missing == ("approval#1 asks at a gate that had expired, and now stays open",)
+    assert (found.passed, found.path.status, found.path.nodes) == (False, "waiting", ("draft", "approval"))
+
+
+# --- Jobs of workflow files -------------------------------------------------------------------------------------------
+
+FILE = """
+name: release
+env: {WHERE: "world.txt"}
+jobs:
+  build:
+    runs-on: [gpu]
+    retry: {max: 1, delay-seconds: 1}
+    steps:
+      - {run: 'echo built >> "$WORLD"'}
+      - {id: publish, effect: once, run: 'echo published >> "$WORLD"; echo at=there >> "$GITHUB_OUTPUT"'}
+      - {run: 'echo tried >> "$WORLD"; [ "$(grep -c tried "$WORLD")" -gt 1 ]'}
+    outputs: {at: "${{ steps.publish.outputs.at }}"}
+  test:
+    runs-on: any
+    needs: build
+    strategy: {matrix: {n: [1, 2]}}
+    steps: [{run: 'echo "test ${{ matrix.n }}" >> "$WORLD"'}]
+  tell:
+    runs-on: any
+    needs: [build, test]
+    if: needs.build.outputs.at == 'there'
+    steps: [{run: 'echo told >> "$WORLD"'}]
+"""
+
+
+async def test_the_jobs_of_a_file_are_answered_with_what_they_did_once(tmp_path: Path) -> None:
+    world = tmp_path / "world"
+    text = FILE.replace("$WORLD", str(world))
+    made = file_of(text)
+    async with engine_at(tmp_path, now := Time(), workflows=[made], labels=["gpu"]) as engine:
+        run = await engine.start(made, {})
+        while not (await run.state()).ended:
+            now.forward(5)
+            await asyncio.sleep(0.05)
+        assert (await run.state()).ended == "completed"
+        record = await recorded(engine, run.id, None)
+    assert sorted(world.read_text().split("\n")) == sorted(
+        ["built", "published", "tried", "built", "tried", "test 1", "test 2", "told", ""]
+    )
+    world.unlink()
+    [found] = await replayed([record], made)
+    assert (found.missing, found.passed, world.exists()) == ((), True, False), found
+    assert [use.tool for use in found.path.tools] == ["build.publish"] == [use.tool for use in record.path().tools]
+    assert found.path.retries == record.path().retries == 1
+
+    [found] = await replayed([record], file_of(text.replace("outputs.at == 'there'", "outputs.at == 'elsewhere'")))
+    assert (found.passed, found.missing, found.path.nodes) == (
+        False, ("tell#1 begins, whose job is another than the one that was recorded",), found.path.nodes,
+    )  # fmt: skip
+    for changed in (text.replace("echo published", "echo Published"), text.replace("world.txt", "elsewhere.txt")):
+        [found] = await replayed([record], file_of(changed))
+        assert found.missing[0] == "build#1 begins, whose job is another than the one that was recorded"
+        assert (found.passed, world.exists()) == (False, False)
+
+
+# --- Where steps run --------------------------------------------------------------------------------------------------
+
+
+async def test_what_steps_ask_for_is_there_and_what_is_not_is_told(tmp_path: Path) -> None:
+    wf = Workflow(name="placed")
+    wf.node("train", demand=Demand(labels=("gpu",), cpu_m=64_000, pools={"licences": 2}))(task(lambda state: 1))
+    async with engine_at(tmp_path, Time(), workflows=[wf], labels=["gpu"], resources=Resources(cpu_m=64_000)) as engine:
+        await engine.set_pool("licences", slots=3)
+        run = await engine.start(wf, {})
+        await run.result()
+        record = await recorded(engine, run.id, None)
+    [found] = await replayed([record], wf)
+    assert (found.passed, found.missing) == (True, ())
+    elsewhere = Workflow(name="placed")
+    elsewhere.node("train")(remote_task(task="train")(lambda state: {}))
+    [found] = await replayed([record], elsewhere)
+    assert (found.passed, found.path.status) == (False, "waiting")
+    assert found.missing == ("train#1 waits for a worker, which a replay does not have",)
 
 
 # --- Bad records ------------------------------------------------------------------------------------------------------

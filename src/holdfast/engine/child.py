@@ -58,8 +58,9 @@ class Request(NamedTuple):
 class Child:
     """A child in the background. Keeps authoring.child.ChildHandle."""
 
-    def __init__(self, journal: StepJournal, run: RunId) -> None:
+    def __init__(self, journal: StepJournal, run: RunId, workflow: str) -> None:
         self._journal = journal
+        self._workflow = workflow
         self.run_id: str = run
 
     def __repr__(self) -> str:
@@ -69,7 +70,7 @@ class Child:
         check(on_failure)
         run = RunId(self.run_id)
         with cursor().place() as path:
-            return await awaited(self._journal, path, run, on_failure)
+            return await awaited(self._journal, path, run, self._workflow, on_failure)
 
 
 def check(on_failure: str) -> None:
@@ -93,24 +94,20 @@ async def request(
         if known is None:
             raise Suspension
     if background:
-        return Child(journal, RunId(known.value))
-    return await _outcome(journal, path, known, on_failure)
+        return Child(journal, RunId(known.value), request.name)
+    return _outcome(path, known, on_failure)
 
 
-async def awaited(journal: StepJournal, path: Path, run: RunId, on_failure: OnFailure) -> Any:
+async def awaited(journal: StepJournal, path: Path, run: RunId, workflow: str, on_failure: OnFailure) -> Any:
     """What a child came to that was asked for before."""
-    state = await journal.attempt.state()
-    child = state.children.get(run)
-    if child is None:
-        raise InvalidInput(f"Run {run} is no child that run {journal.run} has in the background.")
     args_hash = digest(["awaited", run])
-    known = await journal.recall(path, AWAITED, child.workflow, args_hash, {"child": run})
+    known = await journal.recall(path, AWAITED, workflow, args_hash, {"child": run})
     if known is None:
         await journal.send(cmd.AwaitChild(journal.step, journal.number, path, run, args_hash, values=journal.take()))
-        known = await journal.recall(path, AWAITED, child.workflow, args_hash)
+        known = await journal.recall(path, AWAITED, workflow, args_hash)
         if known is None:
             raise Suspension
-    return await _outcome(journal, path, known, on_failure)
+    return _outcome(path, known, on_failure)
 
 
 async def undone(journal: StepJournal, path: Path, run: RunId, workflow: str) -> None:
@@ -126,19 +123,18 @@ async def undone(journal: StepJournal, path: Path, run: RunId, workflow: str) ->
         raise OperationFailed(known.error.message, error=known.error, path=path)
 
 
-async def _outcome(journal: StepJournal, path: Path, known: Recall, on_failure: OnFailure) -> Any:
+def _outcome(path: Path, known: Recall, on_failure: OnFailure) -> Any:
     if on_failure == "raise":
         if known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         return fields(known.value)
-    step = (await journal.attempt.state()).step(journal.step)
-    op = step.journal[path] if step is not None else None
     if known.error is None:
         how: Literal["completed", "failed", "cancelled"] = "completed"
     else:
         how = "cancelled" if known.error.error_class == CANCELLED else "failed"
-    run = op.child if op is not None else None
-    return ChildOutcome(run or "", how, fields(known.value), None if known.error is None else known.error.message)
+    return ChildOutcome(
+        known.child or "", how, fields(known.value), None if known.error is None else known.error.message
+    )
 
 
 async def _command(

@@ -53,7 +53,7 @@ from holdfast.engine.shared_space import SharedSpace
 from holdfast.engine.stream import Stream
 from holdfast.engine.version import Versions
 from holdfast.errors import OperationFailed
-from holdfast.ports import ModelReply, ModelRequest
+from holdfast.ports import Made, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
@@ -338,6 +338,10 @@ class StepContext(AttemptContext):
                     unique=unique, compensates=compensates,
                 )
             )  # fmt: skip
+
+    async def retell(self, made: Made) -> None:
+        """Record a call that the step made in the run that is replayed."""
+        await self._services.tools.retell(self._journal, made)
 
     async def hand_over(self, handoff: Handoff, chat: Chat) -> Any:
         """What another agent answers to a conversation. It is filtered once: what stands in the child's input was."""

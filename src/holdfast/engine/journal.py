@@ -146,9 +146,9 @@ class StepJournal(Outcomes):
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
-            return Recall(await self.attempt.value(op.outcome or NULL))
+            return Recall(await self.attempt.value(op.outcome or NULL), child=op.child)
         if op.status == "failed":
-            return Recall(error=op.error)
+            return Recall(error=op.error, child=op.child)
         if op.status == "unverified" and op.call is not None:
             call = state.calls[op.call]
             self._keys[op.call], self._sent_ms[op.call] = call.key or EffectKey(""), call.at_ms

@@ -65,7 +65,7 @@ async def run(attempt: Attempt, context: StepContext) -> Result:
     if stand_in is not None and _may_be_plain(definition):
         ended = stand_in.step(attempt.run, attempt.step)
         if ended is not None:
-            return _stood_in(ended)
+            return await _stood_in(context, ended)
     if isinstance(definition, ItemDefinition):
         return Result(await item.do(attempt, context, definition))
     return await _RUNNERS[definition.kind](attempt, context, definition.settings)
@@ -75,8 +75,10 @@ def _may_be_plain(definition: NodeDefinition | ItemDefinition) -> bool:
     return isinstance(definition, ItemDefinition) or (definition.kind in _WHOLE and not definition.is_flow)
 
 
-def _stood_in(ended: Ended) -> Result:
-    """What the step came to in the run that is replayed."""
+async def _stood_in(context: StepContext, ended: Ended) -> Result:
+    """What the step came to in the run that is replayed, after the calls that it made there."""
+    for made in ended.calls:
+        await context.retell(made)
     if ended.error is not None:
         raise OperationFailed(ended.error.message, error=ended.error, path=None)
     return Result(ended.output, ended.decisions, trace=ended.trace)

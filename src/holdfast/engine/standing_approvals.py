@@ -20,6 +20,7 @@ from holdfast.core.state import SHARED, Operation, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine.attempt import Attempt
 from holdfast.errors import SharedValueMoved
+from holdfast.ports import Asked
 
 MOST_STANDING: Final = 1_000
 """Of a tenant, of which each call that asks looks at all."""
@@ -54,10 +55,12 @@ async def used(
     if at in before:
         known = journal.found(at, SHARED, before[at].name, asked)  # the step is left where that was for another call
         assert known is not None
-        assert known.outcome is not None
-        return msgspec.convert(msgspec.convert(known.outcome.value(), SharedValue).value, StandingApproval)
+        return _approval(known)
     if approval_at(path) in before:
         return None
+    if (stand_in := journal.attempt.services.stand_in) is not None:
+        told = stand_in.approval(Asked(journal.run, journal.step, at, SHARED, tool, asked))
+        return None if told is None else _approval(told)
     state = await journal.attempt.state()
     call = tool, arguments, state.workflow, state.run, rule, state.by
     for _ in range(_TRIES):
@@ -78,6 +81,12 @@ async def used(
             continue
         return counted
     return None
+
+
+def _approval(use: Operation) -> StandingApproval:
+    """As it was after its use."""
+    assert use.outcome is not None
+    return msgspec.convert(msgspec.convert(use.outcome.value(), SharedValue).value, StandingApproval)
 
 
 async def _covering(journal: Using, call: _Call, now_ms: int) -> tuple[str, int, StandingApproval] | None:

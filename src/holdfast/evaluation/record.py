@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.actions.jobs.workflow import END
 from holdfast.core import events as ev
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import Definition, Graph
-from holdfast.core.ids import CallId, Path, RunId, StepId, node_of
+from holdfast.core.graph import EXPIRED, Definition, Graph
+from holdfast.core.ids import CallId, NodeName, Path, RunId, StepId, node_of, root_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import FUNCTION, VERSION, Operation, State
+from holdfast.core.state import FUNCTION, MAP, VERSION, Operation, State
 from holdfast.core.trajectory import Trajectory, trajectory
 
 _CALLS: Final = frozenset({"model", "tool", FUNCTION})
@@ -36,25 +37,34 @@ class Answered(NamedTuple):
     value: Payload = NULL
     error: ErrorRecord | None = None
     cost_nanousd: int = 0
+    request: Payload = NULL
+    policy: str = ""
+    """Of a tool."""
 
 
 class Tried(NamedTuple):
-    """What an attempt at a step of plain code came to."""
+    """What an attempt at a step of plain code, or of scripts, came to, after its calls."""
 
     output: Payload = NULL
     decisions: tuple[str, ...] | None = None
     trace: Payload | None = None
     error: ErrorRecord | None = None
+    calls: tuple[Answered, ...] = ()
 
 
 class Decided(NamedTuple):
-    """What a person said at a gate."""
+    """What a person said at a gate, so long after it was opened; or that nobody did, and it `expired`."""
 
     decision: str
-    data: Any
-    by: str | None
-    roles: tuple[str, ...]
-    reason: str | None
+    data: Any = None
+    by: str | None = None
+    roles: tuple[str, ...] = ()
+    reason: str | None = None
+    after_ms: int = 0
+
+    @property
+    def expired(self) -> bool:
+        return self.decision == EXPIRED
 
 
 class RunRecord(msgspec.Struct, frozen=True):
@@ -88,29 +98,33 @@ class Told:
         """By step, in the order in which they came."""
         self.operations: dict[tuple[StepId, Path], Operation] = {}
         self.tries: dict[StepId, deque[Tried]] = {}
+        self.jobs = jobs(record.definition)
         self.decisions: dict[str, deque[Decided]] = {}
         """What people said, by the node that asked."""
         self.signals: list[tuple[str, Payload]] = []
         self.state = State()
         self._open: dict[CallId, Answered] = {}
-        self._asked: dict[str, str] = {}
+        self._made: dict[StepId, list[Answered]] = {}
+        """The calls of tools of an attempt that is not over."""
         for recorded in record.events:
-            self._before(recorded.event)
+            self._before(recorded.event, recorded.at_ms)
             evolve(self.state, recorded.event, recorded.at_ms)
         for step in self.state.steps.values():
             self._keep(step.id)
-        self.composed = {
-            *self.calls, *(step for (step, _), op in self.operations.items() if op.kind not in _UNTOLD),
-        }  # fmt: skip
-        """The steps that were more than plain code."""
+        mapped = {step for (step, _), op in self.operations.items() if op.kind == MAP}
+        composed = {*self.calls, *(step for (step, _), op in self.operations.items() if op.kind not in _UNTOLD)}
+        self.composed = {step for step in composed if step in mapped or root_of(node_of(step)) not in self.jobs}
+        """The steps that were more than plain code, or than the scripts of a job."""
 
-    def _before(self, event: ev.Event) -> None:
+    def _before(self, event: ev.Event, at_ms: int) -> None:
         """Take an event in that is about to be folded."""
         match event:
             case ev.ModelCallHeld():
                 self._open[event.call] = Answered(event.step, event.path, "model", event.model, event.args_hash)
             case ev.EffectIntended():
-                self._open[event.call] = Answered(event.step, event.path, "tool", event.tool, event.args_hash)
+                self._open[event.call] = Answered(
+                    event.step, event.path, "tool", event.tool, event.args_hash, request=event.request, policy=event.policy
+                )  # fmt: skip
             case ev.ModelCallSettled() | ev.ModelCallFailed() | ev.ModelCallInDoubt():
                 self._model(event)
             case ev.EffectCompleted() | ev.EffectFailed() | ev.EffectReused():
@@ -122,15 +136,20 @@ class Told:
             case ev.LoopTaken() | ev.RunReopened():
                 for step in event.superseded:
                     self._keep(step)
-            case ev.GateOpened():
-                self._asked[event.gate] = node_of(event.step) if event.step is not None else ""
-            case ev.GateDecided():
-                said = Decided(event.decision, event.data.value(), event.by, event.roles, event.reason)
-                self.decisions.setdefault(self._asked[event.gate], deque()).append(said)
+            case ev.GateDecided() | ev.GateExpired():
+                self._gate(event, at_ms)
             case ev.SignalReceived():
                 self.signals.append((event.name, event.data))
             case _:
                 pass
+
+    def _gate(self, event: ev.GateDecided | ev.GateExpired, at_ms: int) -> None:
+        gate, said = self.state.gates[event.gate], Decided(EXPIRED)
+        if isinstance(event, ev.GateDecided):
+            data = event.data.value()
+            said = Decided(event.decision, data, event.by, event.roles, event.reason, at_ms - gate.at_ms)
+        node = node_of(gate.opened.step) if gate.opened.step is not None else ""
+        self.decisions.setdefault(node, deque()).append(said)
 
     def _model(self, event: ev.ModelCallSettled | ev.ModelCallFailed | ev.ModelCallInDoubt) -> None:
         asked = self._open.pop(event.call)
@@ -152,9 +171,11 @@ class Told:
         if asked is None:
             return  # a person has corrected what was said before
         if isinstance(event, ev.EffectCompleted):
-            self._add(asked._replace(value=event.response))
+            asked = asked._replace(value=event.response)
         else:
-            self._add(asked._replace(error=event.error, cost_nanousd=event.cost_nanousd))
+            asked = asked._replace(error=event.error, cost_nanousd=event.cost_nanousd)
+        self._add(asked)
+        self._made.setdefault(asked.step, []).append(asked)
 
     def _function(self, event: ev.ValueRecorded | ev.FunctionFailed) -> None:
         asked = Answered(event.step, event.path, FUNCTION, event.name, event.args_hash)
@@ -168,11 +189,12 @@ class Told:
 
     def _step(self, event: ev.StepCompleted | ev.AttemptFailed | ev.StepFailed) -> None:
         self._keep(event.step)
+        calls = tuple(self._made.pop(event.step, ()))
         tries = self.tries.setdefault(event.step, deque())
         if isinstance(event, ev.StepCompleted):
-            tries.append(Tried(event.output, event.decisions, event.trace))
+            tries.append(Tried(event.output, event.decisions, event.trace, calls=calls))
         else:
-            tries.append(Tried(error=event.error))
+            tries.append(Tried(error=event.error, calls=calls))
 
     def _keep(self, id_: StepId) -> None:
         """Remember what stands in the journal of a step, which leaves the state with it."""
@@ -198,6 +220,12 @@ class Told:
         steps = [*self.tries]
         later = steps[steps.index(step) :] if step in steps else [step]
         return sum(each.cost_nanousd for id_ in later for each in self.calls.get(id_, ()) if each.kind == "model")
+
+
+def jobs(definition: Definition) -> dict[NodeName, Any]:
+    """What a workflow file says of each job, by its node, beside what it says of all of them."""
+    options = {node.name: node.options for node in definition.nodes}
+    return {name: (each["job"], options.get(NodeName(END))) for name, each in options.items() if "job" in each}
 
 
 def costs(events: Sequence[ev.Recorded]) -> Iterator[tuple[StepId, Path, int]]:

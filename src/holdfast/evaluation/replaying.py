@@ -20,17 +20,19 @@ from holdfast.compose import Engine
 from holdfast.compose.engine import Environment
 from holdfast.control.handle import Run
 from holdfast.core import events as ev
-from holdfast.core.ids import GateId, Path, RunId, StepId, node_of
+from holdfast.core.demand import MOST_AMOUNT, Resources
+from holdfast.core.ids import GateId, Path, RunId, StepId, node_of, root_of
+from holdfast.core.lending import MOST_LIMIT
 from holdfast.core.money import nanousd, usd
-from holdfast.core.state import VERSION, Operation, State
+from holdfast.core.state import VERSION, Gate, Operation, State
 from holdfast.core.status import status, waiting_for
 from holdfast.core.trajectory import Trajectory
 from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
 from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.offline import offline
-from holdfast.evaluation.record import RunRecord, Told, costs
+from holdfast.evaluation.record import Decided, RunRecord, Told, costs, jobs
 from holdfast.machine import LeapingTime, RandomIds
-from holdfast.ports import Asked, Ended, Model, Recall
+from holdfast.ports import Asked, Ended, Made, Model, Recall
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
 
@@ -43,6 +45,8 @@ _MOST_LEAPS: Final = 10_000
 _MOST_MISSING: Final = 20
 _LOOKED_AT: Final = frozenset({"now", "left", "result", "message", "shared_lock", VERSION})
 """Kinds that a step may have more of than its record: they go nowhere outside."""
+_ELSEWHERE: Final = frozenset({"worker", "pool", "child"})
+"""What is waited for that is not in a replay's store."""
 _TIMED: Final = frozenset({"timer", "retry", "signal", "shared_value"})
 
 
@@ -89,8 +93,9 @@ class Quote(msgspec.Struct, frozen=True):
 class _Answers:
     """Keeps ports.StandIn for all records that are replayed."""
 
-    def __init__(self, records: Sequence[RunRecord], live: Live | None) -> None:
+    def __init__(self, records: Sequence[RunRecord], workflows: Sequence[Workflow], live: Live | None) -> None:
         self.told = {record.run: Told(record) for record in records}
+        self._jobs = {workflow.name: jobs(workflow.graph.definition) for workflow in workflows}
         self.missing: dict[RunId, list[str]] = {run: [] for run in self.told}
         self.live: dict[RunId, dict[tuple[StepId, Path], int]] = {run: {} for run in self.told}
         """The calls that were really made, and what was set aside for each."""
@@ -117,14 +122,23 @@ class _Answers:
         self.live[asked.run][asked.step, asked.path] = hold_nanousd
 
     def operation(self, asked: Asked) -> Operation | None:
-        told = self.told[asked.run]
-        op = told.operations.get((asked.step, asked.path))
-        is_same = op is not None and (op.kind, op.name) == (asked.kind, asked.name)
-        if op is not None and is_same and (told.record.redacted or op.args_hash in ("", asked.args_hash)):
+        op = self.told[asked.run].operations.get((asked.step, asked.path))
+        if op is not None and (op.kind, op.name) == (asked.kind, asked.name) and self._is_same(op, asked):
             return msgspec.structs.replace(op, args_hash=asked.args_hash)
         if asked.kind in _LOOKED_AT:
             return None
         raise self.not_recorded(asked.run, f"{asked.step} asks for {asked.kind} {asked.name!r} at {asked.path}")
+
+    def approval(self, asked: Asked) -> Operation | None:
+        op = self.told[asked.run].operations.get((asked.step, asked.path))
+        if op is not None and not self._is_same(op, asked):
+            what = f"{asked.step} asks for another call of {asked.name!r} than a standing approval was used for"
+            raise self.not_recorded(asked.run, what)
+        return op
+
+    def _is_same(self, op: Operation, asked: Asked) -> bool:
+        """Whether the same was asked for, as far as a redacted record tells."""
+        return self.told[asked.run].record.redacted or op.args_hash in ("", asked.args_hash)
 
     def step(self, run: RunId, step: StepId) -> Ended | None:
         told = self.told[run]
@@ -132,9 +146,19 @@ class _Answers:
             return None
         if not (tries := told.tries.get(step)):
             raise self.not_recorded(run, f"{step} begins")
+        node = root_of(node_of(step))
+        if told.jobs.get(node) != self._jobs[told.record.began.workflow].get(node):
+            raise self.not_recorded(run, f"{step} begins, whose job is another than the one that was recorded")
         tried = tries.popleft()
         trace = None if tried.trace is None else tried.trace.value()
-        return Ended(tried.output.value(), tried.decisions, trace, tried.error)
+        calls = tuple(
+            Made(
+                each.path, each.name, each.policy, each.args_hash, each.request.value(), each.value.value(), each.error
+            )
+            for each in tried.calls
+        )
+        # A composed step was answered call by call; of a job the calls are those of its steps that run once.
+        return Ended(tried.output.value(), tried.decisions, trace, tried.error, calls)
 
     def not_recorded(self, run: RunId, what: str) -> NotRecorded:
         missing = self.missing[run]
@@ -171,13 +195,15 @@ async def replay(
     Nobody is called: the whole process may not, as long as this goes on. With `live`, model calls may be made for which there
     is no answer, of providers or of `model`; nothing else may. Raises UsageError for a record of another workflow.
     """
-    async for replayed in _replayed(records, workflows, _Answers(records, live), model, settings or Settings()):
+    async for replayed in _replayed(
+        records, workflows, _Answers(records, workflows, live), model, settings or Settings()
+    ):
         yield replayed
 
 
 async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], settings: Settings | None = None) -> Quote:
     """What these workflows would ask models anew; nothing is called, nothing spent. Raises as `replay`."""
-    answers = _Answers(records, None)
+    answers = _Answers(records, workflows, None)
     async for _ in _replayed(records, workflows, answers, None, settings or Settings()):
         pass
     return Quote(
@@ -203,17 +229,30 @@ async def _replayed(
         clock, ids = LeapingTime(), _Ids()
         store = await SqliteStore.connect(File(folder) / "replay.db", machine_ms=clock)
         around.push_async_callback(store.aclose)
-        environment = Environment.of_machine(AT_ONCE, settings.models)._replace(ids=ids, stand_in=answers)
+        labels, resources = _asked_for(workflows)
+        machine = Environment.of_machine(AT_ONCE, settings.models)
+        environment = machine._replace(ids=ids, stand_in=answers, resources=resources)
         engine = await around.enter_async_context(
             Engine.open(
                 store, workflows=workflows, model=model, environment=environment,
-                settings=Settings(models=settings.models), slots=AT_ONCE,
+                settings=Settings(models=settings.models), slots=AT_ONCE, labels=labels,
             )
         )  # fmt: skip
+        for pool in {pool for workflow in workflows for each in workflow.graph.demands for pool in each.pools}:
+            await engine.set_pool(pool, slots=MOST_LIMIT)
         for first in range(0, len(records), AT_ONCE):
             stage = _Stage(engine, answers, clock, ids, known)
             for replayed in await stage.play(records[first : first + AT_ONCE]):
                 yield replayed
+
+
+def _asked_for(workflows: Sequence[Workflow]) -> tuple[set[str], Resources]:
+    """The labels that steps ask for, and enough of all else: where a run went is no part of its path."""
+    demands = [demand for workflow in workflows for demand in workflow.graph.demands]
+    labels = {label for workflow in workflows for label in workflow.graph.definition.runs_on}
+    tags = {tag for demand in demands for tag in demand.tags}
+    plenty = Resources(tags=tuple(tags), cpu_m=MOST_AMOUNT, memory_mb=MOST_AMOUNT, gpus=MOST_AMOUNT)
+    return labels.union(*(demand.labels for demand in demands)), plenty
 
 
 class _Stage:
@@ -227,12 +266,17 @@ class _Stage:
         self._clock = clock
         self._ids = ids
         self._workflows = workflows
+        self._unanswered: set[GateId] = set()
+        """The open gates that nobody answers before they expire."""
 
     async def play(self, records: Sequence[RunRecord]) -> list[Replayed]:
         runs = {record.run: await self._start(record) for record in records}
         with contextlib.suppress(TimeoutError):  # how far they have come is told
             async with asyncio.timeout(TIMEOUT_S):
                 await self._to_their_ends([run for run in runs.values() if run is not None])
+        for run in runs.values():
+            if run is not None:
+                self._say_what_stopped(await run.state())
         return [await self._told(record) for record in records]
 
     async def _start(self, record: RunRecord) -> Run | None:
@@ -265,7 +309,7 @@ class _Stage:
         waiting = list(runs)
         for _ in range(_MOST_LEAPS):
             states = await asyncio.gather(*(self._at_rest(run) for run in waiting))
-            due = {state.run: min(_due(state)) for state in states if not state.ended and _due(state)}
+            due = {state.run: min(moments) for state in states if not state.ended and (moments := self._due(state))}
             if not due:
                 return
             soonest_ms = min(due.values())
@@ -280,7 +324,7 @@ class _Stage:
     async def _at_rest(self, run: Run) -> State:
         """The run when it has nothing left to do, and nobody has anything left to say to it."""
         while True:
-            state = await run.until(lambda state: status(state) != "running")
+            state = await run.until(lambda state: status(state) != "running" and not _is_placed_soon(state))
             if not await self._decide(state):
                 return state
 
@@ -289,10 +333,18 @@ class _Stage:
         decisions, any_said = self._answers.told[state.run].decisions, False
         for wait in waiting_for(state):
             left = decisions.get(node_of(StepId(wait.step)) if wait.step is not None else "")
-            if wait.kind != "gate" or not left:
+            if wait.kind != "gate" or not left or wait.id in self._unanswered:
                 continue
-            said = left.popleft()
-            roles = {*said.roles, *state.gates[GateId(wait.id)].opened.reviewers}
+            said, gate = left.popleft(), state.gates[GateId(wait.id)]
+            if _comes_too_late(said, gate):
+                self._unanswered.add(GateId(wait.id))
+                continue
+            if said.expired:
+                self._answers.not_recorded(
+                    state.run, f"{wait.step} asks at a gate that had expired, and now stays open"
+                )
+                continue
+            roles = {*said.roles, *gate.opened.reviewers}
             data = {} if said.decision == "approve" or said.data is None else {"data": said.data}
             try:
                 await self._engine.decide(
@@ -302,6 +354,23 @@ class _Stage:
                 self._answers.missing[state.run].append(f"what was decided is not taken any more: {problem}")
             any_said = True
         return any_said
+
+    def _due(self, state: State) -> list[int]:
+        """The moments at which the run goes on by itself."""
+        waits = [wait.due_at_ms for wait in waiting_for(state) if wait.kind in _TIMED]
+        maps = [map_.due_at_ms for map_ in state.maps.values()]
+        gates = [gate.opened.expires_at_ms for id_, gate in state.gates.items() if id_ in self._unanswered]
+        return [due for due in (*waits, *maps, *gates, *state.joins.values()) if due is not None]
+
+    def _say_what_stopped(self, state: State) -> None:
+        """Of a run that has not come to its end, and waits for nobody who could have said more."""
+        if status(state) == "running" or self._due(state):
+            self._answers.not_recorded(state.run, f"it is not at its end after {TIMEOUT_S:g} s")
+        for wait in waiting_for(state):
+            if wait.kind in _ELSEWHERE:
+                self._answers.not_recorded(
+                    state.run, f"{wait.step} waits for a {wait.kind}, which a replay does not have"
+                )
 
     async def _told(self, record: RunRecord) -> Replayed:
         run, recorded = record.run, record.path()
@@ -319,8 +388,12 @@ def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
 
 
-def _due(state: State) -> list[int]:
-    """The moments at which the run goes on by itself."""
-    waits = [wait.due_at_ms for wait in waiting_for(state) if wait.kind in _TIMED]
-    maps = [map_.due_at_ms for map_ in state.maps.values()]
-    return [due for due in (*waits, *maps, *state.joins.values()) if due is not None]
+def _is_placed_soon(state: State) -> bool:
+    """Whether a step of it is about to be placed; one that connected workers do never is."""
+    return any(wait.demand is not None and not wait.demand.is_remote for wait in waiting_for(state))
+
+
+def _comes_too_late(said: Decided, gate: Gate) -> bool:
+    """Whether a gate has expired by the time at which its answer comes, if one does."""
+    expires_at_ms = gate.opened.expires_at_ms
+    return expires_at_ms is not None and (said.expired or gate.at_ms + said.after_ms >= expires_at_ms)

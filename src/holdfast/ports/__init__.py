@@ -71,7 +71,7 @@ from holdfast.ports.scope import Scopes
 from holdfast.ports.score import Scores
 from holdfast.ports.session import ANY_YAML, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
-from holdfast.ports.stand_in import Asked, Ended, StandIn
+from holdfast.ports.stand_in import Asked, Ended, Made, StandIn
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
 from holdfast.ports.supervisor import Supervisors
@@ -133,6 +133,7 @@ __all__ = [
     "Log",
     "LogPiece",
     "LogPlace",
+    "Made",
     "Model",
     "ModelDelta",
     "ModelReply",

@@ -31,6 +31,8 @@ class Recall(msgspec.Struct, frozen=True):
     error: ErrorRecord | None = None
     unverified: OpenCall | None = None
     call: CallId | None = None
+    child: RunId | None = None
+    """The run from which it came."""
 
 
 class Edited(NamedTuple):

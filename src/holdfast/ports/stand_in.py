@@ -24,13 +24,26 @@ class Asked(NamedTuple):
     args_hash: str
 
 
+class Made(NamedTuple):
+    """A call of a tool that a step made, and what it came to: a value or, where there is one, an error."""
+
+    path: Path
+    tool: str
+    policy: str
+    args_hash: str
+    request: Any
+    value: Any = None
+    error: ErrorRecord | None = None
+
+
 class Ended(NamedTuple):
-    """What an attempt at a step came to: a result or, where there is one, an error."""
+    """What an attempt at a step came to: a result or, where there is one, an error; and the calls that it made before."""
 
     output: Any = None
     decisions: tuple[str, ...] | None = None
     trace: Any = None
     error: ErrorRecord | None = None
+    calls: tuple[Made, ...] = ()
 
 
 class StandIn(Protocol):
@@ -45,6 +58,10 @@ class StandIn(Protocol):
         """What stands at a place of something else that the engine would go outside for, or look at."""
         ...
 
+    def approval(self, asked: Asked) -> Operation | None:
+        """The use of a standing approval, by whatever name; None where a person was asked about the call."""
+        ...
+
     def step(self, run: RunId, step: StepId) -> Ended | None:
-        """What a whole step of plain code came to; None for one whose operations are answered one by one."""
+        """What a whole step of plain code, or of scripts, came to; None for one whose operations are answered one by one."""
         ...

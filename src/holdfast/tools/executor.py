@@ -19,7 +19,7 @@ from holdfast.core.policies import DENIED, EXPIRED, LOST, NEVER_RETRIED, REJECTE
 from holdfast.core.state import REPEATABLE
 from holdfast.core.tool_policy import ToolRule, ruling
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
-from holdfast.ports import Journal, Recall, Threads
+from holdfast.ports import Journal, Made, Recall, Threads
 from holdfast.settings import Secrets
 from holdfast.tools.outcome import describe, error_class, knowledge, retry_after_s
 
@@ -94,6 +94,17 @@ class ToolExecutor:
         if known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         return known.value
+
+    async def retell(self, journal: Journal, made: Made) -> None:
+        """Record a call that a step made in the run that is replayed, and what it came to. Nothing is called."""
+        if await journal.recall(made.path, "tool", made.tool, made.args_hash) is not None:
+            return
+        started = await journal.intend(
+            made.path, made.tool, made.policy, made.args_hash, made.request, key_name=None, unique="run",
+            settles_within_s=None, compensation=None, compensates=None,
+        )  # fmt: skip
+        if not isinstance(started, Recall):
+            await _stood_in(journal, started, Recall(made.value, made.error))
 
     async def _is_asked(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], rule: ToolRule | None, key: str | None
