@@ -107,6 +107,62 @@ def test_a_run_whose_time_is_up_is_told_as_far_as_it_came(shell: Shell, home: Pa
     assert said.err.endswith("missed: slow\n  The run is waiting; expected was completed.\n")
 
 
+# --- Reports that are kept --------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_kept_where_somebody_says_so_and_nothing_overwrites_it(shell: Shell, home: Path) -> None:
+    (home / "letters.yaml").write_text(GOOD)
+    assert shell("run", "flow:greet", "--input", '{"customer": "Ada"}').code == 0  # which makes the store
+    assert shell("eval", "letters.yaml").code == 0
+    assert shell("evals", "list", "--json").data == []
+    first = shell("eval", "letters.yaml", "--keep")
+    assert first.code == 0
+    (home / "letters.yaml").write_text(GOOD.replace("0.5", "1"))
+    assert shell("eval", "letters.yaml", "--keep", "--as", "bob", "--tenant", "acme", "--json").code == 1
+    later, kept = shell("evals", "list", "--json").data
+    assert f"Kept as evaluation {kept['evaluation_id']}: holdfast evals show {kept['evaluation_id']}" in first.err
+    for row, by, tenant, met in ((kept, "ida", "default", True), (later, "bob", "acme", False)):
+        assert (row["by"], row["tenant"], row["met"], row["suite"], row["workflow"]) == (
+            by,
+            tenant,
+            met,
+            "letters.yaml",
+            "letter",
+        )
+        assert (row["scenarios"], row["passed"], row["failed"], row["replayed"], row["cost_usd"]) == (
+            2,
+            1,
+            1,
+            0,
+            "0.00",
+        )
+    assert [row["by"] for row in shell("evals", "list", "--tenant", "acme", "--json").data] == ["bob"]
+    assert shell("evals", "list", "--workflow", "greet", "--json").data == []
+
+    page = shell("evals", "list", "--workflow", "letter", "--limit", "1")
+    assert "1 of 2" in page.out
+    assert "holdfast evals list --workflow letter --after" in page.err
+    rest = shell("evals", "list", "--after", later["evaluation_id"], "--json").data
+    assert [row["evaluation_id"] for row in rest] == [kept["evaluation_id"]]
+
+    shown = shell("evals", "show", kept["evaluation_id"])
+    assert "1 of 2, enough for 50%" in shown.out
+    assert "The run is waiting; expected was completed." in shown.out
+    judged = shell("evals", "show", later["evaluation_id"], "--json").data["judged"]
+    assert [(each["scenario"], each["passed"]) for each in judged] == [("sent", True), ("unanswered", False)]
+    none = shell("evals", "show", "none")
+    assert (none.code, none.out) == (3, "")
+    assert "There is no evaluation 'none' in this store; `holdfast evals list` shows those that are." in none.err
+
+
+def test_a_store_that_is_not_there_is_told_before_anything_is_played(shell: Shell, home: Path) -> None:
+    (home / "letters.yaml").write_text(GOOD)
+    said = shell("eval", "letters.yaml", "--keep", "--store", "none.db")
+    assert said.code == 3
+    assert "There is no store at none.db yet" in said.err
+    assert "ok: sent" not in said.err
+
+
 # --- Recorded runs ----------------------------------------------------------------------------------------------------
 
 CLAIMS = """
@@ -165,8 +221,10 @@ def claims(shell: Shell, home: Path) -> list[str]:
 def test_recorded_runs_are_judged_beside_live_ones_and_nothing_is_called_for_them(
     shell: Shell, home: Path, claims: list[str]
 ) -> None:
-    said = shell("eval", "recorded.yaml")
+    said = shell("eval", "recorded.yaml", "--keep")
     assert (said.code, said.out) == (0, "3 of 3 scenarios passed\n"), said.err
+    [kept] = shell("evals", "list", "--json").data
+    assert (kept["scenarios"], kept["replayed"]) == (3, 2)
     assert all(f"ok: last month ({run})" in said.err for run in claims)
     assert (home / "world.txt").read_text() == "fetched paid "  # of the live one
     (home / "one.yaml").write_text(

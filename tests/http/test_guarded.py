@@ -22,7 +22,7 @@ from holdfast.stores.postgres.connection import Connections
 from holdfast.stores.postgres.guard import GUARDED
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
-from tests.http.kit import Asked, known, served
+from tests.http.kit import Asked, Port, known, served
 from tests.http.test_tenants import ACME, GLOBEX, OPS, filled, path_of
 from tests.stores.story import MONTH, Story, put
 
@@ -36,7 +36,7 @@ EVERYBODYS = ("/queue", "/workflows", "/pools", "/workers")
 LISTS = {
     "/runs", "/runs/{parent}/children", "/scores", "/gates", "/effects", "/dead-letters", "/dead-letters/summary",
     "/conversations", "/conversations/{name}", "/schedules", "/schedules/{name}", "/state", "/state/{space}/{key}", "/costs",
-    "/budgets", "/admission", "/events", "/keys", "/audit",
+    "/budgets", "/admission", "/events", "/keys", "/audit", "/evals",
 }  # fmt: skip
 """What a tenant may ask for that is not about one run of its own."""
 
@@ -101,9 +101,11 @@ def without_filters(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # such a name is no text that could be written down
 
 
-async def something_of_everything(postgres: PostgresServer, url: str, globex: Asked, ops: Asked) -> dict[str, str]:
+async def something_of_everything(
+    postgres: PostgresServer, url: str, port: Port, globex: Asked, ops: Asked
+) -> dict[str, str]:
     """What another tenant has, by the names that paths have for it."""
-    theirs = await filled(globex)
+    theirs = await filled(globex, port.engine)
     await globex.post("/keys", {"name": "theirs"})
     await ops.post("/budgets", {"tenant": GLOBEX, "period": "day", "limit_usd": "7"})
     await ops.post("/admission", {"tenant": GLOBEX, "runs": 7})
@@ -147,7 +149,7 @@ async def test_a_service_whose_filters_are_gone_tells_nothing_of_another_tenant(
     async with (
         served(guarded, BLIND) as port, port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops,
     ):  # fmt: skip
-        theirs = await something_of_everything(postgres, guarded, globex, ops)
+        theirs = await something_of_everything(postgres, guarded, port, globex, ops)
         without_filters(monkeypatch)
         assert await leaking(acme, theirs) == set()
         for path in ("/runs", "/gates", "/events", "/state", "/schedules", "/conversations", "/dead-letters"):
@@ -169,10 +171,16 @@ async def test_without_policies_each_of_these_lists_would_tell(
     async with (
         served(unguarded, BLIND) as port, port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops,
     ):  # fmt: skip
-        theirs = await something_of_everything(postgres, unguarded, globex, ops)
+        theirs = await something_of_everything(postgres, unguarded, port, globex, ops)
         without_filters(monkeypatch)
         leaks = await leaking(acme, theirs)
-        assert leaks >= LISTS | {"/runs/bulk", "/runs/{run}", "/runs/{run}/events", "/gates/{gate}"}, LISTS - leaks
+        assert leaks >= LISTS | {
+            "/runs/bulk",
+            "/runs/{run}",
+            "/runs/{run}/events",
+            "/gates/{gate}",
+            "/evals/{evaluation}",
+        }, LISTS - leaks
 
 
 async def test_a_tenant_is_told_all_that_is_its_own(postgres: PostgresServer, guarded: str) -> None:
@@ -181,7 +189,7 @@ async def test_a_tenant_is_told_all_that_is_its_own(postgres: PostgresServer, gu
         served(guarded, BLIND) as port, served(plain, BLIND, execute=False) as other,
         port.asked(GLOBEX * 4) as globex, port.asked(OPS * 4) as ops, other.asked(GLOBEX * 4) as same,
     ):  # fmt: skip
-        theirs = await something_of_everything(postgres, guarded, globex, ops)
+        theirs = await something_of_everything(postgres, guarded, port, globex, ops)
         for route in (each for each in ROUTES if each.method == "GET" and not each.path.startswith(EVERYBODYS)):
             said = {"map": "x"} if "map" in route.elsewhere else {}
             said |= {"tenant": GLOBEX} if "tenant" in route.elsewhere else {}

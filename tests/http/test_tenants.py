@@ -11,9 +11,12 @@ from urllib.parse import quote
 
 import pytest
 
+from holdfast import Engine
 from holdfast.core.estimates import Use
+from holdfast.core.evaluations import Judged
 from holdfast.http.route import ROUTES, Route
 from holdfast.service.identity import Holder
+from tests.http import flows
 from tests.http.kit import Asked, Port, known, served
 
 ACME, GLOBEX, OPS = "acme", "globex", "opsops"
@@ -32,7 +35,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
         yield open_
 
 
-async def filled(api: Asked) -> dict[str, str]:
+async def filled(api: Asked, engine: Engine) -> dict[str, str]:
     """Something of everything that a tenant can have; each id by the name that paths have for it."""
     run = (await api.post("/runs", {"workflow": "order", "input": {"item": SECRET}, "key": SECRET}, wait_s=10))[
         "run_id"
@@ -46,9 +49,12 @@ async def filled(api: Asked) -> dict[str, str]:
     await api.post("/schedules", {"name": SECRET, "workflow": "quick", "cron": "0 9 * * *"})
     await api.post("/state", {"space": SECRET, "key": SECRET, "value": SECRET})
     letter = (await api.rows("/dead-letters"))[0]["letter"]
+    judged = [Judged(SECRET, run, (SECRET,))]
+    kept = await engine.keep_evaluation(SECRET, flows.quick, judged, min_passed=1, by=SECRET, tenant=GLOBEX)
     return {
         "run": run, "parent": run, "gate": gate, "letter": quote(letter, safe=""), "call": f"{run}%2Fcall", "name": SECRET,
         "conversation": SECRET, "space": SECRET, "key": SECRET, "broken": broken,
+        "evaluation": kept.id,
     }  # fmt: skip
 
 
@@ -93,10 +99,10 @@ async def asked(api: Asked, route: Route, ids: dict[str, str]) -> tuple[int, str
 
 async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) -> None:
     async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme:
-        theirs = await filled(globex)
+        theirs = await filled(globex, port.engine)
         before = await everything(globex)
         nobodys = dict.fromkeys(theirs, "no-such-thing")
-        hidden = [theirs["run"], theirs["broken"], SECRET, GLOBEX]
+        hidden = [theirs["run"], theirs["broken"], theirs["evaluation"], SECRET, GLOBEX]
         for route in ROUTES:
             status, told = await asked(acme, route, theirs)
             if route.path == "/audit":
@@ -114,9 +120,42 @@ async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) ->
 
 async def everything(api: Asked) -> list[Any]:
     """All that a tenant has, but for what time changes by itself."""
-    paths = ("/runs", "/gates", "/dead-letters", "/schedules", "/state", "/conversations", "/effects")
+    paths = ("/runs", "/gates", "/dead-letters", "/schedules", "/state", "/conversations", "/effects", "/evals")
     rows = [row for path in paths for row in await api.rows(path)]
     return [{name: value for name, value in row.items() if name not in ("next_times", "updated_at")} for row in rows]
+
+
+async def test_an_evaluation_is_its_tenant_s(port: Port) -> None:
+    async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops:
+        kept = [
+            (await port.engine.keep_evaluation(
+                f"cases-{number}.yaml", flows.quick,
+                [Judged("good", "r1", cost_nanousd=5_000_000), Judged("bad", "r2", ("It failed.",)), Judged("old", "r3", (), 9, True)],
+                min_passed=0.5, by="ann", tenant=GLOBEX,
+            )).id for number in range(3)
+        ]  # fmt: skip
+        rows = await globex.rows("/evals")
+        assert [row["evaluation_id"] for row in rows] == kept[::-1]
+        assert {name: rows[0][name] for name in ("suite", "workflow", "scenarios", "passed", "failed", "met", "replayed", "by")} == {
+            "suite": "cases-2.yaml", "workflow": "quick", "scenarios": 3, "passed": 2, "failed": 1, "met": True, "replayed": 1,
+            "by": "ann",
+        }  # fmt: skip
+        assert (rows[0]["cost_usd"], rows[0]["min_passed"]) == ("0.005", 0.5)
+        page = await globex.get("/evals?limit=2")
+        rest = await globex.rows("/evals", cursor=page["cursor"])
+        assert [row["evaluation_id"] for row in (*page["rows"], *rest)] == kept[::-1]
+        one = await globex.get(f"/evals/{kept[0]}")
+        assert [(each["scenario"], each["passed"], each["misses"]) for each in one["judged"]] == [
+            ("good", True, []), ("bad", False, ["It failed."]), ("old", True, []),
+        ]  # fmt: skip
+        assert await acme.rows("/evals") == await globex.rows("/evals", workflow="order") == []
+        assert (
+            await acme.refused("GET", f"/evals/{kept[0]}")
+            == await acme.refused("GET", "/evals/none")
+            == (404, "not_found")
+        )
+        assert (await acme.http.get("/evals", params={"tenant": GLOBEX})).status_code == 403
+        assert len(await ops.rows("/evals", tenant=GLOBEX)) == 3
 
 
 async def test_what_an_agent_remembers_is_its_tenant_s(port: Port) -> None:
@@ -197,7 +236,7 @@ async def test_who_acts_for_one_tenant_says_so_of_no_other(port: Port) -> None:
 async def test_a_token_that_nobody_has_or_that_is_a_worker_s_asks_nothing(port: Port) -> None:
     async with port.asked("nobodys-token-at-all") as nobody, port.asked("works" * 4) as worker, port.asked() as without:
         for route in ROUTES:
-            path = path_of(route, dict.fromkeys(("run", "parent", "gate", "letter", "call", "name", "conversation", "space", "key"), "x"))  # fmt: skip
+            path = path_of(route, dict.fromkeys(("run", "parent", "gate", "letter", "call", "name", "conversation", "space", "key", "evaluation"), "x"))  # fmt: skip
             assert await nobody.refused(route.method, path) == (401, "unauthorized"), path
             assert await without.refused(route.method, path) == (401, "unauthorized"), path
             assert await worker.refused(route.method, path) == (403, "not_permitted"), path

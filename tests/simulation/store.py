@@ -21,6 +21,7 @@ from holdfast.core.audit import FIRST, Entry, Link, link
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use, learned
+from holdfast.core.evaluations import Evaluation, Judged
 from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
@@ -231,6 +232,7 @@ class Disk:
         self.scores: dict[RunId, list[Score]] = {}
         self.api_keys: dict[str, ApiKey] = {}
         self.audit: list[Link] = []
+        self.evaluations: dict[str, tuple[Evaluation, tuple[Judged, ...]]] = {}
         self.replies: dict[str, Pending] = {}
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
@@ -965,6 +967,30 @@ class Scores(Port):
         return [
             ScoreMean(of, -version, about, len(each), fmean(one.value for one in each), max(one.at_ms for one in each))
             for (of, about, version), each in sorted(found.items())
+        ][:limit]
+
+
+class Evaluations(Port):
+    """Keeps ports.Evaluations."""
+
+    async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
+        await self._mount.write("add_evaluation")
+        self._disk.evaluations.setdefault(evaluation.id, (evaluation, tuple(judged)))
+
+    async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:
+        await self._mount.read()
+        return self._disk.evaluations.get(id_)
+
+    async def listed(
+        self, tenant: str | None, workflow: str | None, before: str | None, limit: int
+    ) -> Sequence[Evaluation]:  # fmt: skip
+        await self._mount.read()
+        return [
+            each
+            for _, (each, _) in sorted(self._disk.evaluations.items(), reverse=True)
+            if tenant in (None, each.tenant)
+            and workflow in (None, each.workflow)
+            and (before is None or each.id < before)
         ][:limit]
 
 
@@ -1735,7 +1761,8 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
             dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
             streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount),
-            supervisors=Supervisors(mount), scores=Scores(mount), keys=Keys(mount), audit=Audit(mount), replies=Replies(mount), blobs=Blobs(mount),
+            supervisors=Supervisors(mount), scores=Scores(mount), evaluations=Evaluations(mount),
+            keys=Keys(mount), audit=Audit(mount), replies=Replies(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.demand import Demand
 from holdfast.core.estimates import Use
+from holdfast.core.evaluations import Evaluation, Judged
 from holdfast.core.events import Recorded, ValueRecorded
 from holdfast.core.graph import Definition, Graph, Node
 from holdfast.core.ids import AppendId, CallId, GateId, NodeName, RunId, Seq, SessionId, call_id
@@ -1895,6 +1896,28 @@ class StoreConformance:
         assert not await there.scores.add(other.run, first, 1)
         assert list(await there.scores.given(other.run)) == [second]
         assert list(await store.scores.given(RunId("nobody"))) == []
+
+    async def test_evaluations_are_kept_once_and_listed_newest_first(self, connect: Connect) -> None:
+        store, there = await connect(), await connect()
+        first = Evaluation(
+            id=f"{1:036d}", tenant="acme", suite="cases é.yaml", workflow="order", version=2, graph_hash="h", scenarios=2,
+            passed=1, replayed=1, min_passed=0.5, met=True, cost_nanousd=7, at_ms=BORN_MS, by="ann é", os_user="deploy",
+        )  # fmt: skip
+        others = [
+            msgspec.structs.replace(first, id=f"{number:036d}", tenant=tenant, workflow=workflow)
+            for number, tenant, workflow in ((2, "acme", "other"), (3, "globex", "order"), (4, "acme", "order"))
+        ]
+        judged = (Judged("a", "r1", ("It went\nastray\0.",), 7), Judged("b", "r2", replayed=True))
+        await asyncio.gather(*(each.evaluations.add(first, judged) for each in (store, there)))
+        for each in others:
+            await there.evaluations.add(each, ())
+        await store.evaluations.add(msgspec.structs.replace(first, passed=2), ())  # what is kept stays as it is
+        assert await there.evaluations.found(first.id) == (first, judged)
+        assert await there.evaluations.found("nobody") is None
+        assert list(await store.evaluations.listed(None, None, None, 9)) == [*reversed(others), first]
+        assert list(await store.evaluations.listed("acme", "order", None, 9)) == [others[2], first]
+        assert list(await store.evaluations.listed("acme", None, others[2].id, 1)) == [others[0]]
+        assert list(await store.evaluations.listed("nobody", None, None, 9)) == []
 
     async def test_means_are_of_the_scores_that_count_by_version_of_a_workflow(self, connect: Connect) -> None:
         store, runs = await connect(), [Story() for _ in range(3)]

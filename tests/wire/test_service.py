@@ -7,10 +7,13 @@ import asyncio
 import base64
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from holdfast import Engine, Workflow, task
+from holdfast.core.evaluations import Judged
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.service import command, query
 from holdfast.service.query import Page
@@ -354,3 +357,18 @@ async def test_what_is_said_in_a_run_is_asked_page_by_page_while_it_comes(client
         await client.ask(query.Streams(run=run, wait_s=31))
     with pytest.raises(InvalidInput, match="no place in the streams"):
         await client.ask(query.Streams(run=run, cursor="nowhere"))
+
+
+async def test_evaluations_that_were_kept_are_listed(client: Client, folder: Path) -> None:
+    async with Engine.open(str(folder / "runs.db"), execute=False) as engine:
+        wf = Workflow("w")
+        wf.node("do")(task(lambda state: 1))
+        judged = [Judged("good", "r1"), Judged("bad", "r2", ("It failed.",))]
+        kept = await engine.keep_evaluation("a.yaml", wf, judged, min_passed=1, by="ann", tenant="nightly")
+    (row,) = (await client.ask(query.Evaluations(tenant="nightly"))).rows
+    assert (row["evaluation_id"], row["suite"], row["met"]) == (kept.id, "a.yaml", False)
+    (one,) = (await client.ask(query.Evaluation(kept.id))).rows
+    assert [each["misses"] for each in one["judged"]] == [[], ["It failed."]]
+    assert await client.ask(query.Evaluations(tenant="nightly", workflow="order")) == Page([], None)
+    with pytest.raises(NotFound, match="There is no evaluation 'none'"):
+        await client.ask(query.Evaluation("none"))

@@ -57,6 +57,7 @@ _COMMANDS: Final = {
         "Play scenarios, each on a throwaway store, or replay recorded runs, and say what their paths miss. Models and tools"
         " are really called where a scenario is played, and never where a run is replayed.",
     ),
+    "evals": ("evals", "See what suites of scenarios came to, as `eval --keep` kept it."),
     "replay": (
         "replay",
         "Replay recorded runs with the workflows as they are now, and say which go another way. Models, tools and tasks are"

@@ -1,7 +1,7 @@
 """All that an engine is told and asked, as one object: what a transport or a service stands on.
 
 Never here: a method of its own that belongs to a subject (command, repair, schedule, conversation, supervisor, allowance,
-team_budget, standing_approval, pool, shared_value, score, stream, inquiry).
+team_budget, standing_approval, pool, shared_value, score, evaluation, stream, inquiry).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.bulk import Bulks
 from holdfast.control.conversation import Conversations
+from holdfast.control.evaluation import Evaluations
 from holdfast.control.pool import DeclaredPools
 from holdfast.control.routing import Routing
 from holdfast.control.schedule import Schedules
@@ -34,6 +35,7 @@ class Control(
     DeclaredPools,
     SharedValues,
     Scores,
+    Evaluations,
     Streams,
 ):
     """An engine, to those who tell it something."""

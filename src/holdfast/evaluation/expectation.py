@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.core.evaluations import Judged
 from holdfast.core.money import nanousd, usd
 from holdfast.core.trajectory import APPROVED, Trajectory
 from holdfast.errors import InvalidInput
@@ -70,6 +71,14 @@ class WorkflowTrajectoryEval(msgspec.Struct, frozen=True, kw_only=True):
     retry_count: int
     final_answer_supported: bool | None
     misses: tuple[str, ...] = ()
+    cost_nanousd: int = 0
+    """What its calls cost, or had cost where it was `replayed`."""
+    replayed: bool = False
+
+    @property
+    def judged(self) -> Judged:
+        """What is kept of it (`engine.keep_evaluation`)."""
+        return Judged(self.scenario_id, self.run_id, self.misses, self.cost_nanousd, self.replayed)
 
     @property
     def passed(self) -> bool:
@@ -102,6 +111,7 @@ def evaluate(path: Trajectory, expected: Expectation, scenario_id: str = "") -> 
         expected_nodes_visited=expected.nodes, actual_nodes_visited=path.nodes,
         unsafe_transition_count=len(unsafe), missing_approval=bool(unapproved), unnecessary_tool_calls=len(needless),
         retry_count=path.retries, final_answer_supported=supported, misses=tuple(misses),
+        cost_nanousd=path.cost_nanousd,
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ async def judge(
             async for replayed in replay(records[scenario.id], [workflow], settings=settings):
                 found = evaluate(replayed.path, scenario.expect, scenario.id)
                 missing = (f"Not in its record: {each.removesuffix('.')}." for each in replayed.missing)
-                yield msgspec.structs.replace(found, misses=(*missing, *found.misses))
+                yield msgspec.structs.replace(found, misses=(*missing, *found.misses), replayed=True)
         except HoldfastError as problem:
             raise UsageError(f"Scenario {scenario.id!r}: {problem}") from problem
 

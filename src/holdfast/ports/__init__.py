@@ -20,6 +20,7 @@ from holdfast.ports.dead_letter import (
     LetterState,
 )
 from holdfast.ports.environment import Clock, Ids, Threads
+from holdfast.ports.evaluation import Evaluations
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.job_log import JobLogs, LogPiece, LogPlace
 from holdfast.ports.journal import Edited, Journal, Pace, Recall
@@ -109,6 +110,7 @@ __all__ = [
     "EmbeddingReply",
     "EmbeddingRequest",
     "Ended",
+    "Evaluations",
     "Flushed",
     "Freed",
     "GateBegan",

@@ -15,6 +15,7 @@ from holdfast.ports.child import Children
 from holdfast.ports.conversation import Conversations
 from holdfast.ports.cost import Costs
 from holdfast.ports.dead_letter import DeadLetters
+from holdfast.ports.evaluation import Evaluations
 from holdfast.ports.graph import Graphs
 from holdfast.ports.job_log import JobLogs
 from holdfast.ports.lane import Leadership
@@ -73,6 +74,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     shared_values: SharedValues
     supervisors: Supervisors
     scores: Scores
+    evaluations: Evaluations
     keys: Keys
     audit: Audit
     replies: Replies

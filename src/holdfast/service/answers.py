@@ -16,6 +16,7 @@ import msgspec
 from holdfast.control.base import NOT_GIVEN
 from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
+from holdfast.control.evaluation import not_there
 from holdfast.control.stream import START
 from holdfast.core.access import ANY
 from holdfast.core.claim import is_among
@@ -68,7 +69,8 @@ class Answers:
             asked.Run: self._run, asked.Steps: self._steps, asked.Drawing: self._drawing,
             asked.RunCosts: self._run_costs, asked.RunBudget: self._run_budget,
             asked.Trace: self._trace, asked.Logs: self._logs, asked.Scores: self._scores,
-            asked.ScoreMeans: self._score_means, asked.Gate: self._gate, asked.Tail: self._tail,
+            asked.ScoreMeans: self._score_means, asked.Evaluations: self._evaluations, asked.Evaluation: self._evaluation,
+            asked.Gate: self._gate, asked.Tail: self._tail,
             asked.Workers: self._workers, asked.Keys: self._keys, asked.Audit: self._audit,
         }  # fmt: skip
 
@@ -196,6 +198,19 @@ class Answers:
             tenant=tenant, name=query.name, workflow=query.workflow, since_ms=query.since_ms, limit=query.limit
         )
         return Page([view.of_mean(each) for each in found], None)
+
+    async def _evaluations(self, query: asked.Evaluations, tenant: str | None) -> Page:
+        found = await self.control.evaluations(
+            tenant=tenant, workflow=query.workflow, before=query.cursor, limit=query.limit + 1
+        )
+        return listing.page([view.of_evaluation(each) for each in found], query.limit, "evaluation_id")
+
+    async def _evaluation(self, query: asked.Evaluation, tenant: str | None) -> Page:
+        """Of another tenant's it is said what is said of one that is not there."""
+        found, judged = await self.control.evaluation(query.evaluation)
+        if tenant not in (None, found.tenant):
+            raise not_there(query.evaluation)
+        return Page([view.of_evaluation(found, judged)], None)
 
     async def _gate(self, query: asked.Gate, _: str | None) -> Page:
         row = await self.control.find(run_of(GateId(query.gate)))

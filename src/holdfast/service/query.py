@@ -120,6 +120,21 @@ class ScoreMeans(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+class Evaluations(Struct, frozen=True, kw_only=True):
+    """What suites of scenarios came to, as `holdfast eval --keep` kept it, newest first."""
+
+    tenant: str | None = None
+    workflow: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Evaluation(Struct, frozen=True):
+    """One of them in one row, with what each of its runs missed."""
+
+    evaluation: str
+
+
 class Gate(Struct, frozen=True):
     """All about a gate in one row: whom it asks what, what they see, and what they decided."""
 
@@ -364,6 +379,7 @@ class Audit(Struct, frozen=True, kw_only=True):
 
 Query: TypeAlias = (
     Run | Runs | Steps | RunCosts | RunBudget | Drawing | Trace | Logs | Scores | ScoreMeans | Gate | Gates | Effects | Events
+    | Evaluations | Evaluation
     | Streams | ForkQuote | CancelQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts | Schedules
     | Conversations | SharedValues | Memories | Pools | Budget | Admission | Workflows | Queue | Tail | Workers | Keys
     | Audit

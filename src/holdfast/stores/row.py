@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.audit import Entry
 from holdfast.core.conversations import Conversation, Exchange
+from holdfast.core.evaluations import Evaluation, Judged
 from holdfast.core.ids import GateId, RunId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, SharedChange
@@ -31,6 +32,8 @@ decode_shared_value: Final = msgspec.json.Decoder(SharedValue).decode
 decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
 decode_task: Final = msgspec.json.Decoder(Task).decode
 decode_key: Final = msgspec.json.Decoder(ApiKey).decode
+decode_evaluation: Final = msgspec.json.Decoder(Evaluation).decode
+decode_judged: Final = msgspec.json.Decoder(tuple[Judged, ...]).decode
 decode_entry: Final = msgspec.json.Decoder(Entry).decode
 decode_reply: Final = msgspec.json.Decoder(Reply).decode
 _decode_conversation = msgspec.json.Decoder(Conversation).decode

@@ -834,6 +834,24 @@ class QueueRequest(_message.Message):
     step: str
     def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ...) -> None: ...
 
+class EvaluationsRequest(_message.Message):
+    __slots__ = ("tenant", "workflow", "cursor", "limit")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    workflow: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class EvaluationRequest(_message.Message):
+    __slots__ = ("evaluation",)
+    EVALUATION_FIELD_NUMBER: _ClassVar[int]
+    evaluation: str
+    def __init__(self, evaluation: _Optional[str] = ...) -> None: ...
+
 class Page(_message.Message):
     __slots__ = ("row_json", "cursor")
     ROW_JSON_FIELD_NUMBER: _ClassVar[int]

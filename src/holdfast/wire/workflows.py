@@ -49,6 +49,7 @@ _LISTS: Final = (
     query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
     query.DeadLetters, query.DeadLetterSummary, query.Costs, query.Doubts, query.Schedules, query.Conversations,
     query.SharedValues, query.Pools, query.Budget, query.Admission, query.Workflows, query.Queue,
+    query.Evaluations, query.Evaluation,
 )  # fmt: skip
 METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_OF_MANY, *_LISTS)))
 """Those that answer with one message."""

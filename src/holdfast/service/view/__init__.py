@@ -17,6 +17,7 @@ from holdfast.service.view.capacity import (
 )
 from holdfast.service.view.conversation import of_conversation, of_exchange, of_talk
 from holdfast.service.view.effect import MOST_EFFECTS, of_effect
+from holdfast.service.view.evaluation import of_evaluation
 from holdfast.service.view.gate import of_gate
 from holdfast.service.view.history import facts, is_verified, news, of_event, of_log, of_told, recorded_of
 from holdfast.service.view.money import of_budget, of_cost, of_doubt, of_owner
@@ -57,6 +58,7 @@ __all__ = [
     "of_doubt",
     "of_drawing",
     "of_effect",
+    "of_evaluation",
     "of_event",
     "of_exchange",
     "of_fork",

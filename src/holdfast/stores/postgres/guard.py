@@ -34,6 +34,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType({
     **dict.fromkeys((
         "runs", "archives", "blob_homes", "costs", "dead_letters", "schedules", "conversations", "exchanges", "shared_values",
         "shared_entries", "supervisors", "supervised_tasks", "api_keys", "audit",
+        "evaluations",
     ), _OWN),
     **{table: _OF_OWN_RUN.format(table=table) for table in (
         "events", "snapshots", "gates", "effects", "scores", "job_logs", "streams", "chunks", "waiters", "run_tags",

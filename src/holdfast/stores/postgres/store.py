@@ -24,6 +24,7 @@ from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.conversation import Conversations
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.dead_letter import DeadLetters
+from holdfast.stores.postgres.evaluation import Evaluations
 from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.guard import expect_kept
 from holdfast.stores.postgres.job_log import JobLogs
@@ -97,7 +98,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(context),
             lending=Lending(context), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
-            supervisors=Supervisors(context), scores=Scores(context),
+            supervisors=Supervisors(context), scores=Scores(context), evaluations=Evaluations(context),
             keys=Keys(context), audit=Audit(context), replies=Replies(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
@@ -117,7 +118,8 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             self, context=context, of_tenants={}, log=Log(context), scopes=Scopes(context), children=Children(context),
             costs=Costs(context), dead_letters=DeadLetters(context), job_logs=JobLogs(context),
             conversations=Conversations(context), shared_values=SharedValues(context), supervisors=Supervisors(context),
-            scores=Scores(context), keys=Keys(context), audit=Audit(context), streams=Streams(context),
+            scores=Scores(context), evaluations=Evaluations(context), keys=Keys(context), audit=Audit(context),
+            streams=Streams(context),
             schedules=Schedules(context), blobs=Blobs(context), views=Views(context),
         )  # fmt: skip
         return found

@@ -20,6 +20,7 @@ from holdfast.stores.sqlite.conversation import Conversations
 from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.dead_letter import DeadLetters
+from holdfast.stores.sqlite.evaluation import Evaluations
 from holdfast.stores.sqlite.graph import Graphs
 from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
@@ -91,7 +92,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             children=Children(context),
             lending=Lending(context, sessions), costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
-            supervisors=Supervisors(context), scores=Scores(context),
+            supervisors=Supervisors(context), scores=Scores(context), evaluations=Evaluations(context),
             keys=Keys(context), audit=Audit(context), replies=Replies(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),

@@ -1656,6 +1656,22 @@ where e.tenant = $1 and e.space = $2
     )
 order by e.id desc limit $3
 
+-- --- Evaluations -----------------------------------------------------------------------------------------------------
+
+-- name: add_evaluation
+-- One more, unless it is there.
+insert into holdfast.evaluations (id, tenant, workflow, evaluation, judged) values ($1, $2, $3, $4, $5) on conflict do nothing
+
+-- name: evaluation
+-- The one of an id, with its runs.
+select evaluation, judged from holdfast.evaluations where id = $1
+
+-- name: evaluations
+-- The newest first, without their runs.
+select evaluation from holdfast.evaluations
+where ($1::text is null or tenant = $1) and ($2::text is null or workflow = $2) and ($3::text is null or id < $3)
+order by id desc limit $4
+
 -- --- Scores ----------------------------------------------------------------------------------------------------------
 
 -- name: lock_scores

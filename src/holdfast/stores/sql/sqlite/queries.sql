@@ -1205,6 +1205,21 @@ order by e.id desc limit ?3
 -- All versions of a value go.
 delete from shared_values where tenant = ? and space = ? and key = ?
 
+-- --- Evaluations -----------------------------------------------------------------------------------------------------
+
+-- name: add_evaluation
+-- One more, unless it is there.
+insert into evaluations (id, tenant, workflow, evaluation, judged) values (?, ?, ?, ?, ?) on conflict do nothing
+
+-- name: evaluation
+-- The one of an id, with its runs.
+select evaluation, judged from evaluations where id = ?
+
+-- name: evaluations
+-- The newest first, without their runs.
+select evaluation from evaluations
+where (?1 is null or tenant = ?1) and (?2 is null or workflow = ?2) and (?3 is null or id < ?3) order by id desc limit ?4
+
 -- --- Scores ----------------------------------------------------------------------------------------------------------
 
 -- name: add_score

@@ -1,0 +1,94 @@
+"""`holdfast evals`: what suites of scenarios came to, as `holdfast eval --keep` kept it.
+
+Never here: judging anything (evaluation).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import page, table, terminal
+from holdfast.cli.filter import Workflow
+from holdfast.cli.given import who
+from holdfast.cli.opening import backend
+from holdfast.cli.option import AsJson, Store
+from holdfast.cli.table import Column
+
+if TYPE_CHECKING:
+    from holdfast.service.query import Evaluation, Evaluations, Page
+
+app = typer.Typer(help="See what suites of scenarios came to, as `eval --keep` kept it.", no_args_is_help=True)
+
+COLUMNS: Final = (
+    Column("evaluation", 36), Column("at", goes=2), Column("suite", 12, goes=1), Column("workflow", 8), Column("version"),
+    Column("passed"), Column("met"), Column("cost", goes=3), Column("by", goes=4),
+)  # fmt: skip
+RUNS: Final = (Column("scenario", 12), Column("run", 36, goes=1), Column("passed"), Column("misses", 20))
+
+
+@app.command("list")
+def list_(
+    workflow: Workflow = None, tenant: page.OfTenant = None, after: page.After = None, limit: page.Limit = 100,
+    as_json: AsJson = False, store: Store = None,
+) -> None:  # fmt: skip
+    """List the evaluations that were kept, newest first."""
+    from holdfast.service import query
+
+    found = asyncio.run(_ask(query.Evaluations(tenant=tenant, workflow=workflow, cursor=after, limit=limit), store))
+    of = () if workflow is None else ("--workflow", workflow)
+    page.show(found, COLUMNS, _line, "evals", "list", *of, tenant=tenant, as_json=as_json, store=store)
+
+
+@app.command()
+def show(
+    evaluation: Annotated[str, typer.Argument(metavar="EVALUATION", help="Its id, as `evals list` has it.")],
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show an evaluation, with what each of its runs missed."""
+    from holdfast.service import query
+
+    [found] = asyncio.run(_ask(query.Evaluation(evaluation), store)).rows
+    if as_json:
+        terminal.emit(found)
+        return
+    terminal.sheet([
+        ("Evaluation", found["evaluation_id"]),
+        ("Suite", found["suite"]),
+        ("Workflow", f"{found['workflow']} {found['version']}"),
+        ("Passed", f"{_passed(found)}, {'enough' if found['met'] else 'too few'} for {found['min_passed']:.0%}"),
+        ("Replayed", str(found["replayed"])),
+        ("Cost", f"${found['cost_usd']}"),
+        ("Kept", f"{_moment(found)} by {_by(found)}, for tenant {found['tenant']}"),
+    ])  # fmt: skip
+    table.show(RUNS, [
+        (each["scenario"], each["run_id"], "yes" if each["passed"] else "no", " ".join(each["misses"]))
+        for each in found["judged"]
+    ])  # fmt: skip
+
+
+async def _ask(asked: Evaluations | Evaluation, store: str | None) -> Page:
+    async with backend(store, who(None)) as service:
+        return await service.ask(asked)
+
+
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        row["evaluation_id"], _moment(row), row["suite"], row["workflow"], str(row["version"]), _passed(row),
+        "yes" if row["met"] else "no", f"${row['cost_usd']}", _by(row),
+    )  # fmt: skip
+
+
+def _moment(row: dict[str, Any]) -> str:
+    return f"{row['at'][:10]} {row['at'][11:19]}Z"
+
+
+def _passed(row: dict[str, Any]) -> str:
+    return f"{row['passed']} of {row['scenarios']}"
+
+
+def _by(row: dict[str, Any]) -> str:
+    return row["by"] or row["by_os_user"] or "somebody unnamed"

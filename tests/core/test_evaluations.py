@@ -1,0 +1,23 @@
+"""What of an evaluation is remembered."""
+
+from __future__ import annotations
+
+from holdfast.core.evaluations import MOST_JUDGED, MOST_MISS_CHARACTERS, MOST_MISSES, Judged, remembered, spent_nanousd
+
+
+def test_a_replay_spends_nothing() -> None:
+    assert spent_nanousd([Judged("a", "r1", cost_nanousd=3), Judged("b", "r2", cost_nanousd=5, replayed=True)]) == 3
+
+
+def test_those_that_missed_something_are_remembered_before_others_and_all_in_their_order() -> None:
+    few = [Judged("a", "r1"), Judged("a", "r2", ("It failed.",))]
+    assert remembered(few) == tuple(few)
+    many = [
+        Judged("a", f"r{number}", ("It failed.",) if number > MOST_JUDGED else ()) for number in range(MOST_JUDGED + 3)
+    ]
+    assert remembered(many) == tuple(many[: MOST_JUDGED - 2] + many[-2:])
+
+
+def test_what_a_run_missed_has_a_bound() -> None:
+    [kept] = remembered([Judged("a", "r1", ("x" * 10_000,) * 100)])
+    assert kept.misses == ("x" * MOST_MISS_CHARACTERS,) * MOST_MISSES
