@@ -336,3 +336,13 @@ async def spoken(ctx, upto):
     for number in range(upto):
         await ctx.stream("progress").write(number)
     return upto
+
+
+@tool(effect="once", approval=True)
+def wages(to: str, amount: int) -> str:
+    return f"paid {amount} to {to}"
+
+
+@flow(tools=[wages])
+async def payday(ctx, given):
+    return await ctx.gather(*(ctx.tool(wages, to=name, amount=amount) for name, amount in given.items()))

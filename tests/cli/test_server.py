@@ -19,7 +19,7 @@ from tests.cli.test_chat import AGENT, Typist
 from tests.forks import Fork
 from tests.wire.kit import ended, holdfast
 
-NAMES = ("slow", "spoken", "letter", "patient", "payment", "scales", "broken", "two_questions")
+NAMES = ("slow", "spoken", "letter", "patient", "payment", "scales", "broken", "two_questions", "payday")
 JOBS = """
 jobs:
   say: {runs-on: any, strategy: {max-parallel: 1, matrix: {n: [1, 2]}}, steps: [{run: 'echo "hello ${{ matrix.n }}, é"'}]}
@@ -62,7 +62,7 @@ SCRIPT = (
     "schedules set nightly payment --cron '0 3 * * *'", "schedules list --json", "schedules pause nightly",
     "schedules remove nightly",
     "shared write notes a --value 1", "shared list", "shared show notes a", "conversations list", "queue list",
-    "queue why RUN", "costs show",
+    "queue why RUN", "costs show", "costs rollup", "costs rollup --json",
     "runs events RUN", "runs events RUN --json",
     "run payment --key k8", "~ effects resolve RUN:pay#1:0:1 --did-not --as ida",
     "run broken --key k7", "dead-letters show RUN:work#1", "dead-letters edit RUN:work#1 --input {}",
@@ -78,6 +78,16 @@ SCRIPT = (
     "schedules backfill daily --since 2d", "schedules backfill daily --since 2d --until 26h --json",
     "schedules backfill daily --since soon", "schedules backfill daily --since 2d --until 3030-01-01",
     "schedules backfill weekly --since 2d",
+    "team-budgets set papers --total-usd 0.02 --total-tokens 1000 --agent writer=1.5:25% --agent critic", "team-budgets list",
+    "team-budgets list --json --tenant default", "team-budgets show papers", "team-budgets show papers --json",
+    "team-budgets set papers --agent writer", "team-budgets remove papers", "team-budgets show papers", "team-budgets remove papers",
+    "supervisors list", "supervisors list --json --tenant acme", "supervisors list --after nonsense", "supervisors show nobody",
+    "approvals grant wages --for 8h --most 9 --when amount<=10 --when to~a* --as ann", "approvals list", "approvals revoke none",
+    "approvals grant wages --for 8h --most 0", "approvals grant wages --for 8h --run 0199", "approvals list --tenant acme --json",
+    "run payday -i {\"ada\":10,\"bob\":2000,\"cid\":3} --key k11", "approvals list", "gates show RUN", "gates together RUN approve --shown x",
+    "gates together RUN --each {\"3\":\"approve\"}", "gates together RUN edit", "gates together 0199 approve",
+    "~ gates together RUN --each {\"1\":{\"decision\":\"edit\",\"data\":{\"amount\":5}}} --as ann", "~ gates together RUN approve --as ann",
+    "run payday -i {\"ada\":10,\"bob\":2000,\"cid\":3} --key k11", "gates together RUN approve",
 )  # fmt: skip
 
 
@@ -120,6 +130,7 @@ def plain(text: str) -> str:
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
         (r"\b\d+(\.\d)? (s|min|h|d)\b", "SPAN"),
         (r"[0-9a-f]{64}", "HASH"),
+        (r"(?<![\w-])[0-9a-f]{12}(?![\w-])", "APPROVAL"),
         (r"\b[\w.-]+:\d{2,7}\b", "PROCESS"),
         (r", by OS user \w+", ""),
         (r'("\w*os_user": |os_user=)("\w*"|null)', "OS"),
@@ -312,7 +323,7 @@ def test_what_needs_a_store_itself_says_so(shell: Shell, monkeypatch: pytest.Mon
     monkeypatch.setenv("HOLDFAST_URL", f"http://127.0.0.1:{free_port()}")
     for words in (
         "run flow:letter", "chat flow:letter", "runs migrate 01 flow:letter", "runs export 01 --to x",
-        "worker flow:letter", "serve --grpc 127.0.0.1:0", "store status", "costs rollup", "gates together 01 approve",
+        "worker flow:letter", "serve --grpc 127.0.0.1:0", "store status",
     ):  # fmt: skip
         said = shell(*words.split())
         assert said.code == 2, (words, said)

@@ -25,8 +25,9 @@ def test_supervisors_are_listed_and_shown(shell: Shell, home: Path) -> None:
         "other       acme     0%    0 of 100",
         "desk        default  100%  1 of 100",
     ]
-    assert "--after acme/other" in shell("supervisors", "list", "--limit", "1").err
-    rest = shell("supervisors", "list", "--after", "acme/other", "--json").data
+    cursor = '["acme","other"]'
+    assert f"--after '{cursor}'" in shell("supervisors", "list", "--limit", "1").err
+    rest = shell("supervisors", "list", "--after", cursor, "--json").data
     assert [each["name"] for each in rest] == ["desk"]
     assert shell("supervisors", "list", "--after", "nonsense").code == 2
     assert [each["name"] for each in shell("supervisors", "list", "--tenant", "acme", "--json").data] == ["other"]

@@ -19,8 +19,8 @@ def test_a_team_budget_is_set_shown_listed_and_removed(shell: Shell, home: Path)
     assert "planner  500        0     0     0         500        0%   2         ever" in shown
     found = shell("team-budgets", "show", "papers", "--json").data
     assert found["money"]["agents"]["writer"] == {
-        "allocated": 5_000_000, "used": 0, "held": 0, "in_doubt": 0, "remaining": 5_000_000, "utilization": 0.0,
-        "priority": 1.5, "moved_at_ms": 0,
+        "allocated_usd": "0.005", "used_usd": "0.00", "held_usd": "0.00", "in_doubt_usd": "0.00", "remaining_usd": "0.005",
+        "utilization": 0.0, "priority": 1.5, "idle_since": None,
     }  # fmt: skip
     assert shell("team-budgets", "remove", "papers", "--json").data == {"name": "papers", "removed": True}
     missing = shell("team-budgets", "show", "papers")

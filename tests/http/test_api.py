@@ -360,7 +360,7 @@ def test_every_command_and_query_has_a_path() -> None:
     there = {route.what for route in ROUTES}
     assert {
         *get_args(command.Command),
-        *get_args(command.OfKey),
+        *get_args(command.OfRow),
         *get_args(command.OfMany),
         *get_args(query.Query),
     } == there

@@ -36,6 +36,7 @@ EVERYBODYS = ("/queue", "/workflows", "/pools", "/workers")
 LISTS = {
     "/runs", "/runs/{parent}/children", "/scores", "/gates", "/effects", "/dead-letters", "/dead-letters/summary",
     "/conversations", "/conversations/{name}", "/schedules", "/schedules/{name}", "/state", "/state/{space}/{key}", "/costs",
+    "/team-budgets", "/team-budgets/{name}", "/approvals", "/approvals/{approval}", "/supervisors", "/supervisors/{name}",
     "/budgets", "/admission", "/events", "/keys", "/audit", "/evals",
 }  # fmt: skip
 """What a tenant may ask for that is not about one run of its own."""

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast import Engine
+from holdfast import Engine, WorkerAgent
 from holdfast.core.estimates import Use
 from holdfast.core.evaluations import Judged
 from holdfast.http.route import ROUTES, Route
@@ -48,12 +48,16 @@ async def filled(api: Asked, engine: Engine) -> dict[str, str]:
     await api.post(f"/conversations/{SECRET}/messages", {"text": SECRET})
     await api.post("/schedules", {"name": SECRET, "workflow": "quick", "cron": "0 9 * * *"})
     await api.post("/state", {"space": SECRET, "key": SECRET, "value": SECRET})
+    await api.post("/team-budgets", {"name": SECRET, "agents": {SECRET: 1}, "total_usd": "7"})
+    granted = await api.post("/approvals", {"tool": SECRET, "for_s": 3600}, holdfast_as="ann")
+    await engine.set_supervisor(SECRET, [WorkerAgent(SECRET, flows.quick, [SECRET])], tenant=GLOBEX)
     letter = (await api.rows("/dead-letters"))[0]["letter"]
     judged = [Judged(SECRET, run, (SECRET,))]
     kept = await engine.keep_evaluation(SECRET, flows.quick, judged, min_passed=1, by=SECRET, tenant=GLOBEX)
     return {
         "run": run, "parent": run, "gate": gate, "letter": quote(letter, safe=""), "call": f"{run}%2Fcall", "name": SECRET,
         "conversation": SECRET, "space": SECRET, "key": SECRET, "broken": broken,
+        "approval": granted["approval"],
         "evaluation": kept.id,
     }  # fmt: skip
 
@@ -66,6 +70,7 @@ NEEDED: dict[str, Any] = {
     "deed": "cancel", "limit_usd": "5", "step": "price#1", "text": "hi", "value": 1, "name": "x", "workflow": "quick",
     "decision": "reject", "cost_usd": "1", "tenant": ACME, "period": "day", "cron": "0 9 * * *", "space": "x", "key": "x",
     "since_ms": 0, "until_ms": 1, "map": "x", "agent": "planner", "reviewer": "ida",
+    "agents": {"planner": 1}, "total_usd": "1", "tool": "x", "for_s": 60, "decisions": {"no-such-thing": "reject"},
 }  # fmt: skip
 
 
@@ -102,7 +107,7 @@ async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) ->
         theirs = await filled(globex, port.engine)
         before = await everything(globex)
         nobodys = dict.fromkeys(theirs, "no-such-thing")
-        hidden = [theirs["run"], theirs["broken"], theirs["evaluation"], SECRET, GLOBEX]
+        hidden = [theirs["run"], theirs["broken"], theirs["evaluation"], theirs["approval"], SECRET, GLOBEX]
         for route in ROUTES:
             status, told = await asked(acme, route, theirs)
             if route.path == "/audit":
@@ -120,7 +125,19 @@ async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) ->
 
 async def everything(api: Asked) -> list[Any]:
     """All that a tenant has, but for what time changes by itself."""
-    paths = ("/runs", "/gates", "/dead-letters", "/schedules", "/state", "/conversations", "/effects", "/evals")
+    paths = (
+        "/runs",
+        "/gates",
+        "/dead-letters",
+        "/schedules",
+        "/state",
+        "/conversations",
+        "/effects",
+        "/evals",
+        "/team-budgets",
+        "/approvals",
+        "/supervisors",
+    )
     rows = [row for path in paths for row in await api.rows(path)]
     return [{name: value for name, value in row.items() if name not in ("next_times", "updated_at")} for row in rows]
 
@@ -225,7 +242,19 @@ async def test_a_tenant_is_not_told_where_the_server_keeps_its_code(port: Port) 
 async def test_who_acts_for_one_tenant_says_so_of_no_other(port: Port) -> None:
     async with port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops:
         assert (await acme.get("/me"))["tenant"] == ACME
-        for path in ("/runs", "/gates", "/effects", "/schedules", "/conversations", "/state", "/budgets", "/costs"):
+        for path in (
+            "/runs",
+            "/gates",
+            "/effects",
+            "/schedules",
+            "/conversations",
+            "/state",
+            "/budgets",
+            "/costs",
+            "/team-budgets",
+            "/approvals",
+            "/supervisors",
+        ):
             assert (await acme.http.get(path, params={"tenant": GLOBEX})).status_code == 403, path
         assert await acme.refused("POST", "/runs", {"workflow": "quick", "tenant": GLOBEX}) == (403, "not_permitted")
         assert await acme.refused("POST", "/pools", {"name": "p", "slots": 1}) == (403, "not_permitted")
@@ -236,7 +265,7 @@ async def test_who_acts_for_one_tenant_says_so_of_no_other(port: Port) -> None:
 async def test_a_token_that_nobody_has_or_that_is_a_worker_s_asks_nothing(port: Port) -> None:
     async with port.asked("nobodys-token-at-all") as nobody, port.asked("works" * 4) as worker, port.asked() as without:
         for route in ROUTES:
-            path = path_of(route, dict.fromkeys(("run", "parent", "gate", "letter", "call", "name", "conversation", "space", "key", "evaluation"), "x"))  # fmt: skip
+            path = path_of(route, dict.fromkeys(("run", "parent", "gate", "letter", "call", "name", "conversation", "space", "key", "evaluation", "approval"), "x"))  # fmt: skip
             assert await nobody.refused(route.method, path) == (401, "unauthorized"), path
             assert await without.refused(route.method, path) == (401, "unauthorized"), path
             assert await worker.refused(route.method, path) == (403, "not_permitted"), path

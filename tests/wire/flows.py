@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast import Workflow, human_gate, remote_task, task, tool
+from holdfast import Context, Workflow, flow, human_gate, remote_task, task, tool
 
 
 @tool(effect="once")
@@ -47,6 +47,17 @@ def post_(state: Any) -> str:
     if "@" not in state.input["address"]:
         raise ValueError(f"{state.input['address']} is no address")
     return f"posted to {state.input['address']}"
+
+
+@tool(effect="once", approval=True)
+def pay(to: str) -> str:
+    """Send money."""
+    return f"paid {to}"
+
+
+@flow(tools=[pay])
+async def payday(ctx: Context, names: list[str]) -> list[str]:
+    return await ctx.gather(*(ctx.tool(pay, to=name) for name in names))
 
 
 gated = Workflow("gated")

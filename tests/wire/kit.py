@@ -88,7 +88,9 @@ class Server:
         self, folder: Path, *words: str, store: str | None = None, **environment: str
     ) -> None:  # fmt: skip
         self.folder = folder
-        names = ("echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated", "chain", "posted")
+        names = (
+            "echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated", "chain", "posted", "payday",
+        )  # fmt: skip
         self.process = holdfast(
             "serve", *(f"{FLOWS}:{name}" for name in names), "--grpc", "127.0.0.1:0", "--port", "0",
             "--worker-lease-s", str(LEASE_S), "--store", store or str(folder / "runs.db"), *words, folder=folder, **environment,

@@ -14,13 +14,15 @@ import pytest
 
 from holdfast import Engine, Workflow, task
 from holdfast.core.evaluations import Judged
+from holdfast.core.team_budgets import TeamAgent
+from holdfast.core.tool_policy import When
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.service import command, query
 from holdfast.service.query import Page
 from holdfast.wire import Client
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.client import Event, RunView
-from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_MANY, _OF_PRINCIPAL, _OF_RUN
+from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_MANY, _OF_PRINCIPAL, _OF_ROW, _OF_RUN
 from tests import media
 from tests.wire.test_clients import gate_of
 
@@ -28,7 +30,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.mark.parametrize(
-    "kind", [command.Start, *_OF_RUN, *_OF_ALL, *_OF_MANY, *_LISTS], ids=lambda kind: kind.__name__
+    "kind", [command.Start, *_OF_RUN, *_OF_ALL, *_OF_ROW, *_OF_MANY, *_LISTS], ids=lambda kind: kind.__name__
 )
 def test_a_message_has_the_fields_of_its_command_and_no_others(kind: type) -> None:
     name = "Submit" if kind is command.Start else kind.__name__
@@ -140,6 +142,48 @@ async def test_what_runs_share_is_said_and_asked(client: Client) -> None:
     assert await client.ask(query.Doubts()) == Page([], None)
     assert await client.ask(query.Queue()) == Page([], None)
     assert await client.ask(query.Effects(run=run)) == Page([], None)
+
+
+async def test_agents_are_given_a_budget_together(client: Client) -> None:
+    agents: dict[str, TeamAgent | float] = {"writer": 1.5, "critic": TeamAgent(initial_allocation=0.25)}
+    given = command.SetTeamBudget(name="papers", agents=agents, total_usd="0.02", total_tokens=1000, tenant="acme")
+    await client.tell(given)
+    assert (await client.ask(query.TeamBudgets(tenant="acme"))).rows == [{"name": "papers", "tenant": "acme"}]
+    (shown,) = (await client.ask(query.TeamBudgets(name="papers", tenant="acme"))).rows
+    assert (shown["money"]["total_usd"], shown["money"]["agents"]["critic"]["allocated_usd"]) == ("0.02", "0.005")
+    assert (shown["tokens"]["total_tokens"], shown["tokens"]["agents"]["writer"]["priority"]) == (1000, 1.5)
+    await client.tell(command.RemoveTeamBudget("papers", "acme"))
+    with pytest.raises(NotFound, match="has no team budget 'papers'"):
+        await client.ask(query.TeamBudgets(name="papers", tenant="acme"))
+
+
+async def test_calls_are_approved_beforehand_or_together(client: Client) -> None:
+    when = (When("to", "matches", "a*"),)
+    granted = await client.tell_row(
+        command.GrantApproval(tool="pay", for_s=3600, most=9, when=when), by="ann", roles=["legal"]
+    )
+    assert (granted["by"], granted["roles"], granted["most"], granted["when"]) == (
+        "ann", ["legal"], 9, [{"argument": "to", "compared": "matches", "value": "a*"}],
+    )  # fmt: skip
+    run = await client.submit("payday", ["ada", "bob", "cid"], by="eve")
+    gate = await gate_of(client, run)
+    (asked,) = [row["asked_together"] for row in (await client.ask(query.Gate(gate))).rows]
+    bob, cid = (each["gate_id"] for each in asked["calls"])
+    told = command.DecideTogether(bob, {bob: "approve", cid: command.GateAnswer("approve", reason="fine")}, "0" * 64)
+    with pytest.raises(Conflict, match="Other calls are asked about"):
+        await client.tell(told, by="ida")
+    await client.tell(msgspec.structs.replace(told, shown_hash=asked["shown_hash"]), by="ida")
+    assert (await client.result(run)).output == ["paid ada", "paid bob", "paid cid"]
+    await client.tell(command.RevokeApproval(granted["approval"]), by="bob")
+    (row,) = (await client.ask(query.Approvals())).rows
+    assert (row["state"], row["revoked_by"], row["used"]) == ("revoked", "bob", 1)
+
+
+async def test_costs_are_counted_and_supervisors_listed(client: Client) -> None:
+    assert await client.tell_row(command.RollUpCosts()) == {"up_to_date": True}
+    assert await client.ask(query.Supervisors()) == Page([], None)
+    with pytest.raises(NotFound, match="no supervisor 'desk'"):
+        await client.ask(query.Supervisors(name="desk"))
 
 
 async def test_shared_values_are_written_and_listed(client: Client) -> None:

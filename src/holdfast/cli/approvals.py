@@ -8,23 +8,23 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli import table, terminal
+from holdfast.cli import moment, table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.moment import clock
-from holdfast.cli.opening import acting, asking
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
-    from holdfast.core.tool_policy import StandingApproval, When
+    from holdfast.core.tool_policy import When
+    from holdfast.service.command import GrantApproval
     from holdfast.service.principal import Principal
+    from holdfast.service.query import View
 
 app = typer.Typer(help="Say beforehand which calls of tools need not be asked about.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ _SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
 _SPAN: Final = re.compile(r"(\d+)([mhd])")
 _CONDITION: Final = re.compile(r"([\w.]+)\s*(==|!=|<=|>=|<|>|~)\s*(.+)")
 
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Whose it is; else default.")]
 
 
 @app.command()
@@ -57,47 +57,47 @@ def grant(
     ] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only in this run.")] = None,
     reason: Reason = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = None,
     by: Who = None,
     role: Roles = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """Approve calls of a tool before they are asked about. What the workflow's rules deny stays denied."""
-    given: dict[str, object] = {
-        "most": most, "when": [_condition(each) for each in when or ()], "workflow": workflow, "run_id": run,
-        "reason": reason or "", "tenant": tenant,
-    }  # fmt: skip
-    found = asyncio.run(_grant(tool, _seconds(for_), given, who(by, role), store))
+    from holdfast.service.command import GrantApproval
+
+    given = GrantApproval(
+        tool=tool, for_s=_seconds(for_), most=most, when=tuple(map(_condition, when or ())), workflow=workflow, run=run,
+        reason=reason or "", tenant=tenant,
+    )  # fmt: skip
+    found = asyncio.run(_grant(given, who(by, role), store))
     if as_json:
-        terminal.emit({"approval": found})
+        terminal.emit(found)
     else:
-        terminal.say(f"Approval {found} of {tool} stands.")
+        terminal.say(f"Approval {found['approval']} of {tool} stands.")
 
 
 @app.command("list")
-def list_(tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def list_(tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """List the standing approvals, with how often each was used, also those that stand for nothing more."""
     found = asyncio.run(_list(tenant, store))
     if as_json:
-        import msgspec
-
-        terminal.emit([{"approval": key, **msgspec.to_builtins(each)} for key, each in found.items()])
+        terminal.emit(found)
         return
-    now_ms = time.time_ns() // 1_000_000
     table.show(APPROVALS, [
         (
-            key, each.tool, ", ".join(f"{cond.argument} {cond.compared} {cond.value}" for cond in each.when) or "always",
-            f"{each.used} of {each.most}" if each.most is not None else str(each.used), clock(each.until_ms), each.by,
-            _state(each, now_ms),
+            each["approval"], each["tool"],
+            ", ".join(f"{cond['argument']} {cond['compared']} {cond['value']}" for cond in each["when"]) or "always",
+            f"{each['used']} of {each['most']}" if each["most"] is not None else str(each["used"]),
+            moment.clock(moment.ms(each["until"])), each["by"], _state(each),
         )
-        for key, each in found.items()
+        for each in found
     ])  # fmt: skip
 
 
 @app.command()
 def revoke(
-    approval: Annotated[str, typer.Argument(metavar="APPROVAL", help="Its id.")], tenant: Tenant = "default", by: Who = None,
+    approval: Annotated[str, typer.Argument(metavar="APPROVAL", help="Its id.")], tenant: Tenant = None, by: Who = None,
     as_json: AsJson = False, store: Store = None,
 ) -> None:  # fmt: skip
     """Have an approval stand for nothing more. Calls that were made by it stay made."""
@@ -108,26 +108,28 @@ def revoke(
         terminal.say(f"Approval {approval} stands for nothing more.")
 
 
-async def _grant(tool: str, for_s: int, given: dict[str, object], by: Principal, store: str | None) -> str:
-    async with acting(store, make=True) as service:
-        more: dict[str, object] = {**given, "for_s": for_s, "by": by.claim, "roles": by.roles}
-        return await service.control.grant_approval(tool, **more)  # type: ignore[arg-type]
+async def _grant(given: GrantApproval, by: Principal, store: str | None) -> View:
+    async with backend(store, by, make=True) as service:
+        found = await service.tell(given)
+        assert found is not None
+        return found
 
 
-async def _list(tenant: str, store: str | None) -> Mapping[str, StandingApproval]:
-    async with asking(store) as engine:
-        return await engine.standing_approvals(tenant=tenant)
+async def _list(tenant: str | None, store: str | None) -> list[View]:
+    async with backend(store, who(None)) as service:
+        return await service.rows(query.Approvals(tenant=tenant))
 
 
-async def _revoke(approval: str, tenant: str, by: Principal, store: str | None) -> None:
-    async with acting(store) as service:
-        await service.control.revoke_approval(approval, by=by.claim, tenant=tenant)
+async def _revoke(approval: str, tenant: str | None, by: Principal, store: str | None) -> None:
+    from holdfast.service.command import RevokeApproval
+
+    async with backend(store, by) as service:
+        await service.tell(RevokeApproval(approval, tenant))
 
 
-def _state(approval: StandingApproval, now_ms: int) -> str:
-    if approval.revoked_by is not None:
-        return f"revoked by {approval.revoked_by}"
-    return "stands" if approval.stands(now_ms) else "used up" if approval.left == 0 else "over"
+def _state(approval: View) -> str:
+    by = approval["revoked_by"]
+    return str(approval["state"]).replace("_", " ") if by is None else f"revoked by {by}"
 
 
 def _seconds(text: str) -> int:

@@ -22,7 +22,7 @@ from holdfast.service.query import MOST, Page, Query, View
 if TYPE_CHECKING:
     from holdfast.client import AsyncClient
     from holdfast.control.inquiry import Inquiries
-    from holdfast.service.command import Command, OfKey, OfMany
+    from holdfast.service.command import Command, OfMany, OfRow
     from holdfast.service.principal import Principal
     from holdfast.service.service import Service
 
@@ -74,8 +74,8 @@ class Backend(Asking):
     """Asked and told by one person."""
 
     @abstractmethod
-    async def tell(self, command: Command | OfKey) -> View | None:
-        """Do it, durably; the run, the message or the key as it stands afterwards, if it is about one."""
+    async def tell(self, command: Command | OfRow) -> View | None:
+        """Do it, durably; the run, the message, the key or the approval as it stands afterwards, if it is about one."""
 
     @abstractmethod
     async def tell_many(self, bulk: OfMany) -> Page:
@@ -130,11 +130,11 @@ class Here(Backend):
     async def ask(self, query: Query) -> Page:
         return await self.service.ask(self._who, query)
 
-    async def tell(self, command: Command | OfKey) -> View | None:
-        from holdfast.service.command import OfKey, Say
+    async def tell(self, command: Command | OfRow) -> View | None:
+        from holdfast.service.command import OfRow, Say
 
-        if isinstance(command, OfKey):
-            return await self.service.tell_of_key(self._who, command)
+        if isinstance(command, OfRow):
+            return await self.service.tell_row(self._who, command)
         if isinstance(command, Say):
             return await self.service.said(self._who, command)
         run = await self.service.tell(self._who, command)
@@ -186,7 +186,7 @@ class There(Backend):
     async def ask(self, query: Query) -> Page:
         return await self._client.ask(query)
 
-    async def tell(self, command: Command | OfKey) -> View | None:
+    async def tell(self, command: Command | OfRow) -> View | None:
         return await self._client.tell(command)
 
     async def tell_many(self, bulk: OfMany) -> Page:

@@ -13,7 +13,7 @@ import typer
 
 from holdfast.cli import table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.opening import asking, backend, typed
+from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
@@ -41,8 +41,11 @@ def rollup(as_json: AsJson = False, store: Store = None) -> None:
 
 
 async def _roll_up(store: str | None) -> None:
-    async with asking(store) as engine:
-        await engine.roll_up_costs()
+    from holdfast.service.command import RollUpCosts
+
+    async with backend(store, who(None)) as service:
+        while (found := await service.tell(RollUpCosts())) is not None and not found["up_to_date"]:
+            terminal.say("Still counting.")
 
 
 @app.command()

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from holdfast.cli import completion, form, moment, opening, reference, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import acting, backend, typed
+from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.core.claim import Claim
@@ -24,7 +24,7 @@ from holdfast.service.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
-    from holdfast.service.command import Delegate, Reassign
+    from holdfast.service.command import Delegate, GateAnswer, Reassign
     from holdfast.service.principal import Principal
 
 app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
@@ -314,32 +314,40 @@ def together(
 
 
 async def _decide_together(
-    gate: str, given: Any, reason: str | None, shown: str | None, by: Principal, store: str | None
+    given: str, said: Any, reason: str | None, shown: str | None, by: Principal, store: str | None
 ) -> dict[str, str]:
-    from holdfast.cli.backend import Here
-    from holdfast.control.command import GateDecision
+    from holdfast.service.command import DecideTogether
 
-    async with acting(store) as service:
-        engine = service.control
-        calls = (await engine.asked_together(await _found(Here(service, by), gate))).calls
-        said = given if isinstance(given, dict) else {str(number): given for number in range(1, len(calls) + 1)}
-        decisions = {}
-        for number, each in said.items():
-            if not str(number).isdecimal() or not 1 <= int(number) <= len(calls):
-                raise UsageError(
-                    f"There is no call {number!r}; `gates show` lists 1 to {len(calls)}. Nothing was decided."
-                )
-            more = {"decision": each} if isinstance(each, str) else each
-            if (
-                not isinstance(more, dict)
-                or "decision" not in more
-                or not more.keys() <= {"decision", "data", "reason"}
-            ):
-                raise UsageError(f"Of call {number}: give a decision, or an object with decision, data and reason.")
-            told: dict[str, Any] = {"reason": reason, **more}
-            decisions[calls[int(number) - 1].gate] = GateDecision(**told)
-        await engine.decide_together(decisions, by=by.claim, roles=by.roles, shown_hash=shown)
+    async with backend(store, by) as service:
+        gate = await _found(service, given)
+        together = (await service.row(query.Gate(gate)))["asked_together"]
+        gates = [gate] if together is None else [each["gate_id"] for each in together["calls"]]
+        each = said if isinstance(said, dict) else {str(number): said for number in range(1, len(gates) + 1)}
+        decisions = {_of_number(number, gates): _answer(number, said, reason) for number, said in each.items()}
+        await service.tell(DecideTogether(gate, {**decisions}, shown))
     return {gate: each.decision for gate, each in decisions.items()}
+
+
+def _of_number(number: str, gates: Sequence[str]) -> str:
+    """Raises UsageError."""
+    if not number.isdecimal() or not 1 <= int(number) <= len(gates):
+        raise UsageError(f"There is no call {number!r}; `gates show` lists 1 to {len(gates)}. Nothing was decided.")
+    return gates[int(number) - 1]
+
+
+def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
+    """What is decided of one call; `reason` is that of all. Raises UsageError."""
+    import msgspec
+
+    from holdfast.service.command import GateAnswer
+
+    more = {"decision": said} if isinstance(said, str) else said
+    try:
+        return msgspec.convert({"reason": reason, **more}, GateAnswer)
+    except (TypeError, msgspec.ValidationError):
+        raise UsageError(
+            f"Of call {number}: give a decision, or an object with decision, data and reason. Nothing was decided."
+        ) from None
 
 
 async def _decide(

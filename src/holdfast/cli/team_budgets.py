@@ -6,20 +6,21 @@ Never here: who lends how much.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import table, terminal
-from holdfast.cli.moment import clock
-from holdfast.cli.opening import acting, asking
+from holdfast.cli import moment, table, terminal
+from holdfast.cli.given import who
+from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
-    from holdfast.core.team_budgets import Books, Dashboard, TeamAgent
+    from holdfast.core.team_budgets import TeamAgent
+    from holdfast.service.query import View
 
 app = typer.Typer(help="See and say what agents may spend together, and how they stand.", no_args_is_help=True)
 
@@ -30,13 +31,13 @@ AGENTS: Final = (
 )  # fmt: skip
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The team budget's name.")]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Whose it is; else default.")]
 
 
 @app.command("list")
-def list_(tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def list_(tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """List the team budgets of a tenant."""
-    names = asyncio.run(_names(tenant, store))
+    names = [row["name"] for row in asyncio.run(_list(tenant, store))]
     if as_json:
         terminal.emit(names)
     else:
@@ -44,7 +45,7 @@ def list_(tenant: Tenant = "default", as_json: AsJson = False, store: Store = No
 
 
 @app.command()
-def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def show(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Show a team budget: its total, and what each agent is allotted, has used, holds and has left."""
     _tell(asyncio.run(_show(name, tenant, store)), as_json)
 
@@ -63,7 +64,7 @@ def set_(
     total_tokens: Annotated[
         int | None, typer.Option("--total-tokens", metavar="N", help="Tokens that they may use in all, in and out.")
     ] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:  # fmt: skip
@@ -76,13 +77,13 @@ def set_(
 
 
 @app.command()
-def remove(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def remove(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Have a team budget limit nothing any more; what was used stays known."""
     asyncio.run(_remove(name, tenant, store))
     if as_json:
         terminal.emit({"name": name, "removed": True})
     else:
-        terminal.say(f"Team budget {name} of tenant {tenant} limits nothing any more.")
+        terminal.say(f"Team budget {name} limits nothing any more.")
 
 
 def _agent(given: str) -> tuple[str, TeamAgent]:
@@ -98,56 +99,58 @@ def _agent(given: str) -> tuple[str, TeamAgent]:
         raise UsageError(f"{given!r:.100} is no agent; write it like writer, writer=1.5 or writer=1.5:25%.") from None
 
 
-async def _names(tenant: str, store: str | None) -> Sequence[str]:
-    async with asking(store) as engine:
-        return await engine.team_budgets(tenant=tenant)
+async def _list(tenant: str | None, store: str | None) -> list[View]:
+    async with backend(store, who(None)) as service:
+        return await service.rows(query.TeamBudgets(tenant=tenant))
 
 
-async def _show(name: str, tenant: str, store: str | None) -> Dashboard:
-    async with asking(store) as engine:
-        return await engine.team_dashboard(name, tenant=tenant)
+async def _show(name: str, tenant: str | None, store: str | None) -> View:
+    async with backend(store, who(None)) as service:
+        return await service.row(query.TeamBudgets(name=name, tenant=tenant))
 
 
 async def _set(
-    name: str, tenant: str, agents: dict[str, TeamAgent], usd: str | None, tokens: int | None, store: str | None
-) -> Dashboard:  # fmt: skip
-    async with acting(store, make=True) as service:  # limits come before runs
-        await service.control.set_team_budget(name, agents, total_usd=usd, total_tokens=tokens, tenant=tenant)
-        return await service.control.team_dashboard(name, tenant=tenant)
+    name: str, tenant: str | None, agents: dict[str, TeamAgent | float], usd: str | None, tokens: int | None,
+    store: str | None,
+) -> View:  # fmt: skip
+    from holdfast.service.command import SetTeamBudget
+
+    async with backend(store, who(None), make=True) as service:  # limits come before runs
+        await service.tell(SetTeamBudget(name=name, agents=agents, total_usd=usd, total_tokens=tokens, tenant=tenant))
+        return await service.row(query.TeamBudgets(name=name, tenant=tenant))
 
 
-async def _remove(name: str, tenant: str, store: str | None) -> None:
-    async with acting(store) as service:
-        await service.control.remove_team_budget(name, tenant=tenant)
+async def _remove(name: str, tenant: str | None, store: str | None) -> None:
+    from holdfast.service.command import RemoveTeamBudget
+
+    async with backend(store, who(None)) as service:
+        await service.tell(RemoveTeamBudget(name, tenant))
 
 
-def _tell(found: Dashboard, as_json: bool) -> None:
+def _tell(found: View, as_json: bool) -> None:
     if as_json:
-        import msgspec
-
-        terminal.emit(msgspec.to_builtins(found))
+        terminal.emit(found)
         return
-    terminal.sheet([("Team budget", found.name), ("Tenant", found.tenant)])
-    for unit, books in (("dollars", found.money), ("tokens", found.tokens)):
+    terminal.sheet([("Team budget", found["name"]), ("Tenant", found["tenant"])])
+    for unit, books in (("usd", found["money"]), ("tokens", found["tokens"])):
         if books is not None:
             _tell_books(books, unit)
 
 
-def _tell_books(books: Books, unit: str) -> None:
-    from holdfast.core.money import usd
-
-    def amount(number: int) -> str:
-        return str(number) if unit == "tokens" else f"${usd(number)}"
+def _tell_books(books: View, unit: str) -> None:
+    def amount(row: View, name: str) -> str:
+        return f"{'$' if unit == 'usd' else ''}{row[f'{name}_{unit}']}"
 
     terminal.show(
-        f"\nIn {unit}: {amount(books.total)} in all, {amount(books.used)} used, {amount(books.held)} held,"
-        f" {amount(books.in_doubt)} in doubt, {amount(books.remaining)} remaining"
+        f"\nIn {'dollars' if unit == 'usd' else unit}: {amount(books, 'total')} in all, {amount(books, 'used')} used,"
+        f" {amount(books, 'held')} held, {amount(books, 'in_doubt')} in doubt, {amount(books, 'remaining')} remaining"
     )
     rows: list[tuple[Any, ...]] = [
         (
-            name, amount(each.allocated), amount(each.used), amount(each.held), amount(each.in_doubt), amount(each.remaining),
-            f"{each.utilization:.0%}", f"{each.priority:g}", clock(each.moved_at_ms) if each.moved_at_ms else "ever",
+            name, *(amount(each, of) for of in ("allocated", "used", "held", "in_doubt", "remaining")),
+            f"{each['utilization']:.0%}", f"{each['priority']:g}",
+            moment.clock(moment.ms(each["idle_since"])) if each["idle_since"] is not None else "ever",
         )
-        for name, each in books.agents.items()
+        for name, each in books["agents"].items()
     ]  # fmt: skip
     table.show(AGENTS, rows)

@@ -67,7 +67,7 @@ class Client:
 
     # --- Anything that there is -----------------------------------------------------------------------------------
 
-    def tell(self, command: cmd.Command | cmd.OfKey, *, wait_s: int = 0) -> View | None:
+    def tell(self, command: cmd.Command | cmd.OfRow, *, wait_s: int = 0) -> View | None:
         """Do it, durably; the run (or the message) as it stands afterwards, if it is about one. With `wait_s` (30 at most) that
         is when it has ended or waits for somebody, or that time is over."""
         return self._held(exchange.tell(command, wait_s))

@@ -51,8 +51,8 @@ Made = TypeVar("Made")
 Talk: TypeAlias = Generator[Request, Reply | Unreachable, Made]
 
 
-def tell(command: cmd.Command | cmd.OfKey, wait_s: int = 0) -> Talk[View | None]:
-    """The run, or the message, as it stands afterwards."""
+def tell(command: cmd.Command | cmd.OfRow, wait_s: int = 0) -> Talk[View | None]:
+    """The run, the message or the row that comes of it."""
     found: View | None = yield from _said(request_of(command, wait_s))
     return found
 

@@ -22,6 +22,8 @@ from holdfast.errors import Conflict, InvalidInput, NotFound
 _TENANT: Final = "default"
 _LONGEST_S: Final = 366 * 86_400
 _MOST_USES: Final = 1_000_000
+_MOST_BYTES: Final = 8_192
+"""All that stand are read for a call that would be asked about."""
 _TRIES: Final = 50
 
 
@@ -59,12 +61,17 @@ class StandingApprovals(ControlBase):
                 f"{MOST_STANDING:,} approvals of tenant {owner!r} stand. Nothing was granted: revoke some of them."
             )
         approval = StandingApproval(
-            word("tool", tool), claim.name, now_ms, now_ms + int(for_s * 1000), most, tuple(when), workflow,
+            word("tool", tool), claim.name, now_ms, now_ms + int(for_s * 1000), most, tuple(when),
+            None if workflow is None else word("workflow", workflow),
             None if run is None else run.run, self._roles(roles), self._clean(reason) or "",
         )  # fmt: skip
         key = uuid4().hex[:12]
         written = SharedValue(msgspec.to_builtins(approval), 1, now_ms, claim.name)
-        change = SharedChange(owner, APPROVALS, key, 0, msgspec.json.encode(written), dropped=dropped)
+        if len(body := msgspec.json.encode(written)) > _MOST_BYTES:
+            raise InvalidInput(
+                f"This approval has {len(body):,} bytes, and one has {_MOST_BYTES:,} at most. Nothing was granted: say less."
+            )
+        change = SharedChange(owner, APPROVALS, key, 0, body, dropped=dropped)
         await self.store.shared_values.put(change)
         return key
 

@@ -187,7 +187,7 @@ class Supervisor:
     async def _payload(self, task_type: str, given: Any) -> bytes:
         """What is kept of a payload, as JSON: it has to fit whoever may take the task."""
         control = self._control
-        for worker in rule.takers(await self._found(), task_type):
+        for worker in rule.takers(await self.declared(), task_type):
             await control._valid_input(await control._meant(worker.workflow, None), given)
         try:
             encoded = encode(control.payloads.plain(given))
@@ -200,7 +200,8 @@ class Supervisor:
             )
         return encoded
 
-    async def _found(self) -> rule.Supervisor:
+    async def declared(self) -> rule.Supervisor:
+        """As it was declared, with the tasks that it has taken. Raises NotFound."""
         found = await self._supervisors.find(self._tenant, self.name)
         if found is None:
             raise no_supervisor(self.name)
@@ -208,7 +209,7 @@ class Supervisor:
 
     async def result(self, task_id: str) -> TaskResult:
         """A task as it stands now. Raises NotFound for one that was not taken, or that ended more than a week ago."""
-        supervisor, task = await self._found(), await self._supervisors.task(self._tenant, self.name, task_id)
+        supervisor, task = await self.declared(), await self._supervisors.task(self._tenant, self.name, task_id)
         if task is None:
             raise NotFound(
                 f"Supervisor {self.name!r} knows of no task {task_id!r:.150}: it was not accepted, or ended more than a week"
@@ -238,7 +239,7 @@ class Supervisor:
 
     async def dashboard(self) -> Dashboard:
         """How much it has to do, and how its workers stand. Raises NotFound."""
-        return rule.dashboard(await self._found(), self._control.now_ms())
+        return rule.dashboard(await self.declared(), self._control.now_ms())
 
 
 def _bounded(what: str, given: str) -> str:

@@ -44,6 +44,10 @@ class Access(NamedTuple):
         """Whether they may decide about calls of this tool."""
         return _fits(self.tools, tool)
 
+    def handles_all(self, pattern: str) -> bool:
+        """Whether they may decide about calls of every tool whose name fits; False where that cannot be seen at once."""
+        return any(_holds_all(each, pattern) for each in self.tools)
+
 
 EVERYTHING: Final = Access()
 
@@ -59,3 +63,10 @@ def problem(may: Iterable[str]) -> str | None:
 
 def _fits(patterns: Iterable[str], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _holds_all(wide: str, narrow: str) -> bool:
+    """Whether all that fits `narrow` fits `wide`. A pattern is looked at as text, as a name is, where `wide` has no wildcard
+    but `*` and `narrow` no set of characters: then each letter of the one stands for the same letter of the other."""
+    is_name, is_plain = not {*"*?["} & {*narrow}, not {*"?["} & {*wide} and "[" not in narrow
+    return wide == narrow or ((is_name or is_plain) and fnmatchcase(narrow, wide))

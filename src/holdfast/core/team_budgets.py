@@ -25,7 +25,7 @@ _MOST_PRIORITY: Final = 1_000_000
 _ROUNDING: Final = 1e-9
 
 
-class TeamAgent(msgspec.Struct, frozen=True):
+class TeamAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An agent's place in a team budget. `initial_allocation` is its part of the total, above 0 to 1; those who have none said
     share equally what the others leave. Of two who are equally long idle, the one of the lower `priority` lends first."""
 

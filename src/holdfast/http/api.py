@@ -25,10 +25,10 @@ from holdfast.http.bounds import Bounds, Turns
 from holdfast.http.browser import Browser
 from holdfast.http.problem import Problem
 from holdfast.http.request import Caller
-from holdfast.http.route import BASE, ROUTES, Answer, Route, methods_of
+from holdfast.http.route import BASE, MAKES, ROUTES, Answer, Route, methods_of
 from holdfast.http.single_flight import SingleFlight
 from holdfast.ports import ToDecide
-from holdfast.service import command, query
+from holdfast.service import query
 from holdfast.service.identity import SCHEME, Identity
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
@@ -268,9 +268,9 @@ async def _outcomes(service: Service, who: Principal, said: Any, asked: Request)
     return _json({"rows": page.rows, "cursor": page.cursor})
 
 
-async def _key(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    is_new = isinstance(said, command.MakeKey | command.MakeLink | command.MakeGateLink)
-    return _json(await service.tell_of_key(who, said), HTTPStatus.CREATED if is_new else HTTPStatus.OK)
+async def _told(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+    status = HTTPStatus.CREATED if isinstance(said, MAKES) else HTTPStatus.OK
+    return _json(await service.tell_row(who, said), status)
 
 
 async def _nothing(service: Service, who: Principal, said: Any, asked: Request) -> Response:
@@ -280,7 +280,7 @@ async def _nothing(service: Service, who: Principal, said: Any, asked: Request) 
 
 _ANSWERS: Final[Mapping[Answer, Callable[[Service, Principal, Any, Request], Awaitable[Response]]]] = {
     Answer.PAGE: _page, Answer.ROW: _row, Answer.MADE: _made, Answer.RUN: _run, Answer.SAID: _said,
-    Answer.OUTCOMES: _outcomes, Answer.NOTHING: _nothing, Answer.KEY: _key,
+    Answer.OUTCOMES: _outcomes, Answer.NOTHING: _nothing, Answer.KEY: _told, Answer.TOLD: _told,
 }  # fmt: skip
 
 

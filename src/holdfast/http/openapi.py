@@ -15,8 +15,8 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.http import problem, sse
-from holdfast.http.route import BASE, ROUTES, Answer, Route
-from holdfast.service import command, query
+from holdfast.http.route import BASE, MAKES, ROUTES, Answer, Route
+from holdfast.service import query
 
 _REF: Final = "#/components/schemas/{name}"
 _OBJECT: Final[Mapping[str, Any]] = {"type": "object", "additionalProperties": True}
@@ -143,11 +143,7 @@ def _header(name: str, words: str) -> dict[str, Any]:
 
 
 def _responses(route: Route) -> dict[str, Any]:
-    made = route.answer in (Answer.MADE, Answer.SAID) or route.what in (
-        command.MakeKey,
-        command.MakeLink,
-        command.MakeGateLink,
-    )
+    made = route.answer in (Answer.MADE, Answer.SAID) or route.what in MAKES
     done: dict[str, Any] = {"description": route.answer.value}
     if route.answer is not Answer.NOTHING:
         listed = route.answer in (Answer.PAGE, Answer.OUTCOMES)

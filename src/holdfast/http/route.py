@@ -29,6 +29,7 @@ class Answer(Enum):
     SAID = "The message, as it stands."
     OUTCOMES = "A page of what became of each, and where it goes on."
     KEY = "The key as it stands; where it is new, with what it is shown once."
+    TOLD = "What came of it."
     NOTHING = "Done."
 
 
@@ -62,7 +63,7 @@ _FIELD: Final = re.compile(r"{(\w+)}")
 
 
 _PAGE, _ROW, _RUN, _NOTHING = Answer.PAGE, Answer.ROW, Answer.RUN, Answer.NOTHING
-_MADE, _SAID, _OUTCOMES, _KEY = Answer.MADE, Answer.SAID, Answer.OUTCOMES, Answer.KEY
+_MADE, _SAID, _OUTCOMES, _KEY, _TOLD = Answer.MADE, Answer.SAID, Answer.OUTCOMES, Answer.KEY, Answer.TOLD
 
 ROUTES: Final = (
     Route("GET", "/workflows", ask.Workflows, _PAGE, {"name": None}),
@@ -101,9 +102,14 @@ ROUTES: Final = (
     Route("GET", "/gates", ask.Gates, _PAGE),
     Route("GET", "/gates/{gate}", ask.Gate, _ROW),
     Route("POST", "/gates/{gate}/decision", cmd.Decide, _RUN, tag="/gates/{gate}"),
+    Route("POST", "/gates/{gate}/together", cmd.DecideTogether, _RUN, tag="/gates/{gate}"),
     Route("POST", "/gates/{gate}/delegate", cmd.Delegate, _RUN, tag="/gates/{gate}"),
     Route("POST", "/gates/{gate}/reassign", cmd.Reassign, _RUN, tag="/gates/{gate}"),
     Route("POST", "/gates/{gate}/link", cmd.MakeGateLink, _KEY, tag="/gates/{gate}"),
+    Route("GET", "/approvals", ask.Approvals, _PAGE, {"approval": None}),
+    Route("POST", "/approvals", cmd.GrantApproval, _TOLD),
+    Route("GET", "/approvals/{approval}", ask.Approvals, _ROW),
+    Route("POST", "/approvals/{approval}/revoke", cmd.RevokeApproval, _NOTHING),
     Route("GET", "/effects", ask.Effects, _PAGE),
     Route("POST", "/effects/{call}/resolution", cmd.Resolve, _RUN),
     Route("GET", "/doubts", ask.Doubts, _PAGE),
@@ -131,10 +137,17 @@ ROUTES: Final = (
     Route("POST", "/state", cmd.WriteSharedValue, _NOTHING),
     Route("GET", "/state/{space}/{key}", ask.SharedValues, _PAGE),
     Route("GET", "/costs", ask.Costs, _PAGE),
+    Route("POST", "/costs/rollup", cmd.RollUpCosts, _TOLD),
     Route("GET", "/budgets", ask.Budget, _ROW),
     Route("POST", "/budgets", cmd.SetBudget, _NOTHING, tag="/budgets"),
+    Route("GET", "/team-budgets", ask.TeamBudgets, _PAGE, {"name": None}),
+    Route("POST", "/team-budgets", cmd.SetTeamBudget, _NOTHING, tag="/team-budgets/{name}"),
+    Route("GET", "/team-budgets/{name}", ask.TeamBudgets, _ROW),
+    Route("DELETE", "/team-budgets/{name}", cmd.RemoveTeamBudget, _NOTHING),
     Route("GET", "/admission", ask.Admission, _ROW),
     Route("POST", "/admission", cmd.SetAdmission, _NOTHING),
+    Route("GET", "/supervisors", ask.Supervisors, _PAGE, {"name": None}),
+    Route("GET", "/supervisors/{name}", ask.Supervisors, _ROW),
     Route("GET", "/memory", ask.Memories, _PAGE),
     Route("GET", "/pools", ask.Pools, _PAGE, {"name": None}),
     Route("POST", "/pools", cmd.SetPool, _NOTHING),
@@ -151,6 +164,9 @@ ROUTES: Final = (
 )
 """Of two that fit a path the first is meant. Ids may hold `/`, and are percent-encoded in a path: paths are compared as they
 are sent, and decoded then."""
+
+MAKES: Final = (cmd.MakeKey, cmd.MakeLink, cmd.MakeGateLink, cmd.GrantApproval)
+"""What makes something that is no run: 201."""
 
 
 def methods_of(path: str) -> list[str]:

@@ -71,6 +71,7 @@ class Answers:
             asked.Trace: self._trace, asked.Logs: self._logs, asked.Scores: self._scores,
             asked.ScoreMeans: self._score_means, asked.Evaluations: self._evaluations, asked.Evaluation: self._evaluation,
             asked.Gate: self._gate, asked.Tail: self._tail,
+            asked.TeamBudgets: self._team_budgets, asked.Approvals: self._approvals, asked.Supervisors: self._supervisors,
             asked.Workers: self._workers, asked.Keys: self._keys, asked.Audit: self._audit,
         }  # fmt: skip
 
@@ -124,6 +125,8 @@ class Answers:
         if who.tenant is not None and isinstance(query, asked.Pools) and query.name is not None:
             return page._replace(rows=[view.of_pool_for_one(row, partial(self.is_startable, who)) for row in page.rows])
         rows = page.rows if run is not None else await self._reached(who, page.rows)
+        if isinstance(query, asked.Supervisors):
+            rows = [row for row in rows if all(map(who.access.reaches, row["workflows"]))]
         if isinstance(query, asked.Gates) and query.mine:
             rows = [row for row in rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
         return page._replace(rows=[self.seen(who, row) for row in rows])
@@ -357,6 +360,34 @@ class Answers:
 
     async def _budget(self, query: asked.Budget, tenant: str | None) -> Page:
         return Page([await view.of_owner(self.control, tenant or query.tenant, query.team)], None)
+
+    async def _team_budgets(self, query: asked.TeamBudgets, tenant: str | None) -> Page:
+        owner = tenant or DEFAULT_TENANT
+        if query.name is not None:
+            return Page([view.of_team_budget(await self.control.team_dashboard(query.name, tenant=owner))], None)
+        names = await self.control.team_budgets(tenant=owner)
+        rows = [{"name": each, "tenant": owner} for each in names if query.cursor is None or each > query.cursor]
+        return listing.page(rows, query.limit, "name")
+
+    async def _approvals(self, query: asked.Approvals, tenant: str | None) -> Page:
+        owner, now_ms = tenant or DEFAULT_TENANT, self.control.now_ms()
+        found = sorted((await self.control.standing_approvals(tenant=owner)).items())
+        rows = [
+            view.of_approval(*each, owner, now_ms) for each in found if query.cursor is None or each[0] > query.cursor
+        ]
+        if query.approval is not None:
+            return Page([row for row in rows if row["approval"] == query.approval], None)
+        return listing.page(rows, query.limit, "approval")
+
+    async def _supervisors(self, query: asked.Supervisors, tenant: str | None) -> Page:
+        control = self.control
+        if query.name is not None:
+            found = await control.supervisor(query.name, tenant=tenant or DEFAULT_TENANT).declared()
+            return Page([view.of_dashboard(found, control.now_ms())], None)
+        kept = await control.supervisors(tenant, after=_name(query.cursor), limit=query.limit + 1)
+        last = kept[query.limit - 1] if len(kept) > query.limit else None
+        rows = [view.of_supervisor(each) for each in kept[: query.limit]]
+        return Page(rows, None if last is None else _encoded((last.tenant, last.name)))
 
     async def _admission(self, query: asked.Admission, tenant: str | None) -> Page:
         return Page([await view.of_admission(self.control, tenant)], None)

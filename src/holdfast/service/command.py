@@ -5,9 +5,9 @@ Amounts of money are dollars (`"0.25"`), data is what JSON can say. Never here: 
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.core.access import ANY, Grant
 from holdfast.core.conversations import OnBusy
@@ -16,6 +16,12 @@ from holdfast.core.money import Usd
 from holdfast.core.policies import OnLimit
 from holdfast.core.schedules import Overlap
 from holdfast.core.scopes import Period
+from holdfast.core.team_budgets import TeamAgent
+from holdfast.core.tool_policy import When
+
+_MOST_TOGETHER: Final = 1_000
+_MOST_CONDITIONS: Final = 100
+"""Each is looked at with each call of such a tool."""
 
 
 class Start(Struct, frozen=True, kw_only=True):
@@ -193,6 +199,23 @@ class Decide(Struct, frozen=True):
     shown_hash: str | None = None
 
 
+class GateAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is decided of one of several gates."""
+
+    decision: str
+    data: Any | UnsetType = UNSET
+    reason: str | None = None
+
+
+class DecideTogether(Struct, frozen=True):
+    """Answer calls of tools that a step asks about at the same time as `gate`, each by its gate, with a word or more: all of
+    the answers are taken, or none. Those that are not named stay open. `shown_hash` binds it to what is asked together."""
+
+    gate: str
+    decisions: Annotated[dict[str, str | GateAnswer], Meta(min_length=1, max_length=_MOST_TOGETHER)]
+    shown_hash: str | None = None
+
+
 class Delegate(Struct, frozen=True):
     """Have a gate ask others, persons or roles, beside those whom it asks: whoever says so is one of them."""
 
@@ -236,6 +259,49 @@ class SetBudget(Struct, frozen=True):
     team: str | None = None
     in_tokens: bool = False
     max_tokens: int | None = None
+
+
+class SetTeamBudget(Struct, frozen=True, kw_only=True):
+    """Give agents a budget together, once and not for each day, or allot it anew; a number is an agent's priority. See
+    `Engine.set_team_budget`."""
+
+    name: str
+    agents: dict[str, TeamAgent | float]
+    total_usd: Usd | None = None
+    total_tokens: int | None = None
+    tenant: str | None = None
+
+
+class RemoveTeamBudget(Struct, frozen=True):
+    """Have a team budget limit nothing any more; what was used stays known."""
+
+    name: str
+    tenant: str | None = None
+
+
+class RollUpCosts(Struct, frozen=True):
+    """Bring the costs up to date, as far as that takes some seconds; the row says whether they are. Said again it goes on."""
+
+
+class GrantApproval(Struct, frozen=True, kw_only=True):
+    """Say that calls of the tools that `tool` names (`mail_*`) need not be asked about for so many seconds, `most` times at
+    most; see `Engine.grant_approval`."""
+
+    tool: str
+    for_s: float
+    most: int | None = None
+    when: Annotated[tuple[When, ...], Meta(max_length=_MOST_CONDITIONS)] = ()
+    workflow: str | None = None
+    run: str | None = None
+    reason: str = ""
+    tenant: str | None = None
+
+
+class RevokeApproval(Struct, frozen=True):
+    """Have an approval stand for nothing more. Calls that were made by it stay made."""
+
+    approval: str
+    tenant: str | None = None
 
 
 class SetAdmission(Struct, frozen=True):
@@ -399,12 +465,15 @@ class RevokeKey(Struct, frozen=True):
 
 
 OfKey: TypeAlias = MakeKey | MakeLink | MakeGateLink | RotateKey | RevokeKey
+OfRow: TypeAlias = OfKey | GrantApproval | RollUpCosts
+"""What is answered with a row of its own."""
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
-OfGate: TypeAlias = Decide | Delegate | Reassign
+OfGate: TypeAlias = Decide | DecideTogether | Delegate | Reassign
 OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Resolve | Reconcile | GiveScore
 OfRun: TypeAlias = OfOne | OfGate | OfLetter
 OfMany: TypeAlias = Bulk | BulkDeadLetters | Backfill
-OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool | WriteSharedValue
+OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
+OfTenant: TypeAlias = WriteSharedValue | SetTeamBudget | RemoveTeamBudget | RevokeApproval
 OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule
 OfConversation: TypeAlias = OpenConversation | Say | DeleteConversation
-Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule | OfConversation
+Command: TypeAlias = Start | Fork | OfRun | OfAll | OfTenant | OfSchedule | OfConversation

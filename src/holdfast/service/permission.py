@@ -27,12 +27,15 @@ NEEDS: Final[Mapping[type[msgspec.Struct], tuple[Grant, ...]]] = {
         cmd.BulkDeadLetters,
         cmd.EditDeadLetter, cmd.ReplayDeadLetter, cmd.ResolveDeadLetter, cmd.OpenConversation, cmd.Say, cmd.DeleteConversation,
         cmd.SetSchedule, cmd.PauseSchedule, cmd.ResumeSchedule, cmd.RemoveSchedule, cmd.Backfill, cmd.WriteSharedValue,
-        cmd.MakeLink, cmd.Reassign,
+        cmd.MakeLink, cmd.Reassign, cmd.RollUpCosts,
     ), _OPERATOR),
     **dict.fromkeys((cmd.Resolve, cmd.GiveScore), _PERSON),
-    **dict.fromkeys((cmd.Decide, cmd.Delegate, cmd.MakeGateLink), ("reviewer",)),
     **dict.fromkeys((
-        cmd.RaiseBudget, cmd.Reconcile, cmd.SetBudget, cmd.SetAdmission, cmd.SetPool, cmd.RemovePool, cmd.MakeKey,
+        cmd.Decide, cmd.DecideTogether, cmd.Delegate, cmd.MakeGateLink, cmd.GrantApproval, cmd.RevokeApproval,
+    ), ("reviewer",)),
+    **dict.fromkeys((
+        cmd.RaiseBudget, cmd.Reconcile, cmd.SetBudget, cmd.SetTeamBudget, cmd.RemoveTeamBudget,
+        cmd.SetAdmission, cmd.SetPool, cmd.RemovePool, cmd.MakeKey,
         cmd.RotateKey,
         cmd.RevokeKey, ask.Keys, ask.Audit,
     ), _ADMIN),

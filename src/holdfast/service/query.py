@@ -316,6 +316,33 @@ class Budget(Struct, frozen=True):
     team: str | None = None
 
 
+class TeamBudgets(Struct, frozen=True, kw_only=True):
+    """The team budgets of a tenant by name; or the one of that `name`, with how each agent stands."""
+
+    name: str | None = None
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Approvals(Struct, frozen=True, kw_only=True):
+    """The standing approvals of a tenant by their ids, or that `approval`, also those that stand for nothing more."""
+
+    approval: str | None = None
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Supervisors(Struct, frozen=True, kw_only=True):
+    """Supervisors by tenant and name, how much they have to do; or the one of that `name`, with how its workers stand."""
+
+    name: str | None = None
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
 class Admission(Struct, frozen=True):
     """How many runs of a tenant, or of all together, are active, and how many may be."""
 
@@ -382,5 +409,5 @@ Query: TypeAlias = (
     | Evaluations | Evaluation
     | Streams | ForkQuote | CancelQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts | Schedules
     | Conversations | SharedValues | Memories | Pools | Budget | Admission | Workflows | Queue | Tail | Workers | Keys
-    | Audit
+    | Audit | TeamBudgets | Approvals | Supervisors
 )  # fmt: skip

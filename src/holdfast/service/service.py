@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, word
-from holdfast.control.command import DEFAULT_TENANT
+from holdfast.control.command import DEFAULT_TENANT, GateDecision
 from holdfast.control.control import Control
 from holdfast.core.access import ANY, Access
 from holdfast.core.audit import DONE, Entry
@@ -27,15 +27,30 @@ from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import command as cmd
 from holdfast.service import view
 from holdfast.service.answers import Answers
-from holdfast.service.command import Command, OfAll, OfGate, OfKey, OfLetter, OfMany, OfOne, OfRun, OfSchedule
+from holdfast.service.command import (
+    Command,
+    OfAll,
+    OfGate,
+    OfKey,
+    OfLetter,
+    OfMany,
+    OfOne,
+    OfRow,
+    OfRun,
+    OfSchedule,
+    OfTenant,
+)
 from holdfast.service.gate import decidable
 from holdfast.service.key import ApiKeys, told_by
 from holdfast.service.listing import expect_statuses, sought
 from holdfast.service.permission import expect
 from holdfast.service.principal import Principal
-from holdfast.service.query import MOST, Page, View
+from holdfast.service.query import MOST, Approvals, Page, View
 
 log = logging.getLogger("holdfast")
+
+COUNT_S: Final = 20.0
+"""How long costs are counted before somebody who asks for that is answered."""
 
 _Told = TypeVar("_Told")
 _Made = TypeVar("_Made")
@@ -96,6 +111,9 @@ class Service(Answers):
             return await self._start(who, command)
         if isinstance(command, OfAll):
             await self._tell_all(who, command)
+            return None
+        if isinstance(command, OfTenant):
+            await self._tell_tenant(who, command)
             return None
         if isinstance(command, cmd.OpenConversation):
             await self._open(who, command)
@@ -231,8 +249,16 @@ class Service(Answers):
 
     async def _tell_gate(self, who: Principal, command: OfGate) -> None:
         control, by = self.control, who.claim
-        await self._expect_tool(who, run_of(GateId(command.gate)), command.gate)
+        run, decisions = run_of(GateId(command.gate)), getattr(command, "decisions", {})
+        await self._expect_tool(who, run, command.gate, *decisions)
         match command:
+            case cmd.DecideTogether(_, _, shown_hash):
+                if wrong := next((gate for gate in decisions if run_of(GateId(gate)) != run), None):
+                    raise InvalidInput(f"{wrong!r:.200} is no gate of run {run}. Nothing was decided.")
+                await control.decide_together(
+                    {gate: _answer(said) for gate, said in decisions.items()}, by=by, roles=who.acts_as,
+                    shown_hash=shown_hash,
+                )  # fmt: skip
             case cmd.Decide(gate, decision, data, reason, shown_hash):
                 await control.decide(
                     gate, decision, _given(data), by=by, roles=who.acts_as, reason=reason, shown_hash=shown_hash
@@ -242,19 +268,31 @@ class Service(Answers):
             case cmd.Reassign(gate, to, reason):
                 await control.reassign(gate, to, by=by, reason=reason)
 
-    async def _expect_tool(self, who: Principal, run: RunId, of: str) -> None:
-        """Raises NotPermitted for one who has nothing to say about the tool that this gate asks about, or that was called
-        so."""
+    async def _expect_tool(self, who: Principal, run: RunId, *of: str) -> None:
+        """Raises NotPermitted for one who has nothing to say about a tool that one of these gates asks about, or that was
+        called so."""
         if who.access.tools == ANY:
             return
         called = {row.call: row.tool for row, _ in await self.control.effects(run, limit=MOST)}
-        tool = called.get(CallId(of))
         state = await self.control.run(run).state()
-        if tool is None and (gate := state.gates.get(GateId(of))) is not None:
-            shown = await self.control.payloads.value(gate.opened.shown, state.tenant)
-            tool = shown.get("tool") if isinstance(shown, dict) else None
-        if tool is not None and not who.access.handles(str(tool)):
-            raise NotPermitted(f"{who.claim} has no say about the tool {tool!r}. Nothing was decided.")
+        for each in of:
+            tool = called.get(CallId(each))
+            if tool is None and (gate := state.gates.get(GateId(each))) is not None:
+                shown = await self.control.payloads.value(gate.opened.shown, state.tenant)
+                tool = shown.get("tool") if isinstance(shown, dict) else None
+            if tool is not None and not who.access.handles(str(tool)):
+                raise NotPermitted(f"{who.claim} has no say about the tool {tool!r}. Nothing was decided.")
+
+    async def _expect_to_decide(self, who: Principal, tool: str, workflow: str | None, run: str | None) -> None:
+        """Raises NotPermitted, NotFound unless they may decide about all calls of such tools, in such runs."""
+        if not who.access.handles_all(tool):
+            raise NotPermitted(f"{who.claim} has no say about all of the tools {tool!r:.200}. Nothing was done.")
+        if run is not None:
+            await self.row(who, run)
+        elif workflow is None and who.access.workflows != ANY:
+            raise NotPermitted(f"{who.claim} reaches some workflows only, and this is about all. Nothing was done.")
+        elif workflow is not None and not who.access.reaches(workflow):
+            raise NotFound(f"A workflow {workflow!r:.200} is not there for {who.claim}. Nothing was done.")
 
     async def _tell_of_letter(self, who: Principal, command: OfLetter) -> None:
         control, by = self.control, who.claim
@@ -286,9 +324,19 @@ class Service(Answers):
             case cmd.RemovePool(name):
                 who.expect_everybody("A pool")
                 await control.remove_pool(name)
+
+    async def _tell_tenant(self, who: Principal, command: OfTenant) -> None:
+        control, tenant = self.control, who.of_tenant(command.tenant) or DEFAULT_TENANT
+        given = msgspec.structs.asdict(command) | {"tenant": tenant}
+        match command:
             case cmd.WriteSharedValue():
-                given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
                 await control.write_shared_value(**given, by=who.claim)
+            case cmd.SetTeamBudget():
+                await control.set_team_budget(**given)
+            case cmd.RemoveTeamBudget(name):
+                await control.remove_team_budget(name, tenant=tenant)
+            case cmd.RevokeApproval(approval):
+                await self._revoke(who, approval, tenant)
 
     async def _open(self, who: Principal, command: cmd.OpenConversation) -> None:
         await self._named(who, cmd.Start(workflow=command.workflow))
@@ -318,10 +366,30 @@ class Service(Answers):
         """The same as plain data."""
         return view.of_exchange(await self.say(who, command))
 
-    async def tell_of_key(self, who: Principal, command: OfKey) -> View:
-        """Make a key, replace or revoke it; the key as it is, with what it is shown once where it is new. Raises NotPermitted,
-        InvalidInput, NotFound, Conflict."""
-        return await self._audited(who, command, self._told_of_key)
+    async def tell_row(self, who: Principal, command: OfRow) -> View:
+        """Do what is answered with a row: the approval that was granted, whether the costs are up to date, or a key as it is,
+        with what it is shown once where it is new. Raises NotPermitted, InvalidInput, NotFound, Conflict."""
+        return await self._audited(who, command, self._row_of)
+
+    async def _row_of(self, who: Principal, command: OfRow) -> View:
+        match command:
+            case cmd.GrantApproval():
+                return await self._grant(who, command)
+            case cmd.RollUpCosts():
+                who.expect_everybody("The count of the costs")
+                return {"up_to_date": await self.control.roll_up_costs(COUNT_S)}
+            case _:
+                return await self._told_of_key(who, command)
+
+    async def _grant(self, who: Principal, command: cmd.GrantApproval) -> View:
+        await self._expect_to_decide(who, command.tool, command.workflow, command.run)
+        tenant, given = who.of_tenant(command.tenant) or DEFAULT_TENANT, msgspec.structs.asdict(command)
+        if (run := given.pop("run")) is not None:
+            tenant = (await self.row(who, run)).tenant
+        how = given | {"run_id": run, "tenant": tenant}
+        id_ = await self.control.grant_approval(**how, by=who.claim, roles=who.acts_as)
+        kept = (await self.control.standing_approvals(tenant=tenant))[id_]
+        return view.of_approval(id_, kept, tenant, self.control.now_ms())
 
     async def _told_of_key(self, who: Principal, command: OfKey) -> View:
         match command:
@@ -368,6 +436,16 @@ class Service(Answers):
         await self.keys.used(key)
         return {"run_id": found["run_id"], "status": found["status"]}
 
+    async def _revoke(self, who: Principal, approval: str, tenant: str) -> None:
+        known = (await self.ask(who, Approvals(approval=approval, tenant=tenant))).rows
+        if not known:
+            raise NotFound(
+                f"There is no standing approval {approval!r:.200} for {who.claim}; `holdfast approvals list` shows those that"
+                " are. Nothing was revoked."
+            )
+        await self._expect_to_decide(who, known[0]["tool"], known[0]["workflow"], known[0]["run_id"])
+        await self.control.revoke_approval(approval, by=who.claim, tenant=tenant)
+
     async def _tenant_of_schedule(self, who: Principal, command: OfSchedule | cmd.Backfill) -> str:
         """Whose schedule is meant. Raises NotFound where it is of a workflow that is not there for them."""
         tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
@@ -405,16 +483,22 @@ def _about(told: Any) -> str:
     return next((each for each in named if isinstance(each, str) and each), "")
 
 
-_NAMES: Final = ("gate", "call", "letter", "run", "name", "conversation", "space", "deed", "tenant", "workflow")
+_NAMES: Final = (
+    "gate", "call", "letter", "approval", "tool", "run", "name", "conversation", "space", "deed", "tenant", "workflow",
+)  # fmt: skip
 
 
 def _given(value: Any) -> Any:
     return NOT_GIVEN if value is msgspec.UNSET else value
 
 
+def _answer(said: str | cmd.GateAnswer) -> GateDecision | str:
+    return said if isinstance(said, str) else GateDecision(said.decision, _given(said.data), said.reason)
+
+
 def _run_of(command: OfRun) -> RunId:
     match command:
-        case cmd.Decide(gate) | cmd.Delegate(gate) | cmd.Reassign(gate):
+        case cmd.Decide(gate) | cmd.DecideTogether(gate) | cmd.Delegate(gate) | cmd.Reassign(gate):
             return run_of(GateId(gate))
         case cmd.Resolve(call) | cmd.Reconcile(call):
             return run_of(CallId(call))

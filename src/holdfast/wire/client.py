@@ -14,8 +14,8 @@ import msgspec
 
 from holdfast.core import trace
 from holdfast.errors import InvalidInput
-from holdfast.service.command import Fork, OfAll, OfConversation, OfMany, OfRun, OfSchedule
-from holdfast.service.query import Page, Query
+from holdfast.service.command import Fork, OfAll, OfConversation, OfMany, OfRow, OfRun, OfSchedule, OfTenant
+from holdfast.service.query import Page, Query, View
 from holdfast.wire import credential, refusal
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
@@ -155,12 +155,16 @@ class Client:
         return _view(await self._ask("Signal", wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by)))
 
     async def tell(
-        self, command: Fork | OfRun | OfAll | OfSchedule | OfConversation, *, by: str = "", roles: Sequence[str] = ()
+        self, command: Fork | OfRun | OfAll | OfTenant | OfSchedule | OfConversation, *, by: str = "", roles: Sequence[str] = ()
     ) -> RunView | None:  # fmt: skip
         """Have `command` done (holdfast.service.command); how the run stands to which it was done, where it was one. Who acts
         is recorded with runs; of what several runs share nothing is kept about it."""
         reply = await self._ask(type(command).__name__, _request(command, by=by, roles=roles))
         return _view(reply) if isinstance(reply, wire.RunView) else None
+
+    async def tell_row(self, command: OfRow, *, by: str = "", roles: Sequence[str] = ()) -> View:
+        """Have done what is answered with a row, and is there over gRPC: an approval granted, costs counted."""
+        return (await self._page(command, by=by, roles=roles)).rows[0]
 
     async def tell_many(self, bulk: OfMany, *, by: str = "") -> Page:
         """Have a page of runs or dead letters told the same; a row for each says what became of it, or why it refused."""
@@ -170,7 +174,7 @@ class Client:
         """A page of a list (holdfast.service.query), each row as --json prints it."""
         return await self._page(query)
 
-    async def _page(self, said: OfMany | Query, **who: Any) -> Page:
+    async def _page(self, said: OfMany | OfRow | Query, **who: Any) -> Page:
         reply: wire.Page = await self._ask(type(said).__name__, _request(said, **who))
         return Page([msgspec.json.decode(row) for row in reply.row_json], reply.cursor or None)
 

@@ -156,6 +156,20 @@ class DecideRequest(_message.Message):
     roles: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, gate: _Optional[str] = ..., decision: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., shown_hash: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class DecideTogetherRequest(_message.Message):
+    __slots__ = ("gate", "decisions_json", "shown_hash", "by", "roles")
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_JSON_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_HASH_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    gate: str
+    decisions_json: str
+    shown_hash: str
+    by: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, gate: _Optional[str] = ..., decisions_json: _Optional[str] = ..., shown_hash: _Optional[str] = ..., by: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class DelegateRequest(_message.Message):
     __slots__ = ("gate", "to", "reason", "by", "roles")
     GATE_FIELD_NUMBER: _ClassVar[int]
@@ -574,6 +588,66 @@ class BackfillRequest(_message.Message):
     tenant: str
     def __init__(self, name: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., tenant: _Optional[str] = ...) -> None: ...
 
+class SetTeamBudgetRequest(_message.Message):
+    __slots__ = ("name", "agents_json", "total_usd", "total_tokens", "tenant")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    AGENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_USD_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    agents_json: str
+    total_usd: str
+    total_tokens: int
+    tenant: str
+    def __init__(self, name: _Optional[str] = ..., agents_json: _Optional[str] = ..., total_usd: _Optional[str] = ..., total_tokens: _Optional[int] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class RemoveTeamBudgetRequest(_message.Message):
+    __slots__ = ("name", "tenant")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class GrantApprovalRequest(_message.Message):
+    __slots__ = ("tool", "for_s", "most", "when_json", "workflow", "run", "reason", "tenant", "by", "roles")
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    FOR_S_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    WHEN_JSON_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    tool: str
+    for_s: float
+    most: int
+    when_json: str
+    workflow: str
+    run: str
+    reason: str
+    tenant: str
+    by: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tool: _Optional[str] = ..., for_s: _Optional[float] = ..., most: _Optional[int] = ..., when_json: _Optional[str] = ..., workflow: _Optional[str] = ..., run: _Optional[str] = ..., reason: _Optional[str] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RevokeApprovalRequest(_message.Message):
+    __slots__ = ("approval", "tenant", "by")
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    approval: str
+    tenant: str
+    by: str
+    def __init__(self, approval: _Optional[str] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class RollUpCostsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class Done(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -627,6 +701,12 @@ class GatesRequest(_message.Message):
     limit: int
     mine: bool
     def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., all: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., mine: _Optional[bool] = ...) -> None: ...
+
+class GateRequest(_message.Message):
+    __slots__ = ("gate",)
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    gate: str
+    def __init__(self, gate: _Optional[str] = ...) -> None: ...
 
 class EffectsRequest(_message.Message):
     __slots__ = ("run", "tenant", "state", "cursor", "limit")
@@ -851,6 +931,42 @@ class EvaluationRequest(_message.Message):
     EVALUATION_FIELD_NUMBER: _ClassVar[int]
     evaluation: str
     def __init__(self, evaluation: _Optional[str] = ...) -> None: ...
+
+class TeamBudgetsRequest(_message.Message):
+    __slots__ = ("name", "tenant", "cursor", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ApprovalsRequest(_message.Message):
+    __slots__ = ("approval", "tenant", "cursor", "limit")
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    approval: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, approval: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class SupervisorsRequest(_message.Message):
+    __slots__ = ("name", "tenant", "cursor", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class Page(_message.Message):
     __slots__ = ("row_json", "cursor")

@@ -34,7 +34,8 @@ _OF_PRINCIPAL: Final = {"by", "roles"}
 _JSON: Final = "_json"
 
 _OF_RUN: Final = (
-    command.Cancel, command.Decide, command.Delegate, command.Reassign, command.Signal, command.Pause, command.Resume,
+    command.Cancel, command.Decide, command.DecideTogether, command.Delegate,
+    command.Reassign, command.Signal, command.Pause, command.Resume,
     command.Retry, command.Extend,
     command.RaiseBudget, command.Resolve, command.Reconcile, command.Fork, command.EditDeadLetter,
     command.ReplayDeadLetter, command.ResolveDeadLetter,
@@ -42,16 +43,20 @@ _OF_RUN: Final = (
 _OF_ALL: Final = (
     command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
     command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.OpenConversation, command.Say,
-    command.DeleteConversation, command.WriteSharedValue,
+    command.DeleteConversation, command.WriteSharedValue, command.SetTeamBudget, command.RemoveTeamBudget,
+    command.RevokeApproval,
 )  # fmt: skip
+_OF_ROW: Final = (command.GrantApproval, command.RollUpCosts)
 _OF_MANY: Final = (command.Bulk, command.BulkDeadLetters, command.Backfill)
 _LISTS: Final = (
-    query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
+    query.Runs, query.Gates, query.Gate, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
     query.DeadLetters, query.DeadLetterSummary, query.Costs, query.Doubts, query.Schedules, query.Conversations,
     query.SharedValues, query.Pools, query.Budget, query.Admission, query.Workflows, query.Queue,
-    query.Evaluations, query.Evaluation,
+    query.Evaluations, query.Evaluation, query.TeamBudgets, query.Approvals, query.Supervisors,
 )  # fmt: skip
-METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_OF_MANY, *_LISTS)))
+METHODS: Final = (
+    "Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_OF_ROW, *_OF_MANY, *_LISTS)),
+)  # fmt: skip
 """Those that answer with one message."""
 
 
@@ -74,6 +79,7 @@ class Workflows:
             "Submit": self.submit, "Query": self.query, "List": self.list_,
             **{kind.__name__: self._telling(kind, self._of_run) for kind in _OF_RUN},
             **{kind.__name__: self._telling(kind, self._done) for kind in _OF_ALL},
+            **{kind.__name__: self._paged(kind, self._one) for kind in _OF_ROW},
             **{kind.__name__: self._paged(kind, self._service.tell_many) for kind in _OF_MANY},
             **{kind.__name__: self._paged(kind, self._service.ask) for kind in _LISTS},
         }  # fmt: skip
@@ -101,6 +107,9 @@ class Workflows:
 
     async def _done(self, _: Principal, __: RunId | None) -> wire.Done:
         return wire.Done()
+
+    async def _one(self, who: Principal, told: command.OfRow) -> query.Page:
+        return query.Page([await self._service.tell_row(who, told)], None)
 
     # --- Questions ----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 Never here: printing, who may see it.
 """
 
+from holdfast.service.view.approval import of_approval
 from holdfast.service.view.caller import link_of, of_key, of_link
 from holdfast.service.view.capacity import (
     demanded,
@@ -20,7 +21,7 @@ from holdfast.service.view.effect import MOST_EFFECTS, of_effect
 from holdfast.service.view.evaluation import of_evaluation
 from holdfast.service.view.gate import of_gate
 from holdfast.service.view.history import facts, is_verified, news, of_event, of_log, of_told, recorded_of
-from holdfast.service.view.money import of_budget, of_cost, of_doubt, of_owner
+from holdfast.service.view.money import of_budget, of_cost, of_doubt, of_owner, of_team_budget
 from holdfast.service.view.plain import iso, maybe_usd, without_traces
 from holdfast.service.view.repair import of_cancel, of_fork, of_letter, of_letter_whole, of_letters, of_outcome
 from holdfast.service.view.run import (
@@ -37,6 +38,7 @@ from holdfast.service.view.run import (
 from holdfast.service.view.schedule import of_backfilled, of_schedule
 from holdfast.service.view.score import of_mean, of_score
 from holdfast.service.view.shared_value import of_memory, of_shared_value
+from holdfast.service.view.supervisor import of_dashboard, of_supervisor
 from holdfast.service.view.trajectory import of_trace, of_trajectory
 from holdfast.service.view.workflow import of_workflow, of_workflow_whole
 
@@ -50,11 +52,13 @@ __all__ = [
     "maybe_usd",
     "news",
     "of_admission",
+    "of_approval",
     "of_backfilled",
     "of_budget",
     "of_cancel",
     "of_conversation",
     "of_cost",
+    "of_dashboard",
     "of_doubt",
     "of_drawing",
     "of_effect",
@@ -87,7 +91,9 @@ __all__ = [
     "of_score",
     "of_shared_value",
     "of_step",
+    "of_supervisor",
     "of_talk",
+    "of_team_budget",
     "of_told",
     "of_trace",
     "of_trajectory",

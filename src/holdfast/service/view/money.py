@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.money import usd
 from holdfast.core.scopes import in_words
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.control.control import Control
     from holdfast.core.costs import Cost
     from holdfast.core.state import State
+    from holdfast.core.team_budgets import AgentBooks, Books, Dashboard
     from holdfast.engine.doubt import Doubt
 
 
@@ -110,3 +112,32 @@ def of_cost(cost: Cost) -> dict[str, Any]:
         "output_tokens": cost.output_tokens,
         "cost_usd": usd(cost.cost_nanousd),
     }
+
+
+def of_team_budget(found: Dashboard) -> dict[str, Any]:
+    """What agents may spend together, in dollars and in tokens, None for what is not limited, and how each of them stands."""
+    return {
+        "name": found.name,
+        "tenant": found.tenant,
+        "money": None if found.money is None else _books(found.money, "_usd", usd),
+        "tokens": None if found.tokens is None else _books(found.tokens, "_tokens", int),
+    }
+
+
+def _books(books: Books, unit: str, amount: Callable[[int], Any]) -> dict[str, Any]:
+    def row(of: Books | AgentBooks, *names: str) -> dict[str, Any]:
+        return {f"{name}{unit}": amount(getattr(of, name)) for name in (*names, *_AMOUNTS)}
+
+    agents = {
+        name: {
+            **row(each),
+            "utilization": each.utilization,
+            "priority": each.priority,
+            "idle_since": iso(each.moved_at_ms or None),
+        }
+        for name, each in books.agents.items()
+    }
+    return {**row(books, "total"), "agents": agents}
+
+
+_AMOUNTS: Final = ("allocated", "used", "held", "in_doubt", "remaining")
