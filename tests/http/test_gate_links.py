@@ -29,9 +29,9 @@ def client(name: str, *may: Grant, **more: Any) -> Holder:
     return Holder(f"clients.{name}", **{"tenant": "acme", "access": Access(may), **more})
 
 
-def person(name: str, *roles: str) -> Holder:
+def person(name: str, *roles: str, may: tuple[Grant, ...] = ("operator", "reviewer")) -> Holder:
     """As a signed token makes one."""
-    access = Access(("operator", "reviewer"))
+    access = Access(may)
     return Holder(name, tenant="acme", roles=roles, access=access, is_person=True)
 
 
@@ -40,6 +40,7 @@ IDENTITY = known(
     tools=client("tools", "reviewer", access=Access(("reviewer",), tools=("mail_*",))), globex=client("globex", "admin", tenant="globex"),
     looks=client("looks", "viewer"), works=client("works", "operator"), admin=client("admin", "admin", tenant=None),
     ida=person("ida", "legal"), eve=person("eve", "sales"), flo=person("flo", "legal"),
+    boss=person("boss", may=("admin",)), dora=person("dora", may=("operator",)),
 )  # fmt: skip
 
 priced = Workflow("priced")
@@ -316,6 +317,29 @@ async def test_a_link_is_for_whom_its_maker_could_speak_and_for_nobody_else(port
         made = await legal.post(path, {"reviewer": "gus", "roles": ["legal"]})
         assert (await stranger.said("POST", f"/links/{made['link']}", {"decision": "approve"})).status_code == 200
         assert await decided(mails, run) == [("approve", "gus", f"keys.{made['name']}", ["legal"], False)]
+
+
+async def test_a_person_who_is_an_admin_makes_a_link_for_whom_the_gate_asks(port: Port) -> None:
+    """As they could with a key of their making; four eyes hold for them too, and who made it is written down."""
+    async with asking(port, "boss", "dora", "mails", "admin", "") as (boss, dora, mails, admin, stranger):
+        run, gate = await waiting(mails)
+        assert await boss.refused("POST", f"{gate}/link", {"reviewer": "eve"}) == (409, "decision_refused")
+        assert await dora.refused("POST", f"{gate}/link", {"reviewer": "ida"}) == (403, "not_permitted"), (
+            "an operator decides nothing"
+        )
+        made = await boss.post(f"{gate}/link", {"reviewer": "gus", "roles": ["legal"]})
+        assert (await stranger.said("POST", f"/links/{made['link']}", {"decision": "approve"})).status_code == 200
+        assert await decided(mails, run) == [("approve", "gus", f"keys.{made['name']}", ["legal"], False)]
+        assert made["made_by"] == "boss"
+        deeds = [(each["deed"], each["name"], each["outcome"]) for each in await admin.rows("/audit")]
+        assert ("MakeGateLink", "boss", "done") in deeds
+        _, own = await waiting(boss, "priced")
+        assert await boss.refused("POST", f"{own}/link", {"reviewer": "bob"}) == (409, "decision_refused")
+        _, ours = await waiting(mails, "priced", holdfast_as="ann")
+        assert await boss.refused("POST", f"{ours}/link", {"reviewer": "ann"}) == (409, "decision_refused")
+        await boss.post(f"{ours}/link", {"reviewer": "bob"})
+        _, far = await waiting(admin, "order")
+        assert await boss.refused("POST", f"{far}/link", {"reviewer": "ida"}) == (404, "not_found")
 
 
 async def test_who_asked_for_a_run_approves_it_with_no_link(port: Port) -> None:

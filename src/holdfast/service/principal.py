@@ -51,6 +51,11 @@ class Principal(NamedTuple):
         is_open = not self.is_person and self.name in (None, self.client)
         return is_open or folded(name) == folded(self.name)
 
+    @property
+    def answers_for_callers(self) -> bool:
+        """Whether they are a person who says what others may do: with a key of their making they could act as anybody."""
+        return self.is_person and self.access.allows("admin")
+
     def of_tenant(self, asked: str | None) -> str | None:
         """The tenant that is meant, None for any. Raises NotPermitted for somebody else's."""
         if self.tenant is not None and asked not in (None, self.tenant):

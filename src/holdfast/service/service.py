@@ -415,12 +415,13 @@ class Service(Answers):
         by = word("name of the reviewer", self.control.payloads.redact(asked.reviewer))
         if not folded(by):
             raise InvalidInput("A link decides in somebody's name: say whose, as reviewer. Nothing was made.")
-        if not who.may_speak_for(by):
+        if not (who.answers_for_callers or who.may_speak_for(by)):
             raise NotPermitted(
                 f"{who.claim} speaks for nobody else, and could use a link for {by!r}. Nothing was made: a program makes it,"
-                " with a token or key of its own and without saying for whom it acts."
+                " with a token or key of its own and without saying for whom it acts, or a person who is an admin."
             )
-        if others := [role for role in asked.roles if role not in who.acts_as]:
+        others = [role for role in asked.roles if role not in who.acts_as]
+        if others and not who.answers_for_callers:
             raise NotPermitted(f"{who.claim} does not act in the role {others[0]!r:.80}. Nothing was made.")
         return await decidable(self.control, gate, by, asked.roles, who.name)
 
