@@ -145,14 +145,17 @@ def test_a_report_is_kept_where_somebody_says_so_and_nothing_overwrites_it(shell
     rest = shell("evals", "list", "--after", later["evaluation_id"], "--json").data
     assert [row["evaluation_id"] for row in rest] == [kept["evaluation_id"]]
 
-    shown = shell("evals", "show", kept["evaluation_id"])
+    shown = shell("evals", "show", kept["evaluation_id"][:18] + "…")
     assert "1 of 2, enough for 50%" in shown.out
     assert "The run is waiting; expected was completed." in shown.out
     judged = shell("evals", "show", later["evaluation_id"], "--json").data["judged"]
     assert [(each["scenario"], each["passed"]) for each in judged] == [("sent", True), ("unanswered", False)]
+    several = shell("evals", "show", "0")
+    assert several.code == 2
+    assert "'0' is the beginning of several evaluations" in several.err
     none = shell("evals", "show", "none")
     assert (none.code, none.out) == (3, "")
-    assert "There is no evaluation 'none' in this store; `holdfast evals list` shows those that are." in none.err
+    assert "There is no evaluation none; `holdfast evals list` shows those that are." in none.err
 
 
 def test_a_store_that_is_not_there_is_told_before_anything_is_played(shell: Shell, home: Path) -> None:

@@ -31,7 +31,7 @@ LONG = {  # what stands in a column whose width is bounded by what it means; any
     "used": "1234567", "wanted": "1234567", "life": "starting", "amount": "1234567", "version": "1234567", "loaded": "999 d",
     "processes": "12345", "kind": "conditional", "items": "100000", "done": "100000", "failed": "100000", "under way": "1000",
     "load": "100%", "waiting": "10000 of 10000", "at work": "1000 of 1000", "errors": "1234567", "average": "1234567 ms",
-    "open": "12345678", "resolved": "12345678", "oldest": "999 d", "next": "2026-11-21 01:30:00Z", "time": "2026-11-21 01:30:00Z",
+    "passed": "1000 of 1000", "met": "yes", "open": "12345678", "resolved": "12345678", "oldest": "999 d", "next": "2026-11-21 01:30:00Z", "time": "2026-11-21 01:30:00Z",
 }  # fmt: skip
 
 

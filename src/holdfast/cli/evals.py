@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import page, table, terminal
+from holdfast.cli import page, reference, table, terminal
 from holdfast.cli.filter import Workflow
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
-from holdfast.cli.table import Column
+from holdfast.cli.table import ID, Column
 
 if TYPE_CHECKING:
-    from holdfast.service.query import Evaluation, Evaluations, Page
+    from holdfast.service.query import Page
 
 app = typer.Typer(help="See what suites of scenarios came to, as `eval --keep` kept it.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("evaluation", 36), Column("at", goes=2), Column("suite", 12, goes=1), Column("workflow", 8), Column("version"),
+    Column("evaluation", ID), Column("at", goes=2), Column("suite", 12, goes=1), Column("workflow", 8), Column("version"),
     Column("passed"), Column("met"), Column("cost", goes=3), Column("by", goes=4),
 )  # fmt: skip
-RUNS: Final = (Column("scenario", 12), Column("run", 36, goes=1), Column("passed"), Column("misses", 20))
+RUNS: Final = (Column("scenario", 12), Column("run", ID, goes=1), Column("passed"), Column("misses", 20))
 
 
 @app.command("list")
@@ -35,23 +35,19 @@ def list_(
     as_json: AsJson = False, store: Store = None,
 ) -> None:  # fmt: skip
     """List the evaluations that were kept, newest first."""
-    from holdfast.service import query
-
-    found = asyncio.run(_ask(query.Evaluations(tenant=tenant, workflow=workflow, cursor=after, limit=limit), store))
+    found = asyncio.run(_list(workflow, tenant, after, limit, store))
     of = () if workflow is None else ("--workflow", workflow)
     page.show(found, COLUMNS, _line, "evals", "list", *of, tenant=tenant, as_json=as_json, store=store)
 
 
 @app.command()
 def show(
-    evaluation: Annotated[str, typer.Argument(metavar="EVALUATION", help="Its id, as `evals list` has it.")],
+    evaluation: Annotated[str, typer.Argument(metavar="EVALUATION", help="Its id or the beginning of it.")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """Show an evaluation, with what each of its runs missed."""
-    from holdfast.service import query
-
-    [found] = asyncio.run(_ask(query.Evaluation(evaluation), store)).rows
+    found = asyncio.run(_show(evaluation, store))
     if as_json:
         terminal.emit(found)
         return
@@ -70,9 +66,18 @@ def show(
     ])  # fmt: skip
 
 
-async def _ask(asked: Evaluations | Evaluation, store: str | None) -> Page:
+async def _list(workflow: str | None, tenant: str | None, after: str | None, limit: int, store: str | None) -> Page:
+    from holdfast.service import query
+
     async with backend(store, who(None)) as service:
-        return await service.ask(asked)
+        return await service.ask(query.Evaluations(tenant=tenant, workflow=workflow, cursor=after, limit=limit))
+
+
+async def _show(given: str, store: str | None) -> dict[str, Any]:
+    from holdfast.service import query
+
+    async with backend(store, who(None)) as service:
+        return await service.row(query.Evaluation(await reference.evaluation(service, given)))
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

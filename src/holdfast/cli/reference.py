@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_NAMED: Final = 5
 MOST_OF_A_RUN: Final = 10_000
 """Gates or calls of one run that are looked through: as many as a run may well have."""
-_LISTS: Final = {"gate": "gates", "call": "effects"}
+_LISTS: Final = {"gate": "gates", "call": "effects", "evaluation": "evals"}
 
 
 async def run(asking: Asking, given: str) -> View:
@@ -51,6 +51,14 @@ async def call(asking: Asking, given: str) -> str:
     of, rest = await _of_run(asking, given)
     calls = await asking.rows(query.Effects(run=of), MOST_OF_A_RUN)
     return _only(given, "call", f"{of}:{rest}", [each["call"] for each in calls])
+
+
+async def evaluation(asking: Asking, given: str) -> str:
+    """The evaluation whose id begins with `given`. Raises NotFound, UsageError."""
+    start = given.rstrip("…").lower()
+    # Ids are hexadecimal and listed from the highest on: those that begin so are the first before this one.
+    rows = (await asking.ask(query.Evaluations(cursor=f"{start}g", limit=_MOST_NAMED + 1))).rows if start else []
+    return _only(given, "evaluation", start, [row["evaluation_id"] for row in rows])
 
 
 async def _of_run(asking: Asking, given: str) -> tuple[str, str]:
