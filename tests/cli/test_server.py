@@ -54,7 +54,7 @@ SCRIPT = (
     "run broken --key k5", "runs show RUN", "~ runs retry --all --status failed --yes", "run broken --key k5",
     "dead-letters list", "dead-letters summary",
     "runs diff RUN RUN", "runs diff RUN OTHER", "runs diff RUN OTHER --json", "runs diff RUN 0199",
-    "runs score RUN helpful 1 --comment fine", "scores", "scores --json", "runs show RUN",
+    "runs score RUN helpful 1 --comment fine", "scores", "scores --json", "runs show RUN", "evals list --json", "evals show none",
     "runs cancel 0199", "runs show", "runs list --status none", "runs list --limit 1", "gates show nothing",
     "budget set --tenant default --day-usd 5", "budget show --tenant default", "budget doubts",
     "admission set --fleet --runs 50", "admission show --fleet --json",
