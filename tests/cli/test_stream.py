@@ -20,6 +20,19 @@ HOSTILE = "Dear Ada,\nRun 1: completed.\n\x1b]0;owned\x07 it is \x1b[31mlate, an
 ASKED = ("run", "flow:talkative", "-i", '"where?"')
 
 
+def test_what_came_of_a_request_is_shown_apart_from_its_arguments() -> None:
+    written: list[str] = []
+    shown, source = stream.Shown(written.append), "flow#1:0:1:look:toolu_1"
+    shown.hear(view.of_told(Told(RunId("r"), "model", "arguments", source, 0, "@1", text="{}")))
+    for number, outcome in enumerate(("completed", "failed")):
+        told = Told(
+            RunId("r"), "tools", "result", source, number, "@1", text="one\n\x1b[31mtwo" * number, outcome=outcome
+        )
+        assert view.of_told(told)["outcome"] == outcome
+        shown.hear(view.of_told(told))
+    assert "".join(written) == (f"{source}:\n  {{}}\n{source} answers:\n  \n{source} fails:\n  one\n  \\x1b[31mtwo\n")
+
+
 @pytest.fixture(autouse=True)
 def _speaks(server: ModelServer) -> None:
     server.script.add(Rule(text=HOSTILE))

@@ -16,7 +16,8 @@ from holdfast.core import events as ev
 from holdfast.core.ids import Path, RunId, StepId, call_id
 from holdfast.core.payload import inline
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.streams import Cursor, Follower, Told, source_of
+from holdfast.core.streams import TOOLS, Cursor, Follower, Told, result_of, source_of
+from holdfast.engine.stream import MOST_BYTES
 from holdfast.errors import InvalidInput
 
 RUN, STEP, LOST = RunId("r"), StepId("draft#1"), ErrorRecord("draft", "lost", "gone", True, 0)
@@ -37,6 +38,12 @@ def settled(number: int, place: int = 0) -> ev.Event:
 
 def doubted(number: int, place: int = 0) -> ev.Event:
     return ev.ModelCallInDoubt(call_id(RUN, STEP, Path(str(place)), number), LOST, reopens=True)
+
+
+def answered(number: int, text: str, *, is_error: bool = False) -> tuple[str, int, bytes]:
+    """A piece: what a model is told in answer to a request of its first call."""
+    result = result_of(call_id(RUN, STEP, Path("0"), 1), "look_up", f"toolu_{number}", text, is_error=is_error)
+    return "tools", number, msgspec.json.encode(result)
 
 
 def said(told: Iterator[Told] | list[Told]) -> list[tuple[str, str, int, str]]:
@@ -89,6 +96,30 @@ def test_what_a_model_thinks_and_calls_tools_with_have_their_own_places() -> Non
         assert {each.kind for each in told} == kinds
 
 
+def test_what_became_of_a_request_is_told_once_by_the_source_of_its_arguments() -> None:
+    watching = Follower(RUN, Cursor())
+    told = [*watching.chunk(*answered(0, "found")), *watching.chunk(*answered(0, "found"))]
+    told += watching.chunk(*answered(1, "", is_error=True))
+    assert [(each.kind, each.stream, each.source, each.offset, each.text, each.outcome) for each in told] == [
+        ("result", "tools", f"{call(1)}:look_up:toolu_0", 0, "found", "completed"),
+        ("result", "tools", f"{call(1)}:look_up:toolu_1", 1, "", "failed"),
+    ]  # fmt: skip
+    back = Follower(RUN, Cursor.read(told[0].cursor))
+    assert [each.offset for number in (0, 1) for each in back.chunk(*answered(number, ""))] == [1]
+    for only, tells in ((TOOLS, True), (call(1), True), (call(2), False), ("model", False), (None, True)):
+        assert [*Follower(RUN, Cursor(), only).chunk(*answered(0, "found"))] != [] or not tells
+        assert tells or [*Follower(RUN, Cursor(), only).chunk(*answered(0, "found"))] == []
+
+
+def test_of_what_is_long_the_beginning_is_told_and_fits_into_a_piece() -> None:
+    _, _, piece = answered(0, "\x00" * 1_000_000)
+    assert len(piece) < MOST_BYTES
+    (told,) = Follower(RUN, Cursor()).chunk("tools", 0, piece)
+    assert told.text == "\x00" * 8_000 + "… (992,000 characters more)"
+    whole = "y" * 8_000
+    assert [each.text for each in Follower(RUN, Cursor()).chunk(*answered(0, whole))] == [whole]
+
+
 def test_who_wants_one_stream_or_one_call_hears_of_no_other() -> None:
     news = [(1, held(1), None), (2, held(1, 1), None), (3, settled(1), "one"), (4, settled(1, 1), "two")]
     for only, heard in (("model", ["one", "two"]), ("draft#1:1:1", ["two"]), ("progress", []), (None, ["one", "two"])):
@@ -113,12 +144,12 @@ def test_a_cursor_reads_back_as_it_was_written(seq: int, sources: dict[str, int]
 
 
 class Talk:
-    """Two operations, each called until a call has its reply, and a stream of values."""
+    """Two operations, each called until a call has its reply, a stream of values, and results."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self.texts: dict[str, str] = {}
-        self.pieces: dict[str, list[tuple[int, bytes]]] = {"progress": []}
+        self.pieces: dict[str, list[tuple[int, bytes]]] = {"progress": [], "tools": []}
         self.history: list[tuple[int, ev.Event, str | None, dict[str, str]]] = []
         self._numbers = {0: 0, 1: 0}
         self.replied: set[str] = set()
@@ -128,6 +159,9 @@ class Talk:
         if chance.random() < 0.3:
             values = self.pieces["progress"]
             values.append((len(values), msgspec.json.encode(len(values))))
+        elif chance.random() < 0.1:
+            results = self.pieces["tools"]
+            results.append(answered(len(results), "found")[1:])
         elif (source := call(self._numbers[place], place)) not in self.texts:
             self._begin(place)
         elif source not in self.replied:
@@ -193,6 +227,7 @@ def test_however_it_comes_and_however_often_he_comes_back_he_is_told_each_piece_
             watching = Follower(RUN, Cursor.read(told[-1].cursor))
     told += look(talk, watching, 0)
     assert [each.value for each in told if each.kind == "value"] == list(range(len(talk.pieces["progress"])))
+    assert [each.offset for each in told if each.kind == "result"] == list(range(len(talk.pieces["tools"])))
     heard: dict[str, str] = {}
     for each in told:
         if each.kind in ("text", "thinking", "arguments"):

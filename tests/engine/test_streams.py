@@ -162,7 +162,7 @@ async def test_what_is_no_stream_or_no_place_in_one_is_told_in_words(store: str)
         return "taken"
 
     async with opened(store, workflows=[misnames]) as engine:
-        for name in ("model", "a:b", "", "x" * 65):
+        for name in ("model", "tools", "a:b", "", "x" * 65):
             run = await engine.start(misnames, name)
             assert "no stream can have this name" in await run.result()
         for since in ("12", "@", "@1,progress", "@1,=5", "@x", "@1,a=-1", "soon"):

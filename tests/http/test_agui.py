@@ -21,8 +21,9 @@ from holdfast.core.access import Access
 from holdfast.models.providers import Providers
 from holdfast.service.identity import Holder
 from holdfast.service.service import Service
-from holdfast.testing.model_server import ModelServer, Rule, ToolCall
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.http.kit import MOST_S, Asked, Port, known
+from tests.models.provider import Wire, anthropic_reply, environment
 
 HAIKU = "claude-haiku-4-5"
 IDENTITY = known(
@@ -44,6 +45,20 @@ async def pay(who: str) -> str:
     """Pay somebody."""
     paid.append(who)
     return "paid"
+
+
+@tool(effect="read")
+async def look(where: str) -> str:
+    """Look somewhere."""
+    if where == "b":
+        raise ValueError("no b here")
+    return f"{where} is there"
+
+
+@flow
+async def looker(ctx: Context, chat: Chat) -> str:
+    """Looks without asking."""
+    return await ctx.agent(HAIKU, chat, tools=[look], system="You look.", max_tokens=100, stream=True)
 
 
 @flow
@@ -79,7 +94,7 @@ async def careful(ctx: Context, chat: Chat) -> str:
     return f"{answer.decision} {answer.data.most}"
 
 
-AGENTS = (clerk, refunds, front, mute, careful)
+AGENTS = (clerk, looker, refunds, front, mute, careful)
 
 
 @pytest.fixture
@@ -90,8 +105,8 @@ def server(tmp_path: Path) -> Any:
 
 
 @asynccontextmanager
-async def served(tmp_path: Path, server: ModelServer) -> AsyncIterator[Port]:
-    model = Providers(environment=server.environment)
+async def served(tmp_path: Path, server: ModelServer | dict[str, str]) -> AsyncIterator[Port]:
+    model = Providers(environment=server if isinstance(server, dict) else server.environment)
     async with (
         Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=AGENTS, model=model) as engine,
         answering(Service(engine, AGENTS), HttpPort("127.0.0.1:0", IDENTITY), lambda _: None) as at,
@@ -141,7 +156,7 @@ def keep_order(events: list[Any], given: dict[str, Any]) -> None:
         elif what == "END":
             assert is_open.pop(kind) == id_
         else:
-            assert event.type in (EventType.CUSTOM, EventType.MESSAGES_SNAPSHOT), event
+            assert event.type in (EventType.CUSTOM, EventType.MESSAGES_SNAPSHOT, EventType.TOOL_CALL_RESULT), event
     assert not is_open
 
 
@@ -152,6 +167,83 @@ def text_of(events: list[Any]) -> list[str]:
         if event.type == EventType.TEXT_MESSAGE_CONTENT:
             found[event.message_id] = found.get(event.message_id, "") + event.delta
     return list(found.values())
+
+
+def results_of(events: list[Any]) -> dict[str, str]:
+    """What was told of each call of a tool, once."""
+    found = [event for event in events if event.type == EventType.TOOL_CALL_RESULT]
+    assert len({event.tool_call_id for event in found}) == len({event.message_id for event in found}) == len(found)
+    return {event.tool_call_id: event.content for event in found}
+
+
+class Client:
+    """What a client has of a thread, by the protocol's rules: events make messages, a snapshot is all there is."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    def send(self, id_: str, text: str) -> dict[str, Any]:
+        self.messages.append({"id": id_, "role": "user", "content": text})
+        return asks(text) | {"messages": [{"id": id_, "role": "user", "content": text}]}
+
+    def hear(self, events: list[Any]) -> None:
+        for event in events:
+            match event.type:
+                case EventType.MESSAGES_SNAPSHOT:
+                    given = {each.id: each.model_dump(exclude_none=True) for each in event.messages}
+                    has_thoughts = any(each["role"] == "reasoning" for each in given.values())
+                    kept = [
+                        given.get(each["id"], each) for each in self.messages
+                        if each["id"] in given or (each["role"] == "reasoning" and not has_thoughts)
+                    ]  # fmt: skip
+                    known = {each["id"] for each in kept}
+                    self.messages = [*kept, *(each for name, each in given.items() if name not in known)]
+                case EventType.TEXT_MESSAGE_START:
+                    self._message(event.message_id)
+                case EventType.REASONING_MESSAGE_START:
+                    self._message(event.message_id, "reasoning")
+                case EventType.TEXT_MESSAGE_CONTENT | EventType.REASONING_MESSAGE_CONTENT:
+                    message = self._message(event.message_id)
+                    message["content"] = message.get("content", "") + event.delta
+                case EventType.TOOL_CALL_START:
+                    function = {"name": event.tool_call_name, "arguments": ""}
+                    calls = self._message(event.parent_message_id).setdefault("tool_calls", [])
+                    calls.append({"id": event.tool_call_id, "type": "function", "function": function})
+                case EventType.TOOL_CALL_ARGS:
+                    _, call = self._call(event.tool_call_id)
+                    call["function"]["arguments"] += event.delta
+                case EventType.TOOL_CALL_RESULT:
+                    self._answer(event)
+
+    def _message(self, id_: str, role: str = "assistant") -> dict[str, Any]:
+        found = next((each for each in self.messages if each["id"] == id_), None)
+        if found is None:
+            found = {"id": id_, "role": role}
+            self.messages.append(found)
+        return found
+
+    def _call(self, id_: str) -> tuple[int, dict[str, Any]]:
+        return next(
+            (at, call) for at, each in enumerate(self.messages) for call in each.get("tool_calls", ()) if call["id"] == id_
+        )  # fmt: skip
+
+    def _answer(self, event: Any) -> None:
+        at = self._call(event.tool_call_id)[0] + 1
+        while at < len(self.messages) and self.messages[at]["role"] == "tool":
+            at += 1
+        told = {"id": event.message_id, "role": "tool", "tool_call_id": event.tool_call_id, "content": event.content}
+        if event.metadata is not None:
+            told |= {"metadata": event.metadata}
+        self.messages.insert(at, told)
+
+    @property
+    def plain(self) -> list[dict[str, Any]]:
+        """Without what only a snapshot can say of a failure; calls that came together have no order."""
+        found = [{name: value for name, value in each.items() if name != "error"} for each in self.messages]
+        for each in found:
+            if "tool_calls" in each:
+                each["tool_calls"] = sorted(each["tool_calls"], key=lambda call: call["id"])
+        return found
 
 
 def interrupt_of(events: list[Any]) -> Any:
@@ -239,9 +331,12 @@ async def test_a_gate_is_an_interrupt_whose_answer_is_bound_to_what_was_shown_an
         assert paid == []
         given = asks("Pay Ida", **resumes(asked, "approve", reason="she is owed"))
         after = await told(ann, "clerk", given)
+        assert [*results_of(after).items()] == [(starts[0].tool_call_id, "paid")]
+        assert results_of(events) == {}, "it was asked about"
         assert (paid, text_of(after), after[-1].outcome.type) == (["ida"], ["It is paid."], "success")
         again = await told(ann, "clerk", given)
         assert (paid, text_of(again)) == (["ida"], ["I pay.", "It is paid."]), "the answer was lost, and is told whole"
+        assert results_of(again) == results_of(after)
         changed = asks("Pay Ida", **resumes(asked, "reject"))
         assert (await ann.refused("POST", "/agui/clerk", changed))[0] == 409
         gate = await ann.get(f"/gates/{asked.id.replace('#', '%23')}")
@@ -270,7 +365,11 @@ async def test_a_question_that_is_dismissed_is_a_rejection(tmp_path: Path, serve
     async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann:
         asked = interrupt_of(await told(ann, "clerk", asks("Pay Ida")))
         dismissed = {"resume": [{"interruptId": asked.id, "status": "cancelled"}]}
-        assert text_of(await told(ann, "clerk", asks("Pay Ida", **dismissed))) == ["Then not."]
+        after = await told(ann, "clerk", asks("Pay Ida", **dismissed))
+        assert text_of(after) == ["Then not."]
+        (refused,) = [event for event in after if event.type == EventType.TOOL_CALL_RESULT]
+        assert "did not approve 'pay': The question was dismissed." in refused.content
+        assert refused.metadata == {"holdfast": {"outcome": "failed"}}
         assert paid == []
 
 
@@ -287,6 +386,115 @@ async def test_the_agent_to_whom_the_conversation_is_handed_is_heard_and_asks(
         assert text_of(events) == ["I pass you on.", "I look."]
         after = await told(ann, "front", asks("My money?", **resumes(interrupt_of(events), "approve")))
         assert (text_of(after), after[-1].result, paid) == (["Paid back."], "Paid back.", ["ida"])
+        starts = [event for event in events if event.type == EventType.TOOL_CALL_START]
+        assert [event.tool_call_name for event in starts] == ["transfer_to_refunds", "pay"]
+        assert results_of(after) == {starts[0].tool_call_id: "Paid back.", starts[1].tool_call_id: "paid"}
+        again = await told(ann, "front", asks("My money?"))
+        assert text_of(again) == ["I pass you on.", "I look.", "Paid back."], "also of the one to whom it was handed"
+        assert results_of(again) == results_of(after)
+
+
+async def test_a_snapshot_is_what_a_client_has_that_has_heard_it_all(tmp_path: Path, server: ModelServer) -> None:
+    """With the calls of tools, what came of them, and the ids and the order that it has."""
+    server.script.add(
+        Rule(user="one", turn=1, text="I look.", tool_calls=(ToolCall("look", {"where": "a"}), ToolCall("look", {"where": "b"}))),
+        Rule(user="one", turn=2, text="Seen."), Rule(user="two", turn=2, text="Again."),
+    )  # fmt: skip
+    async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann:
+        client = Client()
+        client.hear(await told(ann, "looker", client.send("u1", "one")))
+        roles = [(each["role"], each.get("content")) for each in client.messages]
+        assert (roles[:2], roles[-1]) == ([("user", "one"), ("assistant", "I look.")], ("assistant", "Seen."))
+        assert {*roles[2:-1]} == {("tool", "a is there"), ("tool", "'look': ValueError: no b here")}
+        arguments = {each["function"]["arguments"] for each in client.messages[1]["tool_calls"]}
+        assert arguments == {'{"where":"a"}', '{"where":"b"}'}
+        sent = client.send("u2", "two")
+        client.hear(await told(ann, "looker", sent))
+        before, again = client.plain, await told(ann, "looker", sent)
+        client.hear(again)
+        assert client.plain == before, "what a client has stays where it is, and nothing stands twice"
+        anew = Client()
+        anew.hear(again)
+        assert anew.plain == before
+        (failed,) = [each for each in anew.messages if "error" in each]
+        assert failed["error"] == failed["content"] == "'look': ValueError: no b here"
+
+
+async def test_what_is_told_again_is_thought_once(tmp_path: Path) -> None:
+    wire = Wire()
+    listening = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
+    wire.port = listening.sockets[0].getsockname()[1]
+    blocks = [
+        ({"type": "thinking", "thinking": "", "signature": ""}, {"type": "thinking_delta", "thinking": "Where is it?"}),
+        ({"type": "text", "text": ""}, {"type": "text_delta", "text": "There."}),
+    ]
+    wire.will_stream(
+        {"type": "message_start", "message": anthropic_reply(stop_reason=None)},
+        *(
+            event
+            for n, (block, delta) in enumerate(blocks)
+            for event in (
+                {"type": "content_block_start", "index": n, "content_block": block},
+                {"type": "content_block_delta", "index": n, "delta": delta}, {"type": "content_block_stop", "index": n},
+            )
+        ),
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 20}},
+        {"type": "message_stop"},
+    )  # fmt: skip
+    async with served(tmp_path, environment(wire.port)) as port, port.asked("ann" * 4) as ann:
+        client = Client()
+        for _ in range(2):
+            client.hear(await told(ann, "looker", asks("Look")))
+            assert [(each["role"], each["content"]) for each in client.messages if each["role"] != "user"] == [
+                ("reasoning", "Where is it?"), ("assistant", "There."),
+            ]  # fmt: skip
+    listening.close()
+
+
+async def test_where_a_model_is_asked_again_only_what_it_had_said_counts_for_nothing(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """The calls before it and what came of them stand, also those that another request of the protocol has told."""
+    server.script.add(
+        Rule(turn=1, text="I pay.", tool_calls=(ToolCall("pay", {"who": "ida"}),)),
+        Rule(turn=2, text=GREETING, fault=Fault("cut_in_body"), pause_s=0.05, times=1), Rule(turn=2, text="It is paid."),
+    )  # fmt: skip
+    async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann:
+        client = Client()
+        client.hear(events := await told(ann, "clerk", client.send("u1", "Pay Ida")))
+        after = await told(ann, "clerk", asks("Pay Ida", **resumes(interrupt_of(events), "approve")))
+        assert any(event.type == EventType.MESSAGES_SNAPSHOT for event in after)
+        client.hear(after)
+        assert [(each["role"], each.get("content")) for each in client.messages] == [
+            ("user", "Pay Ida"), ("assistant", "I pay."), ("tool", "paid"), ("assistant", "It is paid."),
+        ]  # fmt: skip
+
+
+async def test_an_idempotency_key_is_one_request_s_and_its_answer_is_told_again(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """Also while it goes on; what was refused leaves its key free."""
+    server.script.add(Rule(text="one two three four five six seven eight", pause_s=0.05))
+    async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann, port.asked("bob" * 4) as bob:
+        ann.http.headers["idempotency-key"] = bob.http.headers["idempotency-key"] = "k1"
+        async with ann.http.stream("POST", "/agui/clerk", json=asks("Count")) as said:
+            async for line in said.aiter_lines():
+                if "TEXT_MESSAGE_CONTENT" in line:
+                    break
+        other = asks("Count", thread="another")
+        assert await ann.refused("POST", "/agui/clerk", other) == (422, "idempotency_key_reused")
+        again = await told(ann, "clerk", asks("Count"))
+        assert again[1].type == EventType.MESSAGES_SNAPSHOT
+        assert again[-1].result == "one two three four five six seven eight"
+        assert (await told(bob, "mute", asks("mine", thread="bob's")))[-1].result == "heard mine", (
+            "each has his own keys"
+        )
+        ann.http.headers["idempotency-key"] = "k2"
+        assert await ann.refused("POST", "/agui/mute", asks("Count")) == (409, "conflict")
+        assert (await told(ann, "mute", asks("more", thread="m")))[-1].result == "heard more"
+        ann.http.headers["idempotency-key"] = "\x7f"
+        assert await ann.refused("POST", "/agui/mute", asks("x", thread="m")) == (400, "invalid_idempotency_key")
+        assert (len(server.calls), len(await ann.rows("/conversations"))) == (1, 3)
 
 
 @pytest.mark.parametrize(

@@ -85,12 +85,15 @@ class Shown:
         """Who speaks in the line that has begun."""
 
     def hear(self, told: View) -> None:
-        if "text" in told:
+        if "text" in told and told["kind"] != "result":
             self._say(told["source"], told["text"])
             return
         self.rest()
         source = terminal.line(told["source"])
-        if told["kind"] == "value":
+        if told["kind"] == "result":
+            became = "answers" if told["outcome"] == "completed" else "fails"
+            self._write(f"{source} {became}:\n  {_set_in(told['text'])}\n")
+        elif told["kind"] == "value":
             self._write(f"{source} {told['offset']}: {terminal.as_json(told['value'])}\n")
         elif told["kind"] == "reset":
             self._write(f"{source} is asked again: what it said above counts for nothing.\n")
@@ -102,13 +105,17 @@ class Shown:
             self.rest()
             self._write(terminal.line(source) + ":\n  ")
             self._source = source
-        self._write(terminal.plain(text).replace("\n", "\n  "))
+        self._write(_set_in(text))
 
     def rest(self) -> None:
         """End the line that has begun."""
         if self._source is not None:
             self._write("\n")
         self._source = None
+
+
+def _set_in(text: str) -> str:
+    return terminal.plain(text).replace("\n", "\n  ")
 
 
 async def _stream(reading: _Reading, follow: bool, interruption: Interruption) -> None:

@@ -3,13 +3,15 @@
 A piece is addressed by its source and its offset there. The source of a text is a model call, of which the offset counts
 characters: what came while the model spoke and the reply in the history answer the same addresses, so who was told a part of
 the one is told the rest of the other. What it says besides, its thinking and the arguments of each tool that it asks for, are
-texts of their own, each with its place. Values that user code writes have their stream as their source and are counted.
+texts of their own, each with its place. What the model is told in answer to one of these requests has the request as its
+source; such results are counted, as are the values that user code writes, whose source is their stream.
 
 Never here: reading any of it, waiting.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -24,21 +26,29 @@ from holdfast.errors import InvalidInput
 
 MODEL: Final = "model"
 """The stream of what models say; its sources are calls."""
+TOOLS: Final = "tools"
+"""The stream of what became of the requests of models."""
 TEXT: Final = ""
 THINKING: Final = "thinking"
 """Parts of what a call says; any other are the arguments of a tool, `send_email:toolu_1`."""
-Kind = Literal["text", "thinking", "arguments", "value", "reset", "end"]
+Kind = Literal["text", "thinking", "arguments", "result", "value", "reset", "end"]
 Outcome = Literal["completed", "failed", "in_doubt"]
 _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
+_NAME_CHARACTERS: Final = 64
+_ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_MOST_RESULT_CHARACTERS: Final = 8_000
+"""Of what a model is told, as far as those who watch are: with each escaped it fits into a piece of a stream."""
 
 
 class Told(msgspec.Struct, frozen=True):
     """One thing that is told of a run's streams.
 
     `text` is what `source`, a model call, says from its character `offset` on; what it thinks (`thinking`) and what it calls a
-    tool with (`arguments`) have sources of their own: the call, and the name of the part. `value` is the one with the number
-    `offset` in the stream `source`. `reset`: what was told of that call counts for nothing, because it is made again. `end`: no
-    more of it will come; `outcome` says why. Who goes on after `cursor` misses nothing and is told nothing twice.
+    tool with (`arguments`) have sources of their own: the call, and the name of the part. `result` is what the model is told in
+    answer to the request whose arguments have that `source`, the one with the number `offset` in the stream `tools`; its
+    `outcome` is `failed` for an error. `value` is the one with the number `offset` in the stream `source`. `reset`: what was
+    told of that call counts for nothing, because it is made again. `end`: no more of it will come; `outcome` says why. Who
+    goes on after `cursor` misses nothing and is told nothing twice.
     """
 
     run: RunId
@@ -57,6 +67,30 @@ def source_of(call: CallId, part: str = TEXT) -> str:
     `draft#1:0:1:thinking`."""
     source = call.partition(":")[2]
     return f"{source}:{part}" if part else source
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True):
+    """What a model is told in answer to a request that it had, as a piece of the stream `tools`."""
+
+    source: str
+    text: str
+    is_error: bool
+
+
+def result_of(call: CallId, tool: str, request: str, text: str, *, is_error: bool) -> Result:
+    """What is told of an answer to a request; of a long one the beginning."""
+    more = len(text) - _MOST_RESULT_CHARACTERS
+    told = text if more <= 0 else f"{text[:_MOST_RESULT_CHARACTERS]}… ({more:,} characters more)"
+    return Result(source_of(call, arguments_of(tool, request)), told, is_error)
+
+
+def arguments_of(tool: str, request: str) -> str:
+    """The part of a call that the arguments of a request are: what a provider calls them, harmless in the name of a stream."""
+    return f"{_word(tool)}:{_word(request)}"
+
+
+def _word(name: str) -> str:
+    return _ODD.sub("_", name[:_NAME_CHARACTERS])
 
 
 def call_of(source: str) -> str:
@@ -146,12 +180,21 @@ class Follower:
         """What a piece tells that stands behind the `first` of its source. The events that were there before it come first."""
         if not is_call(source):
             known = self.cursor.told.get(source)
-            if self._wants(source, source) and first >= (known or 0):
+            if first < (known or 0):
+                return
+            result = msgspec.json.decode(content, type=Result) if source == TOOLS else None
+            if self._wants(source, source if result is None else result.source):
                 self.cursor.told[source] = first + 1
-                yield self._told(source, "value", source, first, value=msgspec.json.decode(content))
+                yield self._counted(source, first, content, result)
         elif call_of(source) in self.cursor.told:
             text = content.decode("utf-8", "surrogatepass")
             yield from self._text(source, text[max(self.cursor.told.get(source, 0) - first, 0) :])
+
+    def _counted(self, stream: str, number: int, content: bytes, result: Result | None) -> Told:
+        if result is None:
+            return self._told(stream, "value", stream, number, value=msgspec.json.decode(content))
+        outcome: Outcome = "failed" if result.is_error else "completed"
+        return self._told(stream, "result", result.source, number, text=result.text, outcome=outcome)
 
     def _begun(self, source: str, seq: int) -> Iterator[Told]:
         self.cursor.seq = seq

@@ -50,10 +50,10 @@ from holdfast.engine.memory import AgentMemory
 from holdfast.engine.semantic_cache import CachedAnswers
 from holdfast.engine.shared_lock import SharedLocks
 from holdfast.engine.shared_space import SharedSpace
-from holdfast.engine.stream import Stream
+from holdfast.engine.stream import Stream, tell_result
 from holdfast.engine.version import Versions
 from holdfast.errors import OperationFailed
-from holdfast.ports import Made, ModelReply, ModelRequest
+from holdfast.ports import Made, ModelReply, ModelRequest, ToolReply
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
@@ -310,12 +310,20 @@ class StepContext(AttemptContext):
     async def call_model(
         self, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *, stream: bool = False,
         route: Route | None = None, fallbacks: Sequence[str] = (),
-    ) -> ModelReply:  # fmt: skip
+    ) -> tuple[ModelReply, CallId | None]:  # fmt: skip
+        """The reply, and with `stream` the call that those who watch have heard it of."""
         gateway = self._services.gateway
         with cursor().place() as path:
-            return await gateway.call(
+            reply = await gateway.call(
                 self._journal, path, request, cheaper, stream=stream, route=route, fallbacks=fallbacks
             )
+            return reply, await self._journal.call_at(path) if stream else None
+
+    async def tell_result(self, call: CallId | None, reply: ToolReply) -> ToolReply:
+        """What a model is told in answer to a request; those who have heard the request are told too."""
+        if call is not None:
+            await tell_result(self._journal, call, reply)
+        return reply
 
     def cached_answers(self, cache: SemanticCache, request: ModelRequest) -> CachedAnswers:
         return CachedAnswers(self._journal, self._locks, cache, request)

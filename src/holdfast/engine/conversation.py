@@ -90,13 +90,14 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
         if given.tell_budget and found is None:
             request = budget.telling(request, await context.ahead(budget.beside))
         cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
-        reply = found or await context.call_model(
+        reply, call = (found, None) if found is not None else await context.call_model(
             request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
-        )
+        )  # fmt: skip
+        tell = partial(context.tell_result, call)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if (handoff := requests.handoff_of(wanted, offered)) is not None:
-            handed = await requests.hand_over(context, reply, handoff, offered, heard)
+            handed = await requests.hand_over(context, reply, handoff, offered, heard, tell)
             turns.append(handed.turn)
             if not handed.is_refused:
                 return _fitting(handed.answer, handoff.name, output)
@@ -104,20 +105,20 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
         if wanted and offered:
             if used >= max_turns + mended:
                 break
-            turns.append(await requests.replies(context, reply, wanted, offered, _TOO_EARLY))
+            turns.append(await requests.replies(context, reply, wanted, offered, _TOO_EARLY, tell))
             continue
         problem, value = _fit(reply, output, answer)
         if problem is None:
             if cached is not None and found is None and reply.finish_reason in _WHOLE:
                 await cached.keep(reply)
-            turns.extend(_heard(reply))
+            turns.extend(await _heard(reply, tell))
             return value
         if mended:
             raise SchemaMismatch(
                 f"The answer of {model} does not fit its schema, after one attempt to mend it: {problem}."
             )
         mended = True
-        turns.extend(await _complaint(context, reply, wanted, problem, answer))
+        turns.extend(await _complaint(context, reply, wanted, problem, answer, tell))
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
 
 
@@ -165,10 +166,10 @@ def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
         raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
 
 
-def _heard(reply: ModelReply) -> list[Turn]:
+async def _heard(reply: ModelReply, tell: requests.Tell) -> list[Turn]:
     """What must be said to a final answer before anything else can be."""
     open_ = requests.open_requests(reply)
-    return [ToolTurn(tuple(ToolReply(each.id, each.name, _TAKEN) for each in open_))] if open_ else []
+    return [ToolTurn(tuple([await tell(ToolReply(each.id, each.name, _TAKEN)) for each in open_]))] if open_ else []
 
 
 def _is_alone(request: ModelRequest) -> bool:
@@ -213,8 +214,9 @@ def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
 
 
 async def _complaint(
-    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None
-) -> list[Turn]:
+    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None,
+    tell: requests.Tell,
+) -> list[Turn]:  # fmt: skip
     """The one chance to mend: the model is told what does not fit. Every request must be replied to; a tool that was
     not offered is denied, which is recorded."""
     words = f"This does not fit: {problem}. " + (
@@ -222,5 +224,5 @@ async def _complaint(
     )
     if not reply.tool_requests and reply.answer is None:
         return [UserTurn(words)]
-    told: list[Turn] = [await requests.replies(context, reply, wanted, {}, words)]
+    told: list[Turn] = [await requests.replies(context, reply, wanted, {}, words, tell)]
     return told if reply.answer is not None else [*told, UserTurn(words)]

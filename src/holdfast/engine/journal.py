@@ -155,6 +155,11 @@ class StepJournal(Outcomes):
             return Recall(unverified=call, call=op.call)
         raise Suspension
 
+    async def call_at(self, path: Path) -> CallId | None:
+        """The call whose outcome stands at `path`."""
+        op = self.current(await self.attempt.state()).journal.get(path)
+        return None if op is None else op.call
+
     def current(self, state: State) -> Step:
         step = state.step(self.step)
         if step is None or step.attempt != self.number or step.status != "active":

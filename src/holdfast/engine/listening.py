@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from holdfast.core import events as ev
 from holdfast.core.ids import RunId, Seq
 from holdfast.core.payload import Payload
-from holdfast.core.streams import Cursor, Follower, Told, call_of, is_call, source_of
+from holdfast.core.streams import TOOLS, Cursor, Follower, Told, call_of, is_call, source_of
 from holdfast.engine.payloads import Payloads
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.ports import Chunk, Clock, Store, StreamName
@@ -298,9 +298,12 @@ class Listening:
             if run in chunks or seqs.get(run, 0) > feed.seq:
                 recorded = await self._log.events(run, feed.seq, _PAGE)
                 events = [await self._heard(each, feed.tenant) for each in recorded]
+            is_whole = (
+                len(events) < _PAGE
+            )  # else pieces may be of calls that come in the next page, and are read again then
             if events or run in chunks:
-                self._tell(run, feed, News(events, chunks.get(run, ())))
-            if len(events) == _PAGE or len(found) == _PAGE:
+                self._tell(run, feed, News(events, chunks.get(run, ()) if is_whole else ()))
+            if not is_whole or len(found) == _PAGE:
                 self._unseen.add(run)
         if self._unseen:
             self.nudge()  # there is more
@@ -328,8 +331,10 @@ class Listening:
 
 
 def _is_known(feed: Feed, chunk: Chunk) -> bool:
-    """Whether the source of a piece was heard of: of a call the event comes first that began it."""
-    return not is_call(chunk.name.stream) or call_of(chunk.name.stream) in feed.open
+    """Whether the source of a piece was heard of: of a call the event comes first that began it, and a result is told after
+    the reply that it is an answer to."""
+    stream = chunk.name.stream
+    return stream != TOOLS if not is_call(stream) else call_of(stream) in feed.open
 
 
 def _all_told(follower: Follower, events: Sequence[Heard], chunks: Sequence[Chunk]) -> Iterator[Told]:

@@ -1,7 +1,7 @@
-"""What the code of a step says while it runs: values that go to the end of a stream of its run, each once.
+"""What a step says while it runs: values that go to the end of a stream of its run, each once.
 
-A value is known by its place in the code, so code that runs again writes nothing again. Never here: the way to the store
-(stream_writer), who reads it.
+A value is known by its place in the code, and what a model is told in answer to a request by that request: so code that runs
+again writes nothing again. Never here: the way to the store (stream_writer), who reads it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import msgspec
+
+from holdfast.core.ids import CallId
+from holdfast.core.streams import MODEL, TOOLS, result_of
 from holdfast.engine.cursor import Suspension, cursor
 from holdfast.engine.journal import StepJournal
 from holdfast.errors import InvalidInput
-from holdfast.ports import Piece, StreamName
+from holdfast.ports import Piece, StreamName, ToolReply
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Stream as Promised
 
-MODEL: Final = "model"
-"""The stream that is not the user's: what models say."""
+_OURS: Final = {MODEL: "that is what models say", TOOLS: "that is what became of what models asked for"}
 MOST_BYTES: Final = 64 * 1024
 """Of one value. What is larger is no progress, but a result."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -30,29 +33,22 @@ class Stream:
 
     def __init__(self, journal: StepJournal, name: str) -> None:
         """Raises ValueError for a name that is none."""
-        if _NAME.fullmatch(name) is None or name == MODEL:
-            why = (
-                "that is what models say" if name == MODEL else "use a letter and up to 63 letters, digits, '_' and '-'"
-            )
+        if _NAME.fullmatch(name) is None or name in _OURS:
+            why = _OURS.get(name, "use a letter and up to 63 letters, digits, '_' and '-'")
             raise ValueError(f"stream({name!r:.100}): no stream can have this name; {why}")
         self._journal = journal
         self._name = StreamName(journal.run, name)
 
     async def write(self, value: Any) -> None:
         """Have a value stand next in the stream; see Context."""
-        attempt = self._journal.attempt
         mark = cursor().mark(self._name.stream)
-        content = attempt.services.payloads.clean(value)
+        content = self._journal.attempt.services.payloads.clean(value)
         if len(content) > MOST_BYTES:
             raise InvalidInput(
                 f"What is written to the stream {self._name.stream!r} has {len(content)} bytes as JSON; a value of a stream has"
                 f" {MOST_BYTES} at most. Write less of it, or keep it as a result. Nothing of it was written."
             )
-        if not self._journal.may_send():
-            raise Suspension  # frozen past its lease: somebody else may already be at it
-        attempt.writes = True
-        piece = Piece(self._name, f"{self._journal.step}:{mark}", 1, content)
-        await attempt.services.streams.write(piece)
+        await _write(self._journal, Piece(self._name, f"{self._journal.step}:{mark}", 1, content))
 
     async def __aenter__(self) -> Self:
         return self
@@ -63,6 +59,20 @@ class Stream:
         """What was written is in the store."""
         if kind is None:
             await self._journal.attempt.services.streams.flushed()
+
+
+async def tell_result(journal: StepJournal, call: CallId, reply: ToolReply) -> None:
+    """Have those who watch told what a model is told in answer to a request of `call`."""
+    payloads = journal.attempt.services.payloads
+    result = result_of(call, reply.name, reply.id, payloads.redact(reply.content), is_error=reply.is_error)
+    await _write(journal, Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result)))
+
+
+async def _write(journal: StepJournal, piece: Piece) -> None:
+    if not journal.may_send():
+        raise Suspension  # frozen past its lease: somebody else may already be at it
+    journal.attempt.writes = True
+    await journal.attempt.services.streams.write(piece)
 
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ tool is called (the executor).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -41,6 +41,10 @@ _REASON: Final = {
 }
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
+
+
+Tell: TypeAlias = Callable[[ToolReply], Awaitable[ToolReply]]
+"""Has those who watch told what the model is told, and returns it."""
 
 
 class Handed(NamedTuple):
@@ -80,6 +84,7 @@ async def replies(
     wanted: Sequence[ToolRequest],
     tools: Mapping[str, Offered],
     to_answers: str,
+    tell: Tell,
 ) -> ToolTurn:
     """What became of one turn's requests: those for tools run at the same time, answers among them are sent back."""
     answers = [request for request in reply.tool_requests if request not in wanted]
@@ -87,10 +92,14 @@ async def replies(
         answers.append(reply.answer)
     # Of too many none is offered, so each is denied, which is recorded in the place that it would have had.
     offered = tools if len(wanted) <= MOST_TOOL_REQUESTS else {}
-    done = await context.gather(*(_tool_reply(context, request, offered) for request in wanted)) if wanted else []
-    if offered is not tools:
-        done = [msgspec.structs.replace(each, content=_TOO_MANY) for each in done]
-    return ToolTurn((*done, *(ToolReply(each.id, each.name, to_answers, is_error=True) for each in answers)))
+
+    async def done(request: ToolRequest) -> ToolReply:
+        reply = await _tool_reply(context, request, offered)
+        return await tell(reply if offered is tools else msgspec.structs.replace(reply, content=_TOO_MANY))
+
+    called = await context.gather(*map(done, wanted)) if wanted else []
+    sent_back = [await tell(ToolReply(each.id, each.name, to_answers, is_error=True)) for each in answers]
+    return ToolTurn((*called, *sent_back))
 
 
 async def _child_reply(context: StepContext, request: ToolRequest, workflow: Workflow) -> ToolReply:
@@ -140,8 +149,9 @@ def handoff_of(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) ->
 
 
 async def hand_over(
-    context: StepContext, reply: ModelReply, request: ToolRequest, offered: Mapping[str, Offered], heard: Sequence[Turn]
-) -> Handed:
+    context: StepContext, reply: ModelReply, request: ToolRequest, offered: Mapping[str, Offered], heard: Sequence[Turn],
+    tell: Tell,
+) -> Handed:  # fmt: skip
     """Have the other agent go on with what was heard. Nothing else of the turn is done."""
     handoff = offered[request.name]
     assert isinstance(handoff, Handoff)
@@ -158,7 +168,7 @@ async def hand_over(
         else ToolReply(each.id, each.name, _LEFT, is_error=True)
         for each in open_requests(reply)
     )  # fmt: skip
-    return Handed(answer, ToolTurn(tuple(replies_)), refusal is not None)
+    return Handed(answer, ToolTurn(tuple([await tell(each) for each in replies_])), refusal is not None)
 
 
 def _message(turn: Turn) -> Message | None:

@@ -8,7 +8,7 @@ decide.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -38,9 +38,10 @@ from holdfast.control.command import DEFAULT_TENANT
 from holdfast.core.conversations import Exchange
 from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.ids import GateId, run_of
+from holdfast.core.streams import THINKING, Told
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.http import problem
-from holdfast.http.agui_words import Words
+from holdfast.http.agui_words import OUR, Words, messages_of
 from holdfast.http.problem import Problem
 from holdfast.service import command, query
 from holdfast.service.principal import Principal
@@ -52,8 +53,6 @@ _BEGUN_S: Final = 0.25
 """A message waits until those before it are answered."""
 _LOOK_S: Final = 1.0
 """A run that waits for no person is looked at again: what it waits for may be a child's."""
-_OUR: Final = "holdfast"
-"""The key of what is told beside the protocol."""
 _MOST_MISTAKES: Final = 10
 
 
@@ -134,6 +133,8 @@ class _Thread:
         self.control = service.control
         self.tenant = who.of_tenant(None) or DEFAULT_TENANT
         self.heard: Speech | None = None
+        self.told: list[Told] = []
+        """What was told already of the answer that goes on."""
 
     async def open(self) -> None:
         """Begin it where it is not there. Raises NotFound where it is somebody else's, Conflict where with another agent."""
@@ -181,8 +182,7 @@ class _Thread:
             answers.append(_decision(entry))
         unanswered = [each for each in answers if each.gate in waiting or not await self._has_decided(each)]
         if unanswered:
-            await heard.skip()
-            self.heard = heard
+            self.heard, self.told = heard, await heard.so_far()
         for each in unanswered:
             await self.service.tell(self.who, each)
         return number, not unanswered
@@ -211,8 +211,9 @@ class _Thread:
                 return None
             await asyncio.sleep(_BEGUN_S)
 
-    async def snapshot(self, number: int) -> MessagesSnapshotEvent:
-        """All that was said on the way to a message, and the message."""
+    async def snapshot(self, number: int, told: Sequence[Told] = ()) -> MessagesSnapshotEvent:
+        """All that was said on the way to a message, the message, and what was told of its answer: as a client has it that has
+        heard it all, for what it has under another id would stand twice, or at another place."""
         exchanges, way = await self.exchanges(), []
         at: int | None = number
         while at is not None:
@@ -221,9 +222,23 @@ class _Thread:
         messages: list[Message] = []
         for each in reversed(way):
             messages.append(UserMessage(id=each.key or f"{self.name}#{each.number}", content=each.text))
-            if each.reply is not None and each.number != number:
-                messages.append(AssistantMessage(id=_reply_id(each), content=each.reply))
+            messages += messages_of(told) if each.number == number else await self._answer(each)
         return MessagesSnapshotEvent(messages=messages)
+
+    async def _answer(self, exchange: Exchange) -> list[Message]:
+        """What was said in answer to an earlier message; only the reply, where the streams of its run are no longer there."""
+        run = exchange.run
+        messages = messages_of(await Speech(self.control, run).so_far()) if run is not None else []
+        last = next((each.content for each in reversed(messages) if each.role == "assistant" and each.content), None)
+        if exchange.reply and exchange.reply != last:
+            messages.append(AssistantMessage(id=_reply_id(exchange), content=exchange.reply))
+        return messages
+
+    async def thoughts(self, heard: Speech | None) -> list[Told]:
+        """What was thought in answer so far, without the words: a client keeps thoughts where a snapshot has none, and would
+        add to them what it is told again."""
+        said = [] if heard is None else await Speech(self.control, heard.run).so_far()
+        return [msgspec.structs.replace(each, text="") for each in said if each.kind in (THINKING, "reset")]
 
     async def interrupts(self, heard: Speech) -> list[Interrupt]:
         """The gates at which the agent waits, as they are shown."""
@@ -267,7 +282,7 @@ def _interrupt(row: query.View) -> Interrupt:
     told = ("run_id", "step", "shown", "shown_hash", "filled", "allowed", "reviewers", "due_at")
     return Interrupt(
         id=row["gate_id"], reason=row["reason"], message=asks, expires_at=row["expires_at"],
-        response_schema=schema if row["allowed"] else None, metadata={_OUR: {name: row[name] for name in told}},
+        response_schema=schema if row["allowed"] else None, metadata={OUR: {name: row[name] for name in told}},
     )  # fmt: skip
 
 
@@ -305,9 +320,9 @@ class _Telling:
     async def events(self, *, is_again: bool) -> AsyncGenerator[BaseEvent, None]:
         thread = self._thread
         yield RunStartedEvent(thread_id=thread.name, run_id=self._run_id, protocol_version=VERSION)
-        if is_again:  # so that the client has nothing twice
-            yield await thread.snapshot(self._number)
         heard = await thread.speech(self._number)
+        if is_again:  # so that the client has nothing twice
+            yield await thread.snapshot(self._number, await thread.thoughts(heard))
         while heard is not None:
             async with aclosing(self._said(heard)) as events:
                 async for event in events:
@@ -328,10 +343,11 @@ class _Telling:
     async def _said(self, heard: Speech) -> AsyncGenerator[BaseEvent, None]:
         async with aclosing(heard.more()) as telling:
             async for told in telling:
+                self._thread.told.append(told)
                 for event in self._words.of(told):
                     yield event
                 if told.kind == "reset":  # what was told of that call counts for nothing
-                    yield await self._thread.snapshot(self._number)
+                    yield await self._thread.snapshot(self._number, self._thread.told)
         for event in self._words.closed():
             yield event
 

@@ -1,16 +1,22 @@
-"""What a run says as AG-UI's events: texts, reasoning and calls of tools, each begun, told piece by piece, and ended.
+"""What a run says as AG-UI's events: texts, reasoning and calls of tools, each begun, told piece by piece, and ended, and what
+came of the calls. And as its messages, as which a client that has heard those events has them.
 
 Never here: what is told when, a run's own events (agui).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from ag_ui.core import (
+    AssistantMessage,
     BaseEvent,
     CustomEvent,
+    FunctionCall,
+    Message,
     ReasoningEndEvent,
+    ReasoningMessage,
     ReasoningMessageContentEvent,
     ReasoningMessageEndEvent,
     ReasoningMessageStartEvent,
@@ -18,12 +24,18 @@ from ag_ui.core import (
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
+    ToolCall,
     ToolCallArgsEvent,
     ToolCallEndEvent,
+    ToolCallResultEvent,
     ToolCallStartEvent,
+    ToolMessage,
 )
 
 from holdfast.core.streams import THINKING, Told, call_of
+
+OUR: Final = "holdfast"
+"""The key of what is told beside the protocol."""
 
 
 class Words:
@@ -38,6 +50,8 @@ class Words:
         """What says a piece of a stream."""
         if told.kind == "value":
             yield CustomEvent(name=told.source, value=told.value)
+        elif told.kind == "result":
+            yield ToolCallResultEvent(message_id=_result_id(told), role="tool", **_result(told))
         elif told.kind in ("end", "reset"):
             yield from self.closed()
         else:
@@ -78,9 +92,7 @@ class Words:
             yield ReasoningStartEvent(message_id=source)
             yield ReasoningMessageStartEvent(message_id=source)
         else:
-            call = call_of(told.source)
-            tool = told.source.removeprefix(f"{call}:").partition(":")[0]
-            yield ToolCallStartEvent(tool_call_id=source, tool_call_name=tool, parent_message_id=f"{told.run}:{call}")
+            yield ToolCallStartEvent(tool_call_id=source, tool_call_name=_tool(told), parent_message_id=_call_id(told))
 
 
 def _piece(kind: str, source: str, text: str) -> BaseEvent:
@@ -89,3 +101,57 @@ def _piece(kind: str, source: str, text: str) -> BaseEvent:
     if kind == THINKING:
         return ReasoningMessageContentEvent(message_id=source, delta=text)
     return ToolCallArgsEvent(tool_call_id=source, delta=text)
+
+
+def messages_of(told: Iterable[Told]) -> list[Message]:
+    """What was told, as messages. What came of a call stands behind the message that has the call."""
+    said: dict[str, AssistantMessage | ReasoningMessage] = {}
+    results: dict[str, dict[str, ToolMessage]] = {}
+    for each in told:
+        id_ = f"{each.run}:{each.source}"
+        if each.kind in ("text", THINKING):
+            is_text = each.kind == "text"
+            message = said.setdefault(
+                id_, AssistantMessage(id=id_) if is_text else ReasoningMessage(id=id_, content="")
+            )
+            message.content = (message.content or "") + each.text
+        elif each.kind == "arguments":
+            _call(said.setdefault(_call_id(each), AssistantMessage(id=_call_id(each))), each).arguments += each.text
+        elif each.kind == "result":
+            error = each.text if each.outcome == "failed" else None
+            results.setdefault(_call_id(each), {})[id_] = ToolMessage(id=_result_id(each), error=error, **_result(each))
+        elif each.kind == "reset":
+            said = {name: message for name, message in said.items() if name != id_ and not name.startswith(f"{id_}:")}
+    return [
+        message for name, each in said.items() for message in (each, *results.get(name, {}).values())
+    ]  # fmt: skip
+
+
+def _call(message: Any, told: Told) -> FunctionCall:
+    """The call of a tool, in the message that has it."""
+    message.tool_calls = message.tool_calls or []
+    id_ = f"{told.run}:{told.source}"
+    known = next((each for each in message.tool_calls if each.id == id_), None)
+    if known is None:
+        known = ToolCall(id=id_, function=FunctionCall(name=_tool(told), arguments=""))
+        message.tool_calls.append(known)
+    return known.function
+
+
+def _call_id(told: Told) -> str:
+    """The message that has what a model says in a call, its text and which tools it calls."""
+    return f"{told.run}:{call_of(told.source)}"
+
+
+def _tool(told: Told) -> str:
+    return told.source.removeprefix(f"{call_of(told.source)}:").partition(":")[0]
+
+
+def _result(told: Told) -> dict[str, Any]:
+    """What came of a call of a tool, as an event and as the message that this makes."""
+    failed = {"metadata": {OUR: {"outcome": told.outcome}}} if told.outcome == "failed" else {}
+    return {"tool_call_id": f"{told.run}:{told.source}", "content": told.text, **failed}
+
+
+def _result_id(told: Told) -> str:
+    return f"{told.run}:{told.source}:result"

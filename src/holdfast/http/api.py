@@ -175,8 +175,14 @@ class Api:
 
         self._turns.expect_room(caller.holder.name)
         workflow, said = request.in_path(asked)["workflow"], await request.body_of(asked)
-        told = await agui.answer(service, caller.who, workflow, said)
-        return sse.response(self._turns.listened(caller.holder.name, told), caller.who.trace_id or "")
+
+        async def answered() -> Response:
+            told = await agui.answer(service, caller.who, workflow, said)
+            return sse.response(self._turns.listened(caller.holder.name, told), caller.who.trace_id or "")
+
+        if once.HEADER not in asked.headers:
+            return await answered()
+        return await once.streamed(service.control.store.replies, _under_key(caller, asked), said, answered)
 
     async def _linked(self, asked: Request) -> Response:
         """One who has no token does what a link is for. The same body again is answered alike."""

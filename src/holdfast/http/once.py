@@ -38,10 +38,8 @@ async def once(
         return _again(pending, digest, now_ms)
     try:
         response = await answer()
-    except UnknownCommit:
-        raise
     except (Problem, HoldfastError) as refused:
-        if not isinstance(refused, StoreError) or refused.passes:
+        if _did_nothing(refused):
             await replies.finish(name, None)
         raise
     headers = {name: value for name, value in response.headers.items() if name in _KEPT}
@@ -49,11 +47,37 @@ async def once(
     return response
 
 
-def _again(pending: Pending, digest: str, now_ms: int) -> Response:
-    """What is answered to one that was begun before."""
+async def streamed(
+    replies: Replies, names: Sequence[Any], said: Any, answer: Callable[[], Awaitable[Response]]
+) -> Response:
+    """The same of what is told as it comes, which is not kept: it does nothing twice by itself, and is told again from its
+    beginning, also while it goes on. Raises Problem where the names were another request's."""
+    name, digest = _digest([*names]), _digest([msgspec.to_builtins(said)])
+    pending = await replies.begin(name, digest, KEPT_MS)
+    if pending is not None:
+        _expect_same(pending, digest)
+        return await answer()
+    try:
+        return await answer()
+    except (Problem, HoldfastError) as refused:
+        if _did_nothing(refused):
+            await replies.finish(name, None)
+        raise
+
+
+def _did_nothing(refused: Problem | HoldfastError) -> bool:
+    return not isinstance(refused, UnknownCommit) and (not isinstance(refused, StoreError) or refused.passes)
+
+
+def _expect_same(pending: Pending, digest: str) -> None:
     if pending.digest != digest:
         words = "This Idempotency-Key, or this link, was another request's. Nothing was done: take a new one for a new request."
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency_key_reused", words)
+
+
+def _again(pending: Pending, digest: str, now_ms: int) -> Response:
+    """What is answered to one that was begun before."""
+    _expect_same(pending, digest)
     if pending.reply is not None:
         status, body, headers = pending.reply
         return Response(body, status, {**headers, "Idempotency-Replayed": "true", "Cache-Control": "no-store"})

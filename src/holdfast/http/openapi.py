@@ -126,9 +126,7 @@ def _headers(route: Route) -> dict[str, str]:
         found["Holdfast-As"] = "Who acts, as the holder of the token says; nobody verifies it."
         found["Holdfast-Roles"] = "In which roles, with commas between them; nobody verifies it either."
         if route.answer is not Answer.KEY:
-            found["Idempotency-Key"] = (
-                "The same request under the same key is done once, and answered alike, for 24 hours."
-            )
+            found[_KEY] = "The same request under the same key is done once, and answered alike, for 24 hours."
     if route.answer in (Answer.MADE, Answer.RUN) or route.path == "/runs/{run}":
         found["Prefer"] = "`wait=20`: wait so many seconds at most for the run to end, or to wait for somebody."
     if route.tag:
@@ -136,6 +134,9 @@ def _headers(route: Route) -> dict[str, str]:
     if route.path in _STREAMED:
         found["Last-Event-ID"] = "As events: go on after this one."
     return found
+
+
+_KEY: Final = "Idempotency-Key"
 
 
 def _header(name: str, words: str) -> dict[str, Any]:
@@ -197,7 +198,10 @@ def _about_agui() -> dict[str, Any]:
         "description": "The body is the protocol's RunAgentInput, of which the newest user message and `resume` are taken,"
         " and the answer is the protocol's events: https://docs.ag-ui.com/spec/1.0.",
         "parameters": [
-            {"name": "workflow", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+            {"name": "workflow", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}},
+            _header(
+                _KEY, "For 24 hours the key is of this request; the same again is told its answer from the beginning."
+            ),
         ],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _RUN_AGENT_INPUT}}},
         "responses": {

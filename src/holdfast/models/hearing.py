@@ -6,19 +6,16 @@ asks for, as they come. Never here: a provider's format, who hears it besides, w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, Final
 
-from holdfast.core.streams import TEXT, THINKING
+from holdfast.core.streams import TEXT, THINKING, arguments_of
 from holdfast.errors import ModelUncertain
 from holdfast.models.prices import Price
 from holdfast.ports import Model, ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, Usage, UsageDelta
 
 _MOST_PARTS: Final = 100
-_NAME_CHARACTERS: Final = 64
-_ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Hearing:
@@ -59,7 +56,7 @@ class Hearing:
                     case ThinkingDelta(text):
                         self._hear(THINKING, text)
                     case ToolDelta(id_, name, arguments):
-                        self._hear(f"{_word(name)}:{_word(id_)}", arguments)
+                        self._hear(arguments_of(name, id_), arguments)
                     case UsageDelta(usage, is_final=True):
                         self._usage = usage
                     case ModelReply():
@@ -74,8 +71,3 @@ class Hearing:
         if text and (part in self._said or part in (TEXT, THINKING) or len(self._said) < _MOST_PARTS):
             self._said.setdefault(part, []).append(text)
             self._tell(part, text)
-
-
-def _word(name: str) -> str:
-    """What a provider calls something, harmless in the name of a stream."""
-    return _ODD.sub("_", name[:_NAME_CHARACTERS])

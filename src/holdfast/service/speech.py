@@ -30,12 +30,15 @@ class Speech:
         self._heard: dict[RunId, str] = {}
         """After what each run goes on for this listener."""
 
-    async def skip(self) -> None:
-        """Take all that was said so far as heard."""
+    async def so_far(self) -> list[Told]:
+        """All that was said so far, which counts as heard."""
+        said: list[Told] = []
         async for state in self._speakers():
             async with aclosing(self._control.watch_stream(state.run, follow=False)) as telling:
                 async for told in telling:
                     self._heard[state.run] = told.cursor
+                    said.append(told)
+        return said
 
     async def more(self) -> AsyncGenerator[Told, None]:
         """What is said from there on, until the run goes no further by itself: it has ended, or waits for somebody."""
@@ -129,4 +132,6 @@ async def _cancelled(*futures: asyncio.Future[Any]) -> None:
 
 
 def _handed_to(state: State) -> RunId | None:
-    return next((name for name, child in state.open_children() if child.handoff), None)
+    """Also where that has answered by now."""
+    answered = None if state.handed_to is None else state.handed_to[0]
+    return next((name for name, child in state.open_children() if child.handoff), answered)

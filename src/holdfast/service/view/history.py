@@ -41,11 +41,11 @@ def of_told(told: Told) -> dict[str, Any]:
     found: dict[str, Any] = {
         "run_id": told.run, "stream": told.stream, "kind": told.kind, "source": told.source, "offset": told.offset,
     }  # fmt: skip
-    if told.text:
+    if told.text or told.kind == "result":
         found["text"] = told.text
     elif told.kind == "value":
         found["value"] = told.value
-    elif told.kind == "end":
+    if told.outcome is not None:
         found["outcome"] = told.outcome
     return {**found, "cursor": told.cursor}
 
