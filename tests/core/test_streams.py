@@ -16,7 +16,7 @@ from holdfast.core import events as ev
 from holdfast.core.ids import Path, RunId, StepId, call_id
 from holdfast.core.payload import inline
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.streams import TOOLS, Cursor, Follower, Told, result_of, source_of
+from holdfast.core.streams import TOOLS, Cursor, Follower, Told, request_of, result_of, source_of
 from holdfast.engine.stream import MOST_BYTES
 from holdfast.errors import InvalidInput
 
@@ -96,16 +96,17 @@ def test_what_a_model_thinks_and_calls_tools_with_have_their_own_places() -> Non
         assert {each.kind for each in told} == kinds
 
 
-def test_what_became_of_a_request_is_told_once_by_the_source_of_its_arguments() -> None:
+def test_what_became_of_a_request_is_told_once_at_a_place_of_its_own() -> None:
     watching = Follower(RUN, Cursor())
     told = [*watching.chunk(*answered(0, "found")), *watching.chunk(*answered(0, "found"))]
     told += watching.chunk(*answered(1, "", is_error=True))
     assert [(each.kind, each.stream, each.source, each.offset, each.text, each.outcome) for each in told] == [
-        ("result", "tools", f"{call(1)}:look_up:toolu_0", 0, "found", "completed"),
-        ("result", "tools", f"{call(1)}:look_up:toolu_1", 1, "", "failed"),
+        ("result", "tools", f"{call(1)}:look_up:toolu_0:result", 0, "found", "completed"),
+        ("result", "tools", f"{call(1)}:look_up:toolu_1:result", 0, "", "failed"),
     ]  # fmt: skip
     back = Follower(RUN, Cursor.read(told[0].cursor))
-    assert [each.offset for number in (0, 1) for each in back.chunk(*answered(number, ""))] == [1]
+    assert [each.source for number in (0, 1) for each in back.chunk(*answered(number, ""))] == [told[1].source]
+    assert request_of(told[1].source) == f"{call(1)}:look_up:toolu_1"
     for only, tells in ((TOOLS, True), (call(1), True), (call(2), False), ("model", False), (None, True)):
         assert [*Follower(RUN, Cursor(), only).chunk(*answered(0, "found"))] != [] or not tells
         assert tells or [*Follower(RUN, Cursor(), only).chunk(*answered(0, "found"))] == []
@@ -227,7 +228,8 @@ def test_however_it_comes_and_however_often_he_comes_back_he_is_told_each_piece_
             watching = Follower(RUN, Cursor.read(told[-1].cursor))
     told += look(talk, watching, 0)
     assert [each.value for each in told if each.kind == "value"] == list(range(len(talk.pieces["progress"])))
-    assert [each.offset for each in told if each.kind == "result"] == list(range(len(talk.pieces["tools"])))
+    results = [each.source for each in told if each.kind == "result"]
+    assert results == [f"{call(1)}:look_up:toolu_{number}:result" for number in range(len(talk.pieces["tools"]))]
     heard: dict[str, str] = {}
     for each in told:
         if each.kind in ("text", "thinking", "arguments"):

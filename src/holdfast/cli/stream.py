@@ -91,8 +91,8 @@ class Shown:
         self.rest()
         source = terminal.line(told["source"])
         if told["kind"] == "result":
-            became = "answers" if told["outcome"] == "completed" else "fails"
-            self._write(f"{source} {became}:\n  {_set_in(told['text'])}\n")
+            failed = "" if told["outcome"] == "completed" else " (failed)"
+            self._write(f"{source}{failed}:\n  {_set_in(told['text'])}\n")
         elif told["kind"] == "value":
             self._write(f"{source} {told['offset']}: {terminal.as_json(told['value'])}\n")
         elif told["kind"] == "reset":

@@ -3,8 +3,8 @@
 A piece is addressed by its source and its offset there. The source of a text is a model call, of which the offset counts
 characters: what came while the model spoke and the reply in the history answer the same addresses, so who was told a part of
 the one is told the rest of the other. What it says besides, its thinking and the arguments of each tool that it asks for, are
-texts of their own, each with its place. What the model is told in answer to one of these requests has the request as its
-source; such results are counted, as are the values that user code writes, whose source is their stream.
+texts of their own, each with its place. What it is told in answer to a request is one more text, in one piece; such pieces are
+counted, as are the values that user code writes, which have their stream as their source.
 
 Never here: reading any of it, waiting.
 """
@@ -36,6 +36,7 @@ Outcome = Literal["completed", "failed", "in_doubt"]
 _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 _NAME_CHARACTERS: Final = 64
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_RESULT: Final = ":result"
 _MOST_RESULT_CHARACTERS: Final = 8_000
 """Of what a model is told, as far as those who watch are: with each escaped it fits into a piece of a stream."""
 
@@ -45,10 +46,10 @@ class Told(msgspec.Struct, frozen=True):
 
     `text` is what `source`, a model call, says from its character `offset` on; what it thinks (`thinking`) and what it calls a
     tool with (`arguments`) have sources of their own: the call, and the name of the part. `result` is what the model is told in
-    answer to the request whose arguments have that `source`, the one with the number `offset` in the stream `tools`; its
-    `outcome` is `failed` for an error. `value` is the one with the number `offset` in the stream `source`. `reset`: what was
-    told of that call counts for nothing, because it is made again. `end`: no more of it will come; `outcome` says why. Who
-    goes on after `cursor` misses nothing and is told nothing twice.
+    answer to a request, whole: its source is that of the arguments and `result`, its `outcome` is `failed` for an error.
+    `value` is the one with the number `offset` in the stream `source`. `reset`: what was told of that call counts for nothing,
+    because it is made again. `end`: no more of it will come; `outcome` says why. Who goes on after `cursor` misses nothing and
+    is told nothing twice.
     """
 
     run: RunId
@@ -81,7 +82,12 @@ def result_of(call: CallId, tool: str, request: str, text: str, *, is_error: boo
     """What is told of an answer to a request; of a long one the beginning."""
     more = len(text) - _MOST_RESULT_CHARACTERS
     told = text if more <= 0 else f"{text[:_MOST_RESULT_CHARACTERS]}… ({more:,} characters more)"
-    return Result(source_of(call, arguments_of(tool, request)), told, is_error)
+    return Result(source_of(call, f"{arguments_of(tool, request)}{_RESULT}"), told, is_error)
+
+
+def request_of(source: str) -> str:
+    """The source of the arguments of the request to which a result is the answer."""
+    return source.removesuffix(_RESULT)
 
 
 def arguments_of(tool: str, request: str) -> str:
@@ -194,7 +200,7 @@ class Follower:
         if result is None:
             return self._told(stream, "value", stream, number, value=msgspec.json.decode(content))
         outcome: Outcome = "failed" if result.is_error else "completed"
-        return self._told(stream, "result", result.source, number, text=result.text, outcome=outcome)
+        return self._told(stream, "result", result.source, 0, text=result.text, outcome=outcome)
 
     def _begun(self, source: str, seq: int) -> Iterator[Told]:
         self.cursor.seq = seq

@@ -312,9 +312,8 @@ class StepContext(AttemptContext):
         route: Route | None = None, fallbacks: Sequence[str] = (),
     ) -> tuple[ModelReply, CallId | None]:  # fmt: skip
         """The reply, and with `stream` the call that those who watch have heard it of."""
-        gateway = self._services.gateway
         with cursor().place() as path:
-            reply = await gateway.call(
+            reply = await self._services.gateway.call(
                 self._journal, path, request, cheaper, stream=stream, route=route, fallbacks=fallbacks
             )
             return reply, await self._journal.call_at(path) if stream else None

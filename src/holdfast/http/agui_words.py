@@ -32,7 +32,7 @@ from ag_ui.core import (
     ToolMessage,
 )
 
-from holdfast.core.streams import THINKING, Told, call_of
+from holdfast.core.streams import THINKING, Told, call_of, request_of
 
 OUR: Final = "holdfast"
 """The key of what is told beside the protocol."""
@@ -51,7 +51,7 @@ class Words:
         if told.kind == "value":
             yield CustomEvent(name=told.source, value=told.value)
         elif told.kind == "result":
-            yield ToolCallResultEvent(message_id=_result_id(told), role="tool", **_result(told))
+            yield ToolCallResultEvent(message_id=f"{told.run}:{told.source}", role="tool", **_result(told))
         elif told.kind in ("end", "reset"):
             yield from self.closed()
         else:
@@ -119,7 +119,7 @@ def messages_of(told: Iterable[Told]) -> list[Message]:
             _call(said.setdefault(_call_id(each), AssistantMessage(id=_call_id(each))), each).arguments += each.text
         elif each.kind == "result":
             error = each.text if each.outcome == "failed" else None
-            results.setdefault(_call_id(each), {})[id_] = ToolMessage(id=_result_id(each), error=error, **_result(each))
+            results.setdefault(_call_id(each), {})[id_] = ToolMessage(id=id_, error=error, **_result(each))
         elif each.kind == "reset":
             said = {name: message for name, message in said.items() if name != id_ and not name.startswith(f"{id_}:")}
     return [
@@ -150,8 +150,4 @@ def _tool(told: Told) -> str:
 def _result(told: Told) -> dict[str, Any]:
     """What came of a call of a tool, as an event and as the message that this makes."""
     failed = {"metadata": {OUR: {"outcome": told.outcome}}} if told.outcome == "failed" else {}
-    return {"tool_call_id": f"{told.run}:{told.source}", "content": told.text, **failed}
-
-
-def _result_id(told: Told) -> str:
-    return f"{told.run}:{told.source}:result"
+    return {"tool_call_id": f"{told.run}:{request_of(told.source)}", "content": told.text, **failed}
