@@ -292,7 +292,7 @@ async def test_thinking_and_arguments_are_heard_as_they_come_without_the_secrets
         assert text_of(told, "flow#1:0:1:thinking") == "They want [secret] back."
         assert text_of(told, "flow#1:0:1:final_result:toolu_1") == '{"note": "[secret] is late"}'
         assert [each.kind for each in told][-2:] == ["end", "result"]
-        assert {each.kind for each in told} == {"thinking", "arguments", "end"}
+        assert {each.kind for each in told} == {"thinking", "arguments", "end", "result"}
     assert b"TOP-SECRET-VALUE" not in stored()
     await providers.aclose()
     listening.close()
