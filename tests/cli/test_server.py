@@ -45,6 +45,7 @@ SCRIPT = (
     "gates reject RUN --as nobody", "~ gates approve RUN --as ann --reason good",
     "run letter -i {\"customer\":\"Ada\"} --key k1", "gates approve RUN --as ann",
     "gates show RUN", "run letter -i {\"customer\":\"Bo\"} --key k9", "gates delegate RUN --to eve --as ann",
+    "runs migrate RUN letter --json", "runs migrate RUN greet", "runs migrate RUN letter --version 9",
     "gates delegate RUN --to eve --as mallory", "gates reassign RUN --to eve --as boss --json", "gates decide RUN approve --as ann",
     "~ gates decide RUN approve --as eve",
     "run patient --key k2 --json", "~ runs signal RUN go --data 1", "run patient --key k2",
@@ -322,12 +323,28 @@ def test_what_needs_a_store_itself_says_so(shell: Shell, monkeypatch: pytest.Mon
     """Nothing is asked of the server, which is not there."""
     monkeypatch.setenv("HOLDFAST_URL", f"http://127.0.0.1:{free_port()}")
     for words in (
-        "run flow:letter", "chat flow:letter", "runs migrate 01 flow:letter", "runs export 01 --to x",
+        "run flow:letter", "chat flow:letter", "runs migrate 01 flow:letter",
         "worker flow:letter", "serve --grpc 127.0.0.1:0", "store status",
     ):  # fmt: skip
         said = shell(*words.split())
         assert said.code == 2, (words, said)
         assert "HOLDFAST_URL" in said.err, (words, said)
+
+
+def test_records_of_a_server_s_runs_leave_as_its_settings_permit(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(home / "there") as address:
+        monkeypatch.setenv("HOLDFAST_URL", address)
+        monkeypatch.setenv("HOLDFAST_EXPORTS", "none")
+        for number in (1, 2):
+            assert shell("run", "spoken", "-i", str(number)).code == 0
+        said = shell("runs", "export", "--all", "--workflow", "spoken", "--to", "records.jsonl", "--json")
+        assert (said.code, said.data["written"]) == (0, 2), said
+        assert shell("replay", "records.jsonl", "flow:spoken").out == "2 of 2 runs go the way that they went\n"
+        refused = shell("runs", "export", "--all", "--workflow", "spoken", "--to", "whole.jsonl", "--whole")
+        assert (refused.code, "let only redacted records" in refused.err) == (1, True)
+        assert not Path("whole.jsonl").exists()
 
 
 def test_a_store_that_is_named_is_meant(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

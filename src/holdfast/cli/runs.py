@@ -20,7 +20,7 @@ from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunTags, Since, St
 from holdfast.cli.fork import fork
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, backend
-from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
+from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Who
 from holdfast.cli.recording import export
 from holdfast.cli.score import score
 from holdfast.cli.stream import stream
@@ -257,12 +257,42 @@ def signal(
 
 
 @app.command()
-def migrate(run: RunArgument, target: Target, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
+def migrate(
+    run: RunArgument,
+    target: Annotated[
+        str, typer.Argument(metavar="WORKFLOW", help="FILE.py:WORKFLOW, or the name of one that the store knows.")
+    ],
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", min=1, help="With a name: this version, not the highest.")
+    ] = None,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
     """Have a run go on with another definition of its workflow."""
-    from holdfast.cli.target import load
+    from holdfast.cli.target import is_name, load
 
+    if is_name(target):
+        tell_run(asyncio.run(_migrate_to_known(run, target, version or 0, who(by), store)), as_json)
+        return
+    if version is not None:
+        raise UsageError("--version goes with a workflow's name; a file has one. Nothing was changed.")
     workflow = load(target)
     tell_run(asyncio.run(_migrate(run, workflow, who(by), store)), as_json)
+
+
+async def _migrate_to_known(run: str, name: str, version: int, by: Principal, store: str | None) -> dict[str, Any]:
+    from holdfast.service.command import Migrate
+
+    async with backend(store, by) as service:
+        row = await reference.run(service, run)
+        if row["workflow"] != name:
+            raise UsageError(
+                f"Run {row['run_id']} is of the workflow {row['workflow']!r}, not of {name!r:.100}. Nothing was changed."
+            )
+        found = await service.tell(Migrate(row["run_id"], version))
+        assert found is not None
+        return found
 
 
 async def _migrate(run: str, workflow: Definition, by: Principal, store: str | None) -> dict[str, Any]:

@@ -165,12 +165,13 @@ async def _serve(
 ) -> None:  # fmt: skip
     from holdfast.cli import job_log
     from holdfast.compose.fleet import serving
+    from holdfast.evaluation.recording import exported
 
     with needs("fleet", "`holdfast serve`"):
         from holdfast.observe.health import Health
     where, known = located(store)
     async with AsyncExitStack() as stack:
-        opening = partial(serving, where, known, workflows, how, web, lane, terminal.say)
+        opening = partial(serving, where, known, workflows, how, web, lane, terminal.say, partial(exported, known))
         served = await stack.enter_async_context(patiently(opening, wait_s))
         health = Health(broken=lambda: served.broken, reach=served.reach, gauges=lambda: served.gauges)
         listening = await stack.enter_async_context(health.listening(host, port))

@@ -30,7 +30,7 @@ from holdfast.machine import MachineClock, RandomIds
 from holdfast.masking import without_passwords
 from holdfast.ports import Administration
 from holdfast.service.identity import Identity
-from holdfast.service.service import Service
+from holdfast.service.service import Recorder, Service
 from holdfast.settings import Secrets, Settings
 from holdfast.storage import is_postgres, open_administration, open_blobs, postgres
 
@@ -161,8 +161,9 @@ class Taking(NamedTuple):
 
 @asynccontextmanager
 async def taking(
-    where: str, known: Settings, workflows: Sequence[Workflow], how: Port, lane: str, say: Callable[[str], None]
-) -> AsyncIterator[Taking]:
+    where: str, known: Settings, workflows: Sequence[Workflow], how: Port, lane: str, say: Callable[[str], None],
+    recorder: Recorder | None = None,
+) -> AsyncIterator[Taking]:  # fmt: skip
     """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
     wire = _wire()
     identity = how.identity
@@ -178,7 +179,7 @@ async def taking(
         ) as engine,
     ):  # fmt: skip
         registry.open(engine.executor.placing)
-        server.service = Service(engine, workflows, files.take if files is not None else None)
+        server.service = Service(engine, workflows, files.take if files is not None else None, recorder)
         identity.keys = server.service.keys
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
@@ -246,11 +247,11 @@ class Serving(NamedTuple):
 @asynccontextmanager
 async def serving(
     where: str, known: Settings, workflows: Sequence[Workflow], how: Port | None, http: HttpPort | None, lane: str,
-    say: Callable[[str], None],
+    say: Callable[[str], None], recorder: Recorder | None = None,
 ) -> AsyncIterator[Serving]:  # fmt: skip
     """A process that leads `lane` while nobody else does, where a fleet shares the store; with `how` it takes clients and
     workers besides, with `http` it answers over HTTP, and with either it executes `workflows`. `say` tells people where it
-    listens, and who comes and goes. Raises UsageError, StoreError."""
+    listens, and who comes and goes; `recorder` makes records of runs for those who ask. Raises UsageError, StoreError."""
     async with AsyncExitStack() as stack:
         leader = taken = engine = service = address = None
         if is_postgres(where) or (how is None and http is None):
@@ -258,13 +259,13 @@ async def serving(
         else:
             await stack.enter_async_context(archiving(where, known))
         if how is not None:
-            taken = await stack.enter_async_context(taking(where, known, workflows, how, lane, say))
+            taken = await stack.enter_async_context(taking(where, known, workflows, how, lane, say, recorder))
             engine, service = taken.engine, taken.service
         elif http is not None:
             engine = await stack.enter_async_context(
                 Engine.open(where, workflows=workflows, execute=bool(workflows), settings=known, lane=lane)
             )
-            service = Service(engine, workflows)
+            service = Service(engine, workflows, recorder=recorder)
         if http is not None and service is not None:
             address = await stack.enter_async_context(answering(service, http, say))
         yield Serving(leader, engine, taken, address)

@@ -389,7 +389,8 @@ class Commands(ControlBase):
                 return
         raise Conflict(f"Nobody asks about the call {call}: `holdfast effects list` shows what became of it.")
 
-    async def migrate(self, run_id: str, workflow: Workflow, *, by: str | Claim | None = None) -> None:
+    async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Claim | None = None) -> None:
         """Have a run go on with another definition of its workflow."""
-        await self.runtime.catalog.add(workflow)
+        if isinstance(workflow, Workflow):
+            await self.runtime.catalog.add(workflow)
         await self.runtime.runs.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

@@ -5,9 +5,10 @@ Never here: what is taken out of them (redaction), what they are answered from (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,10 +18,11 @@ from holdfast.core.events import Recorded
 from holdfast.core.graph import Definition
 from holdfast.core.ids import Seq
 from holdfast.core.payload import Payload
-from holdfast.errors import UsageError
+from holdfast.errors import NotPermitted, UsageError
 from holdfast.evaluation.record import RunRecord
 from holdfast.evaluation.redaction import Redaction
 from holdfast.evaluation.rewriting import rewritten
+from holdfast.service.command import ExportRun
 from holdfast.settings import Settings
 
 FORMAT: Final = 1
@@ -46,14 +48,37 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def expect_permitted(settings: Settings, *, whole: bool) -> None:
-    """Raises UsageError where the settings do not let such records leave the store."""
+    """Raises NotPermitted where the settings do not let such records leave the store."""
     if settings.exports == "none" or (whole and settings.exports != "whole"):
         wanted = "whole" if whole else "redacted"
-        raise UsageError(
+        raise NotPermitted(
             f"The settings let {'no' if settings.exports == 'none' else 'only redacted'} records of runs leave the store"
             f" (exports = {settings.exports!r}). Nothing was written: who answers for its data sets exports = {wanted!r}"
             " in holdfast.toml, or HOLDFAST_EXPORTS."
         )
+
+
+class _Read(NamedTuple):
+    """What the record of a run is made of."""
+
+    definition: Definition
+    history: Sequence[Recorded]
+    contents: Mapping[str, bytes]
+    """Its large payloads, by their hashes."""
+
+    def record(self, redaction: Redaction | None) -> RunRecord:
+        events = [msgspec.structs.replace(each, event=rewritten(each.event, self._whole)) for each in self.history]
+        if redaction is not None:
+            events = [msgspec.structs.replace(each, event=redaction.of(each.event)) for each in events]
+        return RunRecord(self.definition, tuple(events), redaction is not None)
+
+    def _whole(self, name: str, value: Any) -> Any:
+        if isinstance(value, Payload) and value.blob is not None:
+            return Payload(json=msgspec.Raw(self.contents[value.blob]))
+        return value
+
+    def line(self, redaction: Redaction | None) -> bytes:
+        return line(self.record(redaction))
 
 
 async def recorded(control: Control, run_id: str, redaction: Redaction | None) -> RunRecord:
@@ -61,6 +86,19 @@ async def recorded(control: Control, run_id: str, redaction: Redaction | None) -
 
     Raises NotFound, BlobLost, and UsageError for a run that has not ended.
     """
+    return (await _read(control, run_id)).record(redaction)
+
+
+async def exported(settings: Settings, control: Control, asked: ExportRun) -> Callable[[], bytes]:
+    """What makes the record of a run, in a thread, for somebody who asks from outside, as the settings permit. A value has the
+    same replacement in this record only. Raises NotPermitted and what `recorded` raises; the other what `line` raises."""
+    expect_permitted(settings, whole=asked.whole)
+    if asked.whole and asked.redact:
+        raise UsageError("redact takes out what whole leaves in; say one of them. Nothing was exported.")
+    return partial((await _read(control, asked.run)).line, None if asked.whole else Redaction(asked.redact))
+
+
+async def _read(control: Control, run_id: str) -> _Read:
     row = await control.find(run_id)
     if row.status not in _ENDED:
         raise UsageError(f"Run {run_id} is {row.status}; a record is of a run that has ended. Nothing was written.")
@@ -69,17 +107,7 @@ async def recorded(control: Control, run_id: str, redaction: Redaction | None) -
     for each in history:
         rewritten(each.event, lambda name, value: _noted(value, large))
     contents = await control.payloads.fetch(large, row.tenant)
-
-    def whole(name: str, value: Any) -> Any:
-        if isinstance(value, Payload) and value.blob is not None:
-            return Payload(json=msgspec.Raw(contents[value.blob]))
-        return value
-
-    events = [msgspec.structs.replace(each, event=rewritten(each.event, whole)) for each in history]
-    if redaction is not None:
-        events = [msgspec.structs.replace(each, event=redaction.of(each.event)) for each in events]
-    definition = (await control.graph_of(row.graph_hash)).definition
-    return RunRecord(definition, tuple(events), redaction is not None)
+    return _Read((await control.graph_of(row.graph_hash)).definition, history, contents)
 
 
 def _noted(value: Any, large: list[Payload]) -> Any:

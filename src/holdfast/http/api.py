@@ -25,7 +25,7 @@ from holdfast.http.bounds import Bounds, Turns
 from holdfast.http.browser import Browser
 from holdfast.http.problem import Problem
 from holdfast.http.request import Caller
-from holdfast.http.route import BASE, MAKES, ROUTES, Answer, Route, methods_of
+from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route, methods_of
 from holdfast.http.single_flight import SingleFlight
 from holdfast.ports import ToDecide
 from holdfast.service import query
@@ -141,8 +141,8 @@ class Api:
             answer = partial(_ANSWERS[route.answer], service, caller.who, said, asked)
             if asked.method != "POST" or once.HEADER not in asked.headers:
                 return await answer()
-            if route.answer is Answer.KEY:
-                words = "What is shown once is not kept, so a key takes no Idempotency-Key. Nothing was done."
+            if route.answer in ONCE:
+                words = "What is answered here is not kept, so it takes no Idempotency-Key. Nothing was done."
                 raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
             control = service.control
             return await once.once(control.store.replies, control.now_ms(), _under_key(caller, asked), said, answer)
@@ -286,7 +286,7 @@ async def _nothing(service: Service, who: Principal, said: Any, asked: Request) 
 
 _ANSWERS: Final[Mapping[Answer, Callable[[Service, Principal, Any, Request], Awaitable[Response]]]] = {
     Answer.PAGE: _page, Answer.ROW: _row, Answer.MADE: _made, Answer.RUN: _run, Answer.SAID: _said,
-    Answer.OUTCOMES: _outcomes, Answer.NOTHING: _nothing, Answer.KEY: _told, Answer.TOLD: _told,
+    Answer.OUTCOMES: _outcomes, Answer.NOTHING: _nothing, Answer.KEY: _told, Answer.TOLD: _told, Answer.RECORD: _told,
 }  # fmt: skip
 
 

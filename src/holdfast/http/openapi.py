@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.http import problem, sse
-from holdfast.http.route import BASE, MAKES, ROUTES, Answer, Route
+from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route
 from holdfast.service import query
 
 _REF: Final = "#/components/schemas/{name}"
@@ -125,7 +125,7 @@ def _headers(route: Route) -> dict[str, str]:
     if route.method == "POST":
         found["Holdfast-As"] = "Who acts, as the holder of the token says; nobody verifies it."
         found["Holdfast-Roles"] = "In which roles, with commas between them; nobody verifies it either."
-        if route.answer is not Answer.KEY:
+        if route.answer not in ONCE:
             found[_KEY] = "The same request under the same key is done once, and answered alike, for 24 hours."
     if route.answer in (Answer.MADE, Answer.RUN) or route.path == "/runs/{run}":
         found["Prefer"] = "`wait=20`: wait so many seconds at most for the run to end, or to wait for somebody."

@@ -30,6 +30,7 @@ class Answer(Enum):
     OUTCOMES = "A page of what became of each, and where it goes on."
     KEY = "The key as it stands; where it is new, with what it is shown once."
     TOLD = "What came of it."
+    RECORD = "The record; it is not kept for who sends the same request again."
     NOTHING = "Done."
 
 
@@ -88,6 +89,8 @@ ROUTES: Final = (
     Route("POST", "/runs/{run}/resume", cmd.Resume, _RUN),
     Route("POST", "/runs/{run}/cancel", cmd.Cancel, _RUN),
     Route("POST", "/runs/{run}/retry", cmd.Retry, _RUN),
+    Route("POST", "/runs/{run}/migrate", cmd.Migrate, _RUN),
+    Route("POST", "/runs/{run}/record", cmd.ExportRun, Answer.RECORD),
     Route("POST", "/runs/{run}/extend", cmd.Extend, _RUN),
     Route("GET", "/runs/{run}/cancel/quote", ask.CancelQuote, _ROW),
     Route("GET", "/runs/{run}/budget", ask.RunBudget, _ROW),
@@ -164,6 +167,9 @@ ROUTES: Final = (
 )
 """Of two that fit a path the first is meant. Ids may hold `/`, and are percent-encoded in a path: paths are compared as they
 are sent, and decoded then."""
+
+ONCE: Final = (Answer.KEY, Answer.RECORD)
+"""What is not kept to be answered alike: a secret, and what is large."""
 
 MAKES: Final = (cmd.MakeKey, cmd.MakeLink, cmd.MakeGateLink, cmd.GrantApproval)
 """What makes something that is no run: 201."""

@@ -87,6 +87,22 @@ class Cancel(Struct, frozen=True):
     reason: str = "cancelled"
 
 
+class Migrate(Struct, frozen=True):
+    """Have a run go on with the definition of its workflow that the store knows now, of its highest version or of this one."""
+
+    run: str
+    version: int = 0
+
+
+class ExportRun(Struct, frozen=True):
+    """The record of a run that has ended, for `holdfast replay`, as far as the server's setting `exports` lets it leave:
+    personal data is replaced, also the whole values of the fields that `redact` names; with `whole` nothing is."""
+
+    run: str
+    redact: tuple[str, ...] = ()
+    whole: bool = False
+
+
 class EditDeadLetter(Struct, frozen=True):
     """Give a run another input, or the call of a tool that failed other arguments, for its step that has failed for good
     (`RUN:STEP`) to be tried again with."""
@@ -465,11 +481,13 @@ class RevokeKey(Struct, frozen=True):
 
 
 OfKey: TypeAlias = MakeKey | MakeLink | MakeGateLink | RotateKey | RevokeKey
-OfRow: TypeAlias = OfKey | GrantApproval | RollUpCosts
+OfRow: TypeAlias = OfKey | GrantApproval | RollUpCosts | ExportRun
 """What is answered with a row of its own."""
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
 OfGate: TypeAlias = Decide | DecideTogether | Delegate | Reassign
-OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Resolve | Reconcile | GiveScore
+OfOne: TypeAlias = (
+    Pause | Resume | Retry | Migrate | Cancel | Extend | RaiseBudget | Signal | Resolve | Reconcile | GiveScore
+)
 OfRun: TypeAlias = OfOne | OfGate | OfLetter
 OfMany: TypeAlias = Bulk | BulkDeadLetters | Backfill
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool

@@ -23,7 +23,8 @@ _ADMIN: Final[tuple[Grant, ...]] = ("admin",)
 
 NEEDS: Final[Mapping[type[msgspec.Struct], tuple[Grant, ...]]] = {
     **dict.fromkeys((
-        cmd.Start, cmd.Fork, cmd.Pause, cmd.Resume, cmd.Retry, cmd.Cancel, cmd.Extend, cmd.Signal, cmd.Bulk,
+        cmd.Start, cmd.Fork, cmd.Pause, cmd.Resume, cmd.Retry, cmd.Migrate, cmd.ExportRun,
+        cmd.Cancel, cmd.Extend, cmd.Signal, cmd.Bulk,
         cmd.BulkDeadLetters,
         cmd.EditDeadLetter, cmd.ReplayDeadLetter, cmd.ResolveDeadLetter, cmd.OpenConversation, cmd.Say, cmd.DeleteConversation,
         cmd.SetSchedule, cmd.PauseSchedule, cmd.ResumeSchedule, cmd.RemoveSchedule, cmd.Backfill, cmd.WriteSharedValue,

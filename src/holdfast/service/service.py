@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -52,6 +52,10 @@ log = logging.getLogger("holdfast")
 COUNT_S: Final = 20.0
 """How long costs are counted before somebody who asks for that is answered."""
 
+Recorder: TypeAlias = Callable[[Control, cmd.ExportRun], Awaitable[Callable[[], bytes]]]
+"""Reads a run; what comes of it makes the record, as JSON, and takes a while. Raises NotPermitted, and UsageError for a run
+that has not ended."""
+
 _Told = TypeVar("_Told")
 _Made = TypeVar("_Made")
 
@@ -60,10 +64,11 @@ class Service(Answers):
     """What stands between those who tell and ask, and an engine."""
 
     def __init__(
-        self, control: Control, offered: Sequence[Workflow] = (), from_yaml: Callable[[str], Workflow] | None = None
-    ) -> None:
+        self, control: Control, offered: Sequence[Workflow] = (), from_yaml: Callable[[str], Workflow] | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:  # fmt: skip
         """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text,
-        durably; None where files are not taken."""
+        durably; None where files are not taken. `recorder` makes the records of runs that leave; None where none do."""
         super().__init__(control)
         self._offered = {(each.name, each.version): each for each in offered}
         self.offered = frozenset(name for name, _ in self._offered)
@@ -71,6 +76,9 @@ class Service(Answers):
         self._from_yaml = from_yaml
         self._reading = asyncio.Lock()
         """One file at a time is read, in a thread: a large one takes a second."""
+        self._recorder = recorder
+        self._recording = asyncio.Lock()
+        """One record at a time is made: a large one takes 64 MiB and more."""
 
     # --- Telling ------------------------------------------------------------------------------------------------------
 
@@ -231,6 +239,10 @@ class Service(Answers):
                 await control.resume(run, by=by)
             case cmd.Retry(run):
                 await control.retry(run, by=by)
+            case cmd.Migrate(run, version):
+                workflow = (await self.row(who, run)).workflow
+                meant = await self._named(who, cmd.Start(workflow=workflow, version=version))
+                await control.migrate(run, meant, by=by)
             case cmd.Cancel(run, reason):
                 await control.cancel(run, reason=reason, by=by)
             case cmd.Signal(run, name, data):
@@ -378,8 +390,18 @@ class Service(Answers):
             case cmd.RollUpCosts():
                 who.expect_everybody("The count of the costs")
                 return {"up_to_date": await self.control.roll_up_costs(COUNT_S)}
+            case cmd.ExportRun():
+                return await self._export(who, command)
             case _:
                 return await self._told_of_key(who, command)
+
+    async def _export(self, who: Principal, command: cmd.ExportRun) -> View:
+        row = await self.row(who, command.run)
+        if self._recorder is None:
+            raise UsageError("No records of runs are made here: `holdfast serve` makes them. Nothing was exported.")
+        async with self._recording:
+            make = await self._recorder(self.control.of_tenant(who.tenant), command)
+            return {"run_id": row.run, "record": msgspec.Raw(await asyncio.to_thread(make))}
 
     async def _grant(self, who: Principal, command: cmd.GrantApproval) -> View:
         await self._expect_to_decide(who, command.tool, command.workflow, command.run)

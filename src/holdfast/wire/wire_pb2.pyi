@@ -232,6 +232,16 @@ class RetryRequest(_message.Message):
     by: str
     def __init__(self, run: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
+class MigrateRequest(_message.Message):
+    __slots__ = ("run", "version", "by")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    version: int
+    by: str
+    def __init__(self, run: _Optional[str] = ..., version: _Optional[int] = ..., by: _Optional[str] = ...) -> None: ...
+
 class ExtendRequest(_message.Message):
     __slots__ = ("run", "limit", "value", "by")
     RUN_FIELD_NUMBER: _ClassVar[int]

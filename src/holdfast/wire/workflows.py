@@ -36,7 +36,7 @@ _JSON: Final = "_json"
 _OF_RUN: Final = (
     command.Cancel, command.Decide, command.DecideTogether, command.Delegate,
     command.Reassign, command.Signal, command.Pause, command.Resume,
-    command.Retry, command.Extend,
+    command.Retry, command.Migrate, command.Extend,
     command.RaiseBudget, command.Resolve, command.Reconcile, command.Fork, command.EditDeadLetter,
     command.ReplayDeadLetter, command.ResolveDeadLetter,
 )  # fmt: skip
