@@ -88,7 +88,7 @@ SCRIPT = (
     "run payday -i {\"ada\":10,\"bob\":2000,\"cid\":3} --key k11", "approvals list", "gates show RUN", "gates together RUN approve --shown x",
     "gates together RUN --each {\"3\":\"approve\"}", "gates together RUN edit", "gates together 0199 approve",
     "~ gates together RUN --each {\"1\":{\"decision\":\"edit\",\"data\":{\"amount\":5}}} --as ann", "~ gates together RUN approve --as ann",
-    "run payday -i {\"ada\":10,\"bob\":2000,\"cid\":3} --key k11", "gates together RUN approve",
+    "~ run payday -i {\"ada\":10,\"bob\":2000,\"cid\":3} --key k11", "gates together RUN approve",
 )  # fmt: skip
 
 
