@@ -227,6 +227,25 @@ async def test_what_a_fallback_has_used_counts_for_the_pools_of_the_fallback(
 
 
 @bounded
+async def test_a_cheaper_model_that_is_called_counts_for_its_own_pools_and_not_for_those_of_the_dear_one(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    wf = Workflow("asking", cost_limit_usd="0.0005")
+    wf.node("ask", demand=Demand(pools={"DEAR": 5, "CHEAP": 5}))(
+        llm_node(model="claude-opus-4-5", max_tokens=50, cheaper_models=["gpt-4.1-nano"])(lambda state: "How?")
+    )
+    async with opened(store, workflows=[wf], model=model) as engine:
+        await engine.set_pool("DEAR", rate=100, counts="requests", of="anthropic")
+        await engine.set_pool("CHEAP", rate=100, counts="requests", of="openai")
+        await (await engine.start(wf)).result()
+        while not await engine.pool_estimates("CHEAP"):
+            await asyncio.sleep(0.05)
+        used = [[each.amount for each in await engine.pool_estimates(name)] for name in ("DEAR", "CHEAP")]
+    assert [each.model for each in server.calls] == ["gpt-4.1-nano"]
+    assert used == [[0], [1]]
+
+
+@bounded
 async def test_a_step_that_calls_more_often_than_it_said_is_slowed_down_to_what_it_said(
     store: str, server: ModelServer, model: Providers
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +22,8 @@ from holdfast import (
     tool,
 )  # fmt: skip
 from holdfast.core.events import HoldDeferred, ModelCallFailed, ModelCallHeld, ModelCallInDoubt
-from holdfast.errors import UsageError
+from holdfast.engine import model_knowledge
+from holdfast.errors import StoreBusy, UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_rule import Fault
 from holdfast.testing.model_server import ModelServer, Rule
@@ -169,6 +171,92 @@ async def test_no_fallback_passes_the_limit(store: str, model: Providers, server
         assert not await events_of(run, HoldDeferred)
         await assert_never_above(run, 500_000)
     assert {each.model for each in server.calls} == {NANO}
+
+
+# --- What was seen of models ------------------------------------------------------------------------------------------
+
+
+async def test_a_process_that_has_just_started_quotes_and_routes_by_what_others_have_seen(
+    store: str, model: Providers, server: ModelServer
+) -> None:
+    server.script.add(Rule(model=NANO, latency_s=0.3), Rule(text="Yes."))
+    wf = asked(max_latency_s=0.2, max_tokens=1_000)
+    router = Router([NANO, HAIKU])
+    plain = asked(router)
+    async with Engine.open(store, model=model) as engine:
+        before = await engine.quote_route(router, "Say something.", max_tokens=1_000, workflow="ask", node="flow")
+        await (await engine.start(plain)).result()
+        assert before[0].latency_s is None
+    async with Engine.open(store, model=model) as engine:
+        after = await engine.quote_route(router, "Say something.", max_tokens=1_000, workflow="ask", node="flow")
+        assert after[0].expected_nanousd < before[0].expected_nanousd / 10, "it writes a word, and may write a thousand"
+        assert after[1].expected_nanousd < before[1].expected_nanousd / 10, "the other is judged by what is asked here"
+        assert [each.worst_case_nanousd for each in after] == [each.worst_case_nanousd for each in before]
+        assert after[0].latency_s is not None
+        assert after[0].latency_s >= 0.3
+        elsewhere = await engine.quote_route(router, "Say something.", max_tokens=1_000)
+        assert elsewhere[0].expected_nanousd < before[0].expected_nanousd / 10
+        run = await engine.start(wf)
+        await run.result()
+    assert [each.model for each in server.calls] == [NANO, HAIKU], "the fast one, which is dearer"
+
+
+async def test_a_living_process_hears_within_seconds_what_another_has_seen(
+    store: str, model: Providers, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_knowledge, "_KNOWN_S", 0.05)
+    server.script.add(Rule(text="Yes."))
+    async with Engine.open(store, model=model) as engine, Engine.open(store, model=model) as other:
+        at_first = (await other.quote_route(ROUTER, "Say something."))[3].expected_nanousd
+        await (await engine.start(asked())).result()
+        async with asyncio.timeout(30):
+            while (await other.quote_route(ROUTER, "Say something."))[3].expected_nanousd == at_first:
+                await asyncio.sleep(0.05)
+
+
+async def test_many_calls_are_one_write_and_a_workflow_is_asked_for_once(
+    store: str, model: Providers, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @flow(cost_limit_usd=1)
+    async def many(ctx: Context) -> Any:
+        await ctx.gather(*(ctx.model(ROUTER, f"Say {n}.", max_tokens=10) for n in range(20)))
+        for n in range(20):
+            await ctx.model(ROUTER, f"Then say {n}.", max_tokens=10)
+
+    async with Engine.open(store, model=model) as engine:
+        estimates = engine.runtime.store.model_estimates
+        read, written = estimates.of, estimates.learn
+        asked_for: list[str] = []
+        uses: list[int] = []
+
+        async def of(workflow: str) -> Any:
+            asked_for.append(workflow)
+            return await read(workflow)
+
+        async def learn(seen: Any) -> None:
+            uses.append(len(seen))
+            await written(seen)
+
+        monkeypatch.setattr(engine.executor.services.models, "_estimates", estimates)
+        monkeypatch.setattr(engine.executor.services.models._learning, "_write", learn)
+        monkeypatch.setattr(estimates, "of", of)
+        await (await engine.start(many)).result()
+    assert (set(asked_for), sum(uses)) == ({"many"}, 40)
+    assert max(len(asked_for), len(uses)) < 10, "each is of some seconds, not of a call"
+
+
+async def test_a_store_that_cannot_say_what_models_are_like_stops_no_call(
+    store: str, model: Providers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(_: Any) -> Any:
+        raise StoreBusy("Somebody has locked it.")
+
+    async with Engine.open(store, model=model) as engine:
+        monkeypatch.setattr(engine.runtime.store.model_estimates, "of", away)
+        monkeypatch.setattr(engine.executor.services.models._learning, "_write", away)
+        run = await engine.start(asked())
+        await run.result()
+        assert await sent(run) == [NANO]
 
 
 # --- Quotes and what was saved ----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeVar, Unpack
 
 import msgspec
 
+from holdfast.core import model_estimates
 from holdfast.core.audit import FIRST, Entry, Link, link
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
@@ -25,6 +26,7 @@ from holdfast.core.evaluations import Evaluation, Judged
 from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
+from holdfast.core.model_estimates import ModelEstimate, ModelUse
 from holdfast.core.payload import Payload
 from holdfast.core.projection import (
     Changes,
@@ -253,6 +255,7 @@ class Disk:
         self.pools: dict[str, PoolRow] = {}
         self.shares: dict[tuple[str, str, SessionId], Share] = {}
         self.estimates: dict[tuple[str, str, str], Estimate] = {}
+        self.model_estimates: dict[tuple[str, str, str], ModelEstimate] = {}
         self.limits: dict[str, int] = {}
         self.priorities: dict[str, float] = {}
         """Of the agents of team budgets."""
@@ -1553,6 +1556,27 @@ class Lending(Port):
         self._disk.touched(self._mount)
 
 
+class ModelEstimates(Port):
+    """Keeps ports.ModelEstimates."""
+
+    async def of(self, workflow: str) -> Sequence[ModelEstimate]:
+        await self._mount.read()
+        latest = sorted(self._disk.model_estimates.values(), key=lambda each: -each.at_ms)
+        both = ([each for each in latest if each.workflow == name] for name in {workflow, ""})
+        return [each for found in both for each in found[: model_estimates.MOST_ESTIMATES]]
+
+    async def learn(self, uses: Sequence[ModelUse]) -> None:
+        await self._mount.write("learn")
+        self._disk.model_estimates |= model_estimates.learned(self._disk.model_estimates, uses)
+        self._disk.touched(self._mount)
+
+    async def forget(self, before_ms: int) -> None:
+        await self._mount.write("forget")
+        for kind in [kind for kind, each in self._disk.model_estimates.items() if each.at_ms < before_ms]:
+            del self._disk.model_estimates[kind]
+        self._disk.touched(self._mount)
+
+
 class Views(Port):
     """Keeps ports.Views."""
 
@@ -1758,7 +1782,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(mount)
         return cls(
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
-            children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
+            children=Children(mount), lending=Lending(mount, sessions), model_estimates=ModelEstimates(mount), costs=Costs(mount),
             dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
             streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount),
             supervisors=Supervisors(mount), scores=Scores(mount), evaluations=Evaluations(mount),

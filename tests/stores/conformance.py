@@ -25,6 +25,7 @@ from holdfast.core.events import Recorded, ValueRecorded
 from holdfast.core.graph import Definition, Graph, Node
 from holdfast.core.ids import AppendId, CallId, GateId, NodeName, RunId, Seq, SessionId, call_id
 from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
+from holdfast.core.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse
 from holdfast.core.payload import inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
@@ -1131,6 +1132,42 @@ class StoreConformance:
             *(store.lending.learn(uses[n:] + uses[:n]) for n, store in enumerate(stores) for _ in range(5))
         )
         assert [each.samples for each in await stores[0].lending.estimates()] == [15, 15, 15]
+
+    # --- What models are like ---------------------------------------------------------------------------------------------
+
+    async def test_what_models_are_like_is_learned_by_all_read_by_workflow_and_forgotten(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs = await connect(), await connect()
+        use = ModelUse("desk", "answer", "small", 100, 1_000, 1_000, 500, 7)
+        late = msgspec.structs.replace(use, output_tokens=200, at_ms=9)
+        await mine.model_estimates.learn([use])
+        await theirs.model_estimates.learn([late, msgspec.structs.replace(use, workflow="other", model="dear")])
+        await theirs.model_estimates.learn([])
+        found = sorted(await mine.model_estimates.of("desk"), key=lambda each: each.kind)
+        assert found == [
+            ModelEstimate("", "", "dear", 100_000, 100_000, 500, 1, 7),
+            ModelEstimate("", "", "small", 150_000, 150_000, 500, 2, 9),
+            ModelEstimate("desk", "answer", "small", 150_000, 150_000, 500, 2, 9),
+        ]
+        await mine.model_estimates.forget(9)
+        assert {each.model for each in await theirs.model_estimates.of("other")} == {"small"}
+
+    async def test_what_several_processes_see_of_models_at_once_all_counts(self, connect: Connect) -> None:
+        stores = [await connect() for _ in range(3)]
+        uses = [ModelUse("w", node, "m", 5, 5, 5, 5, 5) for node in ("b", "a", "c")]
+        await asyncio.gather(
+            *(store.model_estimates.learn(uses[n:] + uses[:n]) for n, store in enumerate(stores) for _ in range(5))
+        )
+        assert sorted(each.samples for each in await stores[0].model_estimates.of("w")) == [15, 15, 15, 45]
+
+    async def test_of_what_models_are_like_no_more_is_read_than_anybody_looks_at(self, connect: Connect) -> None:
+        store = await connect()
+        uses = [ModelUse("w", f"node {n}", "m", 5, 5, 5, 5, n) for n in range(MOST_ESTIMATES + 5)]
+        await store.model_estimates.learn(uses)
+        found = await store.model_estimates.of("w")
+        assert len(found) == MOST_ESTIMATES + 1, "and that of the model everywhere"
+        assert min(each.at_ms for each in found) == 5, "the latest of them"
 
     # --- Folding and snapshots ----------------------------------------------------------------------------------------
 

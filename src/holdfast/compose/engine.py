@@ -43,6 +43,7 @@ from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.listening import Listening
+from holdfast.engine.model_knowledge import ModelKnowledge
 from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.pool_client import PoolClient
@@ -249,6 +250,7 @@ class Engine(Control):
             await services.listening.aclose()
             await services.pool_client.aclose()
             await services.call_pools.aclose()
+            await services.models.aclose()
             await runtime.membership.aclose()
             if model is None:
                 await providers.aclose()
@@ -325,6 +327,7 @@ def _services(
         workers=workers,
         pool_client=PoolClient(store.lending, store.sessions, around.clock, around.ids.session(), session, scheduler),
         call_pools=CallPools(store.lending, store.sessions, around.clock, around.ids.session(), session, known.weights),
+        models=ModelKnowledge(store.model_estimates, store.clock, around.clock),
         hindrances=Hindrances(around.clock, store.clock.now_ms, runtime.membership.describe),
         calls=OutsideCalls(around.clock, runtime.membership.give_up),
         job_logs=JobLogWriter(store.job_logs, around.clock),

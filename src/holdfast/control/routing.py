@@ -49,13 +49,15 @@ class Routing(Allowances):
 
     async def quote_route(
         self, router: Router, user: str, *, system: str = "", max_tokens: int = _USUALLY,
-        complexity: Complexity | int | None = None, max_latency_s: float | None = None,
+        complexity: Complexity | int | None = None, max_latency_s: float | None = None, workflow: str = "", node: str = "",
     ) -> Sequence[Quote]:  # fmt: skip
         """What a request would cost at most, is expected to cost and to take with each model of a router, and why one is not
-        asked; nothing is called. The one that is taken is the cheapest without a `refusal`. Raises UsageError."""
+        asked; nothing is called. The one that is taken is the cheapest without a `refusal`. It goes by what models are like
+        everywhere, or as a `node` of a `workflow` has seen them. Raises UsageError."""
         request = ModelRequest(router.name, system, (UserTurn(user),), max_tokens)
         needs = Needs(expect_complexity(complexity), expect_latency(max_latency_s))
-        return self.executor.services.gateway.quotes(request, Route(router, needs))
+        services = self.executor.services
+        return services.gateway.quotes(request, Route(router, needs), await services.models.of(workflow, node))
 
     async def routing_report(
         self, router: Router, first_day: str, last_day: str, *, tenant: str | None = None

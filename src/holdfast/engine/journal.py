@@ -27,9 +27,11 @@ from holdfast.core.ids import (
     gathers_around,
     named_effect_key,
     node_of,
+    root_of,
     tenant_effect_key,
 )
 from holdfast.core.lending import DeclaredPool
+from holdfast.core.model_estimates import Experience, ModelUse
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import FUNCTION, MAP, Operation, State, Step
@@ -39,7 +41,7 @@ from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
 from holdfast.engine.outcomes import Outcomes
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
-from holdfast.ports import Asked, Edited, Pace, PoolWaited, Recall, Reservation
+from holdfast.ports import Asked, Edited, Pace, PoolWaited, Recall, Reservation, Usage
 
 if TYPE_CHECKING:
     from holdfast.ports import Journal
@@ -181,6 +183,20 @@ class StepJournal(Outcomes):
 
     async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
         return await _reserved(self, cmd.AwaitPools(self.step, self.number, path, model, tuple(amounts)), amounts)
+
+    async def experience(self) -> Experience:
+        return await self.attempt.services.models.of(*self._kind)
+
+    def learn(self, model: str, usage: Usage, took_s: float, quoted_nanousd: int, cost_nanousd: int) -> None:
+        at_ms, took_ms = self._runtime.store.clock.now_ms(), int(took_s * 1000)
+        self.attempt.services.models.take(
+            ModelUse(*self._kind, model, usage.output_tokens, took_ms, quoted_nanousd, cost_nanousd, at_ms)
+        )
+
+    @property
+    def _kind(self) -> tuple[str, str]:
+        """The workflow and the node under which is learned what its calls are like."""
+        return self.attempt.graph.definition.name, root_of(self.attempt.name)
 
     def close_pool(self, name: str, for_s: float) -> None:
         self.attempt.services.call_pools.close(name, for_s)

@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.estimates import Kind, Use, first_guess
 from holdfast.core.ids import SessionId, node_of, root_of
 from holdfast.core.lending import DeclaredPool, Grant, own_pools
+from holdfast.engine.learning import Learning
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.errors import StoreError
 from holdfast.ports import Clock, Lending, PlacedStep, Sessions
@@ -29,10 +30,8 @@ log = logging.getLogger("holdfast")
 KEEP_S: Final = 5.0
 """How long what was lent of a pool is kept after it was wanted last."""
 _TELL_S: Final = 0.005
-_LEARN_EVERY_S: Final = 1.0
 _KNOWN_S: Final = 5.0
 """How long what the store said of pools and estimates is believed."""
-_MOST_TO_LEARN: Final = 10_000
 
 
 class PoolClient:
@@ -64,7 +63,7 @@ class PoolClient:
         self._reading = asyncio.Lock()
         self._asking: dict[str, dict[tuple[str, str], tuple[PlacedStep, Callable[[PlacedStep], None]]]] = {}
         """The steps of each workflow that wait while the store is asked: however many they are, it is asked once."""
-        self._unlearned: list[Use] = []
+        self._learning = Learning(clock, lending.learn)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -84,7 +83,7 @@ class PoolClient:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._learn_all()
+        await self._learning.aclose()
 
     # --- Shares -------------------------------------------------------------------------------------------------------
 
@@ -244,29 +243,13 @@ class PoolClient:
             if now_s - self._pools_known_s >= _KNOWN_S:
                 pools = {pool.name: pool for pool in await self._lending.pools()}
                 # A visit may have overtaken this answer. It tells of a change once, and so must not be overwritten.
-                self._pools = pools | self._shares.declared()
+                self._pools = {**pools, **self._shares.declared()}
                 self._pools_known_s = now_s
         return self._pools
 
     def learn(self, uses: Iterable[Use]) -> None:
         """Steps have taken so much; it is written soon."""
-        if not self._unlearned and not self._closed:
-            self._begin(self._learn_soon())
-        self._unlearned.extend(uses)
-        del self._unlearned[:-_MOST_TO_LEARN]
-
-    async def _learn_soon(self) -> None:
-        await self._clock.sleep(_LEARN_EVERY_S)
-        await self._learn_all()
-
-    async def _learn_all(self) -> None:
-        uses, self._unlearned = self._unlearned, []
-        if not uses:
-            return
-        try:
-            await self._lending.learn(uses)
-        except StoreError as problem:
-            log.info("holdfast could not note what %d steps have taken of pools: %s", len(uses), problem)
+        self._learning.take(uses)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="holdfast-pool-client")

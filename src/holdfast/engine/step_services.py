@@ -12,6 +12,7 @@ from holdfast.engine.content import Contents
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.listening import Listening
+from holdfast.engine.model_knowledge import ModelKnowledge
 from holdfast.engine.outside_calls import OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_client import PoolClient
@@ -39,6 +40,7 @@ class StepServices:
     """Workers that are connected to this process, if it takes connections."""
     pool_client: PoolClient
     call_pools: CallPools
+    models: ModelKnowledge
     hindrances: Hindrances
     calls: OutsideCalls
     job_logs: JobLogWriter

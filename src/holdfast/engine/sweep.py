@@ -15,6 +15,7 @@ from zlib import crc32
 
 from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId
+from holdfast.core.model_estimates import FORGOTTEN_MS
 from holdfast.core.scopes import with_headroom
 from holdfast.engine.adoption import Adoption
 from holdfast.engine.consequences import Consequences
@@ -196,7 +197,9 @@ class Sweep:
         self._maintained_s = now_s
         try:
             await self._runtime.store.upkeep.maintain()
-            await self._runtime.store.dead_letters.forget(self._runtime.store.clock.now_ms() - RESOLVED_FOR_MS)
+            now_ms = self._runtime.store.clock.now_ms()
+            await self._runtime.store.dead_letters.forget(now_ms - RESOLVED_FOR_MS)
+            await self._runtime.store.model_estimates.forget(now_ms - FORGOTTEN_MS)
             await self._forget_conversations()
         except StoreGone:
             raise  # the process ends for it, and says so

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ from holdfast.authoring.router import Route
 from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
 from holdfast.core.lending import DeclaredPool
+from holdfast.core.model_estimates import Experience
 from holdfast.core.money import usd
 from holdfast.core.payload import digest
 from holdfast.core.policies import CANCELLED, LOST, MODEL, RATE_LIMIT, TIMEOUT, TRANSIENT, VALIDATION, ErrorRecord
@@ -42,7 +43,7 @@ from holdfast.models.family import family_of
 from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
 from holdfast.models.quota import Lent, Quotas
-from holdfast.models.routing import Learned, quotes, routed
+from holdfast.models.routing import quotes, routed
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, Journal, Model, ModelReply, ModelRequest, Recall, Usage
 
 log = logging.getLogger("holdfast")
@@ -94,11 +95,10 @@ class Gateway:
         self._model = model
         self._prices = prices
         self._quotas = quotas
-        self._learned = Learned()
 
-    def quotes(self, request: ModelRequest, route: Route) -> Sequence[Quote]:
-        """What the request would cost and take with each model of a router; nothing is called."""
-        return quotes(request, route, self._prices, self._learned)
+    def quotes(self, request: ModelRequest, route: Route, seen: Experience) -> Sequence[Quote]:
+        """What the request would cost and take with each model of a router, as far as was seen; nothing is called."""
+        return quotes(request, route, self._prices, seen)
 
     def dearest(self, models: Sequence[str], input_tokens: int, output_tokens: int) -> tuple[str, int]:
         """With which of `models` so many tokens cost most, and how much. Raises UnknownPrice."""
@@ -134,7 +134,9 @@ class Gateway:
         if known is not None:
             return msgspec.convert(known.value, ModelReply)
         try:
-            ways = routed(request, route, self._prices, self._learned) if route is not None else [request, *cheaper]
+            ways = [request, *cheaper]
+            if route is not None:
+                ways = routed(request, route, self._prices, await journal.experience())
         except UnboundableRequest as problem:
             raise self._unasked(journal, problem) from None
         spare = [msgspec.structs.replace(ways[0], model=model) for model in fallbacks]
@@ -167,9 +169,7 @@ class Gateway:
             ways = [way.filled(contents) if isinstance(way, ModelRequest) else way for way in ways]
             spare = [way.filled(contents) for way in spare]
         while True:
-            pace = nullcontext() if journal.pace is None else journal.pace.call(self._quotas.names_of(ways[0].model))
-            async with pace:
-                value, failed = await self._ask(journal, asking, ways, spare)
+            value, failed = await self._ask(journal, asking, ways, spare)
             if failed is None:
                 return value
             every = [*ways, *spare]
@@ -194,21 +194,24 @@ class Gateway:
         first = refusals = 0
         while True:
             counted = await journal.counted_pools()  # once: nothing is awaited between a hold and its call
-            lent = await self._reserve(journal, path, ways[first], offers[first], counted)
-            try:
-                call, chosen, held = await journal.hold(path, asking.model, asking.args_hash, offers[first:])
-            except BaseException:
-                if lent is not None:
-                    self._quotas.unsent(lent)
-                raise
-            wanted, first = first, first + chosen
-            if self._pools(journal, ways[wanted].model, counted) != self._pools(journal, ways[first].model, counted):
-                await self._let_go(journal, call, lent, f"The quota of {ways[first].model} is waited for first.")
-                continue
-            hearing = Hearing(journal.tells(call)) if asking.stream else None
-            rest = [each for each in (*offers, *others) if each.model != ways[first].model]
-            sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing, rest, answer)
-            value = await journal.outside(self._conclude(journal, path, call, sending))
+            wanted = ways[first].model
+            async with self._paced(journal, wanted):
+                lent = await self._reserve(journal, path, ways[first], offers[first], counted)
+                try:
+                    call, chosen, held = await journal.hold(path, asking.model, asking.args_hash, offers[first:])
+                except BaseException:
+                    self._unsent(journal, wanted, lent)
+                    raise
+                first += chosen
+                if self._quotas.of(wanted, counted) != self._quotas.of(ways[first].model, counted):
+                    self._unsent(journal, wanted, lent)
+                    why = f"The call was not made yet. The quota of {ways[first].model} is waited for first."
+                    await journal.withdraw(call, journal.error(CANCELLED, why))
+                    continue
+                hearing = Hearing(journal.tells(call)) if asking.stream else None
+                rest = [each for each in (*offers, *others) if each.model != ways[first].model]
+                sending = _Sending(ways[first], prices[first], held, lent, refusals, counted, hearing, rest, answer)
+                value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is _ELSEWHERE:
                 return None, ways[first].model
             if value is not _NOT_NOW:
@@ -245,11 +248,16 @@ class Gateway:
             raise OperationFailed(error.message, error=error, path=None) from None
         return Lent(reservation, tuple(pools), input_bound)
 
-    async def _let_go(self, journal: Journal, call: CallId, lent: Lent | None, why: str) -> None:
-        """Give back what a call was lent that is not made now, and the money held for it."""
+    def _paced(self, journal: Journal, model: str) -> AbstractAsyncContextManager[None]:
+        """Inside, one call of the model may be on its way, as far as its step has reserved something for it."""
+        return nullcontext() if journal.pace is None else journal.pace.call(self._quotas.names_of(model))
+
+    def _unsent(self, journal: Journal, model: str, lent: Lent | None) -> None:
+        """Give back what a call of the model had of pools that is not made now."""
         if lent is not None:
             self._quotas.unsent(lent)
-        await journal.withdraw(call, journal.error(CANCELLED, f"The call was not made yet. {why}"))
+        if journal.pace is not None:
+            journal.pace.unsent(self._quotas.names_of(model))
 
     async def _conclude(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
         """Send the request and record what became of it; _NOT_NOW where it is to be made again."""
@@ -297,23 +305,21 @@ class Gateway:
             error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
             await _doubt(journal, call, sending, error)
             raise OperationFailed(error.message, error=error, path=path) from problem
-        self._used(journal, sending, reply.usage, loop.time() - began_s)
+        took_s = loop.time() - began_s
+        self._used(journal, sending, reply.usage)
         try:
-            return await self._settle(journal, call, sending, reply)
+            return await self._settle(journal, call, sending, reply, took_s)
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
             uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
             raise await self._failed(journal, path, call, sending, uncertain) from problem
 
-    def _used(self, journal: Journal, sending: _Sending, usage: Usage | None, took_s: float) -> None:
+    def _used(self, journal: Journal, sending: _Sending, usage: Usage | None) -> None:
         """What an answered call has taken, of the pools of the model that has answered."""
         model = sending.request.model
         if sending.lent is not None:
             self._quotas.used(sending.lent, model, usage)
-        if usage is None:
-            return
-        if journal.pace is not None:
+        if usage is not None and journal.pace is not None:
             journal.pace.used(self._quotas.names_of(model), usage)
-        self._learned.take(model, usage, took_s)
 
     async def _refusal(
         self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
@@ -376,7 +382,7 @@ class Gateway:
         return OperationFailed(error.message, error=error, path=path)
 
     async def _settle(
-        self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply | EmbeddingReply
+        self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply | EmbeddingReply, took_s: float
     ) -> Any:
         price, offer, hearing = sending.price, sending.offer, sending.hearing
         output = msgspec.to_builtins(reply)
@@ -391,6 +397,7 @@ class Gateway:
                 MODEL, f"No price can be put on the reply: {problem}. Its whole hold counts as spent."
             )
             return await journal.doubt(call, error, output)
+        _learn(journal, sending, reply.usage, took_s, cost_nanousd)
         used = reply.usage.input_tokens + reply.usage.output_tokens
         if cost_nanousd > offer.hold_nanousd or used > offer.tokens:
             log.error(
@@ -411,6 +418,15 @@ def _stood_in(answer: Recall, request: Asked) -> ModelReply | EmbeddingReply:
     if isinstance(request, EmbeddingRequest):
         return msgspec.convert(answer.value, EmbeddingReply)
     return msgspec.convert(answer.value, ModelReply)
+
+
+def _learn(journal: Journal, sending: _Sending, usage: Usage, took_s: float, cost_nanousd: int) -> None:
+    """What the reply of a model was like, for routers to go by. A run that is replayed has asked none, and vectors are no
+    text."""
+    request, offer = sending.request, sending.offer
+    if sending.answer is None and isinstance(request, ModelRequest):
+        quoted = Usage(max(0, offer.tokens - request.max_tokens), usage.output_tokens)
+        journal.learn(request.model, usage, took_s, sending.price.cost_nanousd(quoted), cost_nanousd)
 
 
 async def _doubt(

@@ -70,6 +70,12 @@ class Pace:
                     part.charge(1, self._clock.monotonic_s())
             yield
 
+    def unsent(self, names: Collection[str]) -> None:
+        """A call that had its turn has not left."""
+        for part in self._of(names):
+            if part.pool.counts == "requests":
+                part.charge(-1, self._clock.monotonic_s())
+
     def used(self, names: Collection[str], usage: Usage) -> None:
         """What an answered call has taken of tokens."""
         amounts = {

@@ -48,6 +48,7 @@ from holdfast.ports.model import (
     UsageDelta,
     UserTurn,
 )
+from holdfast.ports.model_estimate import ModelEstimates
 from holdfast.ports.observer import (
     CallBegan,
     CallEnded,
@@ -138,6 +139,7 @@ __all__ = [
     "Made",
     "Model",
     "ModelDelta",
+    "ModelEstimates",
     "ModelReply",
     "ModelRequest",
     "ModelTurn",

@@ -15,6 +15,7 @@ from holdfast.core.commands import Offer
 from holdfast.core.content import ContentPart
 from holdfast.core.ids import CallId, EffectKey, Path, RunId, Unique
 from holdfast.core.lending import DeclaredPool
+from holdfast.core.model_estimates import Experience
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import OpenCall
 from holdfast.core.tool_policy import StandingApproval, ToolRule
@@ -52,6 +53,10 @@ class Pace(Protocol):
 
     def call(self, names: Collection[str]) -> AbstractAsyncContextManager[None]:
         """Inside, one call may be on its way to a model that has these names. Waits until it may leave."""
+        ...
+
+    def unsent(self, names: Collection[str]) -> None:
+        """A call that had its turn has not left."""
         ...
 
     def used(self, names: Collection[str], usage: Usage) -> None:
@@ -96,6 +101,14 @@ class Journal(Protocol):
 
     async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
         """Wait until the call of `model` at `path` can have all these amounts of pools. Raises PoolLineFull."""
+        ...
+
+    async def experience(self) -> Experience:
+        """What models are like in practice where this step asks, as of some seconds ago."""
+        ...
+
+    def learn(self, model: str, usage: Usage, took_s: float, quoted_nanousd: int, cost_nanousd: int) -> None:
+        """A reply came after so long, was quoted at so much by the bound of its request, and has cost so much."""
         ...
 
     def close_pool(self, name: str, for_s: float) -> None:

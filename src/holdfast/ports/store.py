@@ -21,6 +21,7 @@ from holdfast.ports.job_log import JobLogs
 from holdfast.ports.lane import Leadership
 from holdfast.ports.lending import Lending
 from holdfast.ports.log import Log
+from holdfast.ports.model_estimate import ModelEstimates
 from holdfast.ports.schedule import Schedules
 from holdfast.ports.scope import Scopes
 from holdfast.ports.score import Scores
@@ -65,6 +66,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     scopes: Scopes
     children: Children
     lending: Lending
+    model_estimates: ModelEstimates
     conversations: Conversations
     costs: Costs
     dead_letters: DeadLetters

@@ -30,6 +30,7 @@ from holdfast.stores.postgres.guard import expect_kept
 from holdfast.stores.postgres.job_log import JobLogs
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.log import Log
+from holdfast.stores.postgres.model_estimate import ModelEstimates
 from holdfast.stores.postgres.schedule import Schedules
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
@@ -95,8 +96,8 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         log, sessions = Log(context), Sessions(context)
         return cls(
             context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
-            children=Children(context),
-            lending=Lending(context), costs=Costs(context), dead_letters=DeadLetters(context),
+            children=Children(context), lending=Lending(context), model_estimates=ModelEstimates(context),
+            costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
             supervisors=Supervisors(context), scores=Scores(context), evaluations=Evaluations(context),
             keys=Keys(context), audit=Audit(context), replies=Replies(context),

@@ -25,6 +25,7 @@ from holdfast.stores.sqlite.graph import Graphs
 from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
+from holdfast.stores.sqlite.model_estimate import ModelEstimates
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.schedule import Schedules
 from holdfast.stores.sqlite.scope import Scopes
@@ -89,8 +90,8 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(context)
         return cls(
             context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
-            children=Children(context),
-            lending=Lending(context, sessions), costs=Costs(context), dead_letters=DeadLetters(context),
+            children=Children(context), lending=Lending(context, sessions), model_estimates=ModelEstimates(context),
+            costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
             supervisors=Supervisors(context), scores=Scores(context), evaluations=Evaluations(context),
             keys=Keys(context), audit=Audit(context), replies=Replies(context),

@@ -1215,6 +1215,43 @@ from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
     as kept (workflow, node, pool, amount_m, samples)
 where (pool_estimates.workflow, pool_estimates.node, pool_estimates.pool) = (kept.workflow, kept.node, kept.pool)
 
+-- --- What models are like in practice ---------------------------------------------------------------------------------
+
+-- name: model_estimates
+-- What replies to one workflow and to all of them were like, the latest of each.
+(select * from holdfast.model_estimates where workflow = $1 order by at_ms desc, node, model limit $2)
+union
+(select * from holdfast.model_estimates where workflow = '' order by at_ms desc, node, model limit $2)
+
+-- name: make_model_estimates
+-- Rows for models of which nothing is known, in the order in which they are locked.
+insert into holdfast.model_estimates
+select workflow, node, model, 0, 0, 0, 0, 0 from unnest($1::text[], $2::text[], $3::text[]) as given (workflow, node, model)
+order by workflow, node, model
+on conflict do nothing
+
+-- name: lock_model_estimates
+-- What replies of some models were like; from here on nobody else learns of them.
+select * from holdfast.model_estimates
+where (workflow, node, model) in (select * from unnest($1::text[], $2::text[], $3::text[]))
+order by workflow, node, model for update
+
+-- name: put_model_estimates
+-- What replies of some models are thought to be like.
+update holdfast.model_estimates set
+    output_tokens_m = kept.output_tokens_m, tokens_per_s_m = kept.tokens_per_s_m, price_part_m = kept.price_part_m,
+    samples = kept.samples, at_ms = kept.at_ms
+from unnest(
+    $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[]
+) as kept (workflow, node, model, output_tokens_m, tokens_per_s_m, price_part_m, samples, at_ms)
+where (model_estimates.workflow, model_estimates.node, model_estimates.model) = (kept.workflow, kept.node, kept.model)
+
+-- name: forget_model_estimates
+-- What was seen so long ago that nobody believes it, but for what somebody is just learning of.
+delete from holdfast.model_estimates where (workflow, node, model) in (
+    select workflow, node, model from holdfast.model_estimates where at_ms < $1 for update skip locked
+)
+
 -- --- What jobs print -------------------------------------------------------------------------------------------------
 
 -- name: put_job_log

@@ -813,6 +813,29 @@ select workflow, node, pool, amount_m, samples from pool_estimates where workflo
 insert into pool_estimates (workflow, node, pool, amount_m, samples) values (?, ?, ?, ?, ?)
 on conflict (workflow, node, pool) do update set amount_m = excluded.amount_m, samples = excluded.samples
 
+-- --- What models are like in practice ---------------------------------------------------------------------------------
+
+-- name: model_estimates
+-- What replies to one workflow and to all of them were like, the latest of each.
+select * from (select * from model_estimates where workflow = :workflow order by at_ms desc, node, model limit :limit)
+union
+select * from (select * from model_estimates where workflow = '' order by at_ms desc, node, model limit :limit)
+
+-- name: model_estimate
+-- What replies of one model to one node were like.
+select * from model_estimates where workflow = ? and node = ? and model = ?
+
+-- name: put_model_estimate
+-- What replies of one model to one node are thought to be like.
+insert into model_estimates values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (workflow, node, model) do update set
+    output_tokens_m = excluded.output_tokens_m, tokens_per_s_m = excluded.tokens_per_s_m,
+    price_part_m = excluded.price_part_m, samples = excluded.samples, at_ms = excluded.at_ms
+
+-- name: forget_model_estimates
+-- What was seen so long ago that nobody believes it.
+delete from model_estimates where at_ms < ?
+
 -- --- What jobs print -------------------------------------------------------------------------------------------------
 
 -- name: put_job_log

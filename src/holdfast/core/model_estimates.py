@@ -1,0 +1,143 @@
+"""What models are like in practice, judged by the replies that they have given: how fast one writes, how much, and what part of
+its quoted price that comes to. A router goes by it, and no limit does.
+
+The first replies count alike; from then on each takes off one in ten of what was known. What was seen is forgotten with time,
+too: a model that was too slow once is not left out for ever.
+
+Never here: a store, a price, which model is taken (routing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+EVERYWHERE: Final = ("", "")
+"""The workflow and the node of what was seen of a model in all of them."""
+FORGOTTEN_MS: Final = 30 * 86_400_000
+"""After so long without a reply nothing is known of a model any more."""
+SPEED_MS: Final = 3_600_000
+"""How long the speed of the last reply says how fast the next one comes: a provider's bad hour passes."""
+MOST_ESTIMATES: Final = 1_000
+"""Of one workflow that are looked at."""
+_MOST_COUNTED: Final = 10
+_FINE: Final = 1_000
+_MOST: Final = 10**12
+
+Kind = tuple[str, str, str]
+"""Workflow, node, model."""
+
+
+class ModelUse(msgspec.Struct, frozen=True):
+    """What one reply of a model was like. `quoted_nanousd` is what so long a reply is quoted at by the bound of its request."""
+
+    workflow: str
+    node: str
+    model: str
+    output_tokens: int
+    took_ms: int
+    quoted_nanousd: int
+    cost_nanousd: int
+    at_ms: int
+
+    @property
+    def kinds(self) -> tuple[Kind, Kind]:
+        """Of what it tells something: of the model in its node, and of the model."""
+        return (self.workflow, self.node, self.model), (*EVERYWHERE, self.model)
+
+
+class ModelEstimate(msgspec.Struct, frozen=True):
+    """What the replies of a model to a node are like, in thousandths: tokens, tokens a second, of the quoted price. From how
+    many of them, and when the last came."""
+
+    workflow: str
+    node: str
+    model: str
+    output_tokens_m: int
+    tokens_per_s_m: int
+    price_part_m: int
+    samples: int
+    at_ms: int
+
+    @property
+    def kind(self) -> Kind:
+        return (self.workflow, self.node, self.model)
+
+
+def learned(known: Mapping[Kind, ModelEstimate], uses: Iterable[ModelUse]) -> dict[Kind, ModelEstimate]:
+    """The estimates that `uses` change, taken in their order."""
+    found: dict[Kind, ModelEstimate] = {}
+    for use in uses:
+        for kind in use.kinds:
+            before = found.get(kind) or known.get(kind)
+            if before is None or use.at_ms - before.at_ms > FORGOTTEN_MS:
+                before = ModelEstimate(*kind, 0, 0, 0, 0, 0)
+            found[kind] = _taken(before, use)
+    return found
+
+
+def _taken(before: ModelEstimate, use: ModelUse) -> ModelEstimate:
+    samples = before.samples + 1
+
+    def moved(known_m: int, part: int, whole: int) -> int:
+        seen_m = min(_MOST, max(0, part) * _FINE // max(1, whole))
+        return known_m + (seen_m - known_m) // min(samples, _MOST_COUNTED)
+
+    return ModelEstimate(
+        *before.kind,
+        moved(before.output_tokens_m, use.output_tokens, 1),
+        moved(before.tokens_per_s_m, use.output_tokens * 1_000, use.took_ms),
+        moved(before.price_part_m, use.cost_nanousd, use.quoted_nanousd),
+        samples,
+        max(before.at_ms, use.at_ms),
+    )
+
+
+def by_place(estimates: Iterable[ModelEstimate]) -> dict[tuple[str, str], dict[str, ModelEstimate]]:
+    """By workflow and node, and there by model."""
+    found: dict[tuple[str, str], dict[str, ModelEstimate]] = {}
+    for each in estimates:
+        found.setdefault((each.workflow, each.node), {})[each.model] = each
+    return found
+
+
+class Experience(NamedTuple):
+    """What is known of models at a moment: as one node of a workflow has seen them, and as all have."""
+
+    here: Mapping[str, ModelEstimate]
+    everywhere: Mapping[str, ModelEstimate]
+    now_ms: int
+
+    def tokens_per_s(self, model: str) -> float | None:
+        """How fast a model writes: in this node, or else anywhere; None where that is not known by now."""
+        for place in (self.here, self.everywhere):
+            seen = place.get(model)
+            if seen is not None and self.now_ms - seen.at_ms <= SPEED_MS:
+                return seen.tokens_per_s_m / _FINE
+        return None
+
+    def output_tokens(self, model: str, most: int) -> int:
+        """How much it writes, of `most` that it may."""
+        found = self._seen(model, lambda each: each.output_tokens_m)
+        return most if found is None else min(most, round(found))
+
+    def price_part(self, model: str) -> float:
+        """What is paid, of what is quoted for a reply of that length: an input has fewer tokens than its bound, and a part of
+        it may be in a provider's cache."""
+        found = self._seen(model, lambda each: each.price_part_m)
+        return 1.0 if found is None else found
+
+    def _seen(self, model: str, figure: Callable[[ModelEstimate], int]) -> float | None:
+        """What the task makes of a reply, rather than the model: of one that this node has not asked it is thought what is
+        known of the others here, so that a cheaper one gets its turn."""
+        own, anywhere = ([place[model]] if model in place else [] for place in (self.here, self.everywhere))
+        for seen in (own, self.here.values(), anywhere):
+            if young := [figure(each) for each in seen if self.now_ms - each.at_ms <= FORGOTTEN_MS]:
+                return sum(young) / len(young) / _FINE
+        return None
+
+
+NOTHING_SEEN: Final = Experience({}, {}, 0)
+"""What is known before there was any reply."""
