@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.routing import Complexity, Needs, Quote, RoutedModel, others_first, ranked, refusal
+from holdfast.core.policies import CANCELLED, LOST, MODEL_TRANSIENT, NETWORK, RATE_LIMIT, TIMEOUT, ErrorRecord
+from holdfast.core.routing import Complexity, Needs, Quote, RoutedModel, others_first, ranked, refusal, unable_until_ms
 
 SMALL = RoutedModel("small", Complexity.TRIVIAL, Complexity.SIMPLE, tools=False, vision=False, max_context_tokens=1_000)
 
@@ -49,7 +50,31 @@ def test_the_cheapest_comes_first_and_of_two_alike_the_one_that_was_declared_fir
     assert ranked([quote("b", 1, "no")]) == []
 
 
-def test_after_a_failure_other_providers_are_asked_first_and_the_same_model_not_again() -> None:
+def test_after_a_failure_other_providers_are_asked_first_and_the_same_model_last() -> None:
     models, providers = ["a1", "a2", "b1", "a1"], ["a", "a", "b", "a"]
-    assert others_first(models, providers, 0) == [2, 1]
-    assert others_first(models, providers, 2) == [0, 1, 3]
+    assert others_first(models, providers, {"a1"}) == [2, 1, 0, 3]
+    assert others_first(models, providers, {"b1"}) == [0, 1, 3, 2]
+    assert others_first(models, providers, {"a1", "b1"}) == [1, 0, 2, 3]
+    assert others_first(models, providers, {*models}) == [0, 1, 2, 3], (
+        "where all have failed, the cheapest comes first again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error_class", "retry_after_s", "until_ms"),
+    [
+        (MODEL_TRANSIENT, None, 1_300_000),
+        (RATE_LIMIT, None, 1_300_000),
+        (RATE_LIMIT, 2.5, 1_002_500),
+        (RATE_LIMIT, 10**12, 1_000_000 + 31 * 86_400_000),
+        (NETWORK, None, None),
+        (TIMEOUT, None, None),
+        (LOST, None, None),
+        (CANCELLED, None, None),
+    ],
+)
+def test_a_model_is_not_begun_with_again_for_as_long_as_its_provider_has_trouble(
+    error_class: str, retry_after_s: float | None, until_ms: int | None
+) -> None:
+    error = ErrorRecord("ask", error_class, "It cannot.", True, 1_000_000, retry_after_s=retry_after_s)
+    assert unable_until_ms(error) == until_ms

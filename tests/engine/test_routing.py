@@ -21,6 +21,7 @@ from holdfast import (
     llm_node,
     tool,
 )  # fmt: skip
+from holdfast.core import routing
 from holdfast.core.events import HoldDeferred, ModelCallFailed, ModelCallHeld, ModelCallInDoubt
 from holdfast.engine import model_knowledge
 from holdfast.errors import StoreBusy, UsageError
@@ -153,6 +154,71 @@ async def test_where_all_have_failed_the_step_fails_as_its_policy_says(
         with pytest.raises(RunFailed):
             await run.result()
         assert await sent(run) == [NANO, HAIKU]
+
+
+@pytest.mark.parametrize("options", [{}, {"fallback_models": [HAIKU]}], ids=["router", "fallback"])
+async def test_a_step_that_is_tried_again_begins_with_a_model_that_has_not_just_failed(
+    store: str, model: Providers, server: ModelServer, options: dict[str, Any]
+) -> None:
+    server.script.add(
+        Rule(model=NANO, fault=Fault("status", status=503)),
+        Rule(model=HAIKU, times=1, fault=Fault("cut_before_reply")),
+        Rule(text="here I am"),
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(asked(NANO if options else Router([NANO, HAIKU]), **options))  # type: ignore[arg-type]
+        assert await run.result() == "here I am"
+        assert await sent(run) == [NANO, HAIKU, HAIKU]
+        await assert_never_above(run, 10**9)
+
+
+async def test_what_had_just_failed_stays_the_last_to_be_asked_where_others_fail_besides(
+    store: str, model: Providers, server: ModelServer
+) -> None:
+    server.script.add(
+        Rule(model=NANO, fault=Fault("status", status=503)),
+        Rule(model=HAIKU, times=1, fault=Fault("cut_before_reply")),
+        Rule(model=SONNET, times=1, fault=Fault("cut_before_reply")),
+        Rule(model=HAIKU, fault=Fault("status", status=503)),
+        Rule(text="here I am"),
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(asked(Router([NANO, HAIKU, SONNET])))
+        assert await run.result() == "here I am"
+        assert await sent(run) == [NANO, HAIKU, SONNET, HAIKU, SONNET], "of another provider, and in trouble too"
+
+
+async def test_a_process_that_takes_up_a_step_begins_with_a_model_that_has_not_just_failed(
+    store: str, model: Providers, server: ModelServer
+) -> None:
+    server.script.add(
+        Rule(model=NANO, fault=Fault("status", status=529)),
+        Rule(model=HAIKU, times=1, fault=Fault("hang")),
+        Rule(text="hi"),
+    )
+    wf = asked(Router([NANO, HAIKU]))
+    async with Engine.open(store, model=model, call_grace_s=0.1) as engine:
+        run = await engine.start(wf)
+        async with asyncio.timeout(30):
+            while len(server.calls) < 2:
+                await asyncio.sleep(0.01)
+    async with Engine.open(store, model=model, workflows=[wf]) as engine:
+        again = engine.run(run.id)
+        assert await again.result() == "hi"
+        assert await sent(again) == [NANO, HAIKU, HAIKU]
+
+
+async def test_after_a_while_the_cheapest_is_begun_with_again(
+    store: str, model: Providers, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "_UNABLE_S", 0.05)  # less than the pause between two attempts
+    server.script.add(
+        Rule(model=NANO, times=1, fault=Fault("status", status=503)), Rule(model=HAIKU, fault=Fault("cut_before_reply"))
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(asked(Router([NANO, HAIKU])))
+        await run.result()
+        assert await sent(run) == [NANO, HAIKU, NANO]
 
 
 async def test_no_fallback_passes_the_limit(store: str, model: Providers, server: ModelServer) -> None:

@@ -99,7 +99,7 @@ def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
 
 def _passes_on(d: Decision, fallbacks: Sequence[commands.Offer], freed_nanousd: int = 0, freed_tokens: int = 0) -> bool:
     """Whether one of `fallbacks` fits what is left when so much is free again. Where none does, the operation fails as its call
-    did: to wait for money would mean to begin again with the model that could not answer."""
+    did, and its step's policy decides: it does not wait for money."""
     return any(
         d.state.headroom(max(0, each.hold_nanousd - freed_nanousd), max(0, each.tokens - freed_tokens)) == "now"
         for each in fallbacks

@@ -8,11 +8,18 @@ Never here: a price, a request, what has been learned of a model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
+
+from holdfast.core.policies import LONGEST_RETRY_AFTER_S, MODEL_TRANSIENT, RATE_LIMIT, ErrorRecord
+
+_LASTING: Final = (MODEL_TRANSIENT, RATE_LIMIT)
+"""What a provider itself says: it has trouble, is overloaded, or takes no more for now."""
+_UNABLE_S: Final = 300.0
+"""After so long a model that could not answer may be asked first again."""
 
 
 class Complexity(IntEnum):
@@ -88,7 +95,17 @@ def ranked(quotes: Iterable[Quote]) -> list[Quote]:
     return sorted((each for each in quotes if each.refusal is None), key=lambda each: each.expected_nanousd)
 
 
-def others_first(models: Sequence[str], providers: Sequence[str], failed: int) -> list[int]:
-    """Which of `models` to ask after the one at `failed` could not answer: those of other providers first."""
-    rest = [n for n in range(len(models)) if models[n] != models[failed]]
-    return sorted(rest, key=lambda n: providers[n] == providers[failed])
+def others_first(models: Sequence[str], providers: Sequence[str], failed: Collection[str]) -> list[int]:
+    """In which order to ask `models` after those that `failed` could not answer: those of other providers first, and these
+    last."""
+    gone = {provider for model, provider in zip(models, providers, strict=True) if model in failed}
+    return sorted(range(len(models)), key=lambda n: (models[n] in failed, providers[n] in gone))
+
+
+def unable_until_ms(error: ErrorRecord) -> int | None:
+    """Until when it would be no use to begin with the model that has failed so: as long as its provider said, else for a
+    while. None where it may answer at once."""
+    if error.error_class not in _LASTING:
+        return None
+    wait_s = _UNABLE_S if error.retry_after_s is None else min(error.retry_after_s, LONGEST_RETRY_AFTER_S)
+    return error.at_ms + int(1_000 * wait_s)

@@ -130,6 +130,8 @@ class Operation(msgspec.Struct, omit_defaults=True):
     """How often it was to be tried again because it had failed; rate limits are counted apart."""
     rate_limited: int = 0
     child: RunId | None = None
+    unable: dict[str, int] = {}
+    """The models that could not answer it, and until when none begins with them."""
 
     @property
     def wants_room(self) -> bool:

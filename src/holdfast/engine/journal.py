@@ -7,7 +7,7 @@ rules (core), calling anything, what a handler may call (context).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -183,6 +183,10 @@ class StepJournal(Outcomes):
 
     async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
         return await _reserved(self, cmd.AwaitPools(self.step, self.number, path, model, tuple(amounts)), amounts)
+
+    def unable(self, path: Path) -> Collection[str]:
+        op, now_ms = self.before.journal.get(path), self._runtime.store.clock.now_ms()
+        return () if op is None else {model for model, until_ms in op.unable.items() if now_ms < until_ms}
 
     async def experience(self) -> Experience:
         return await self.attempt.services.models.of(*self._kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -168,14 +168,16 @@ class Gateway:
             contents = await journal.contents(parts)
             ways = [way.filled(contents) if isinstance(way, ModelRequest) else way for way in ways]
             spare = [way.filled(contents) for way in spare]
+        unable = {*journal.unable(asking.path)}
+        if ways[0].model in unable:
+            ways, spare = _others_first([*ways, *spare], unable), ()  # the step is begun again, and it failed before
         while True:
             value, failed = await self._ask(journal, asking, ways, spare)
             if failed is None:
                 return value
-            every = [*ways, *spare]
-            models = [way.model for way in every]
-            providers = [family_of(model) for model in models]
-            ways, spare = [every[n] for n in others_first(models, providers, models.index(failed))], ()
+            unable.add(failed)
+            ways = [way for way in _others_first([*ways, *spare], unable) if way.model != failed]
+            spare = ()
 
     async def _ask(
         self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[Asked]
@@ -407,6 +409,12 @@ class Gateway:
                 offer.model, call, used, usd(cost_nanousd), offer.tokens, usd(offer.hold_nanousd),
             )  # fmt: skip
         return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)
+
+
+def _others_first(ways: Sequence[Asked], failed: Collection[str]) -> list[Asked]:
+    """In which order they are asked after these models could not answer."""
+    models = [way.model for way in ways]
+    return [ways[n] for n in others_first(models, [family_of(model) for model in models], failed)]
 
 
 def _stood_in(answer: Recall, request: Asked) -> ModelReply | EmbeddingReply:

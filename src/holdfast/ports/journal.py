@@ -103,6 +103,10 @@ class Journal(Protocol):
         """Wait until the call of `model` at `path` can have all these amounts of pools. Raises PoolLineFull."""
         ...
 
+    def unable(self, path: Path) -> Collection[str]:
+        """The models that could not answer what is asked at `path`, as far as that still counts."""
+        ...
+
     async def experience(self) -> Experience:
         """What models are like in practice where this step asks, as of some seconds ago."""
         ...

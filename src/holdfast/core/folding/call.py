@@ -18,6 +18,7 @@ from holdfast.core.folding.moves import (
 )
 from holdfast.core.ids import CallId, SessionId, StepId, node_of, root_of
 from holdfast.core.policies import ErrorRecord
+from holdfast.core.routing import unable_until_ms
 from holdfast.core.state import EFFECT, Compensable, NamedEffect, OpenCall, OperationStatus, State
 
 
@@ -120,13 +121,25 @@ def _model_call_failed(s: State, e: ev.ModelCallFailed, at_ms: int) -> None:
     call = s.calls.pop(e.call)
     _free(s, call)
     s.model_calls -= e.reopens  # it never left, or was put off by who limits it
+    _note_unable(s, call, e.error)
     _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
     wake_deferred(s)
+
+
+def _note_unable(s: State, call: OpenCall, error: ErrorRecord) -> None:
+    """Remember that a model could not answer, for who begins the operation again."""
+    step = s.step(call.step)
+    op = step.journal.get(call.path) if step is not None else None
+    until_ms = unable_until_ms(error)
+    if op is not None and until_ms is not None:
+        op.unable = {**op.unable, call.sent_to: until_ms}
+        note_moved(s, node_of(call.step))
 
 
 def _model_call_in_doubt(s: State, e: ev.ModelCallInDoubt, at_ms: int) -> None:
     call = s.calls[e.call]
     _doubt_money(s, call)
+    _note_unable(s, call, e.error)
     if e.output is not None:
         close(s, call.step, call.path, outcome=e.output, sender=call)
     else:

@@ -180,7 +180,7 @@ def close(
             op.outcome = outcome  # too late for who saw it fail; a retry finds it
         return
     mark(step, path, op, "failed" if error is not None else "done")
-    op.outcome, op.error, op.due_at_ms = outcome, error, None
+    op.outcome, op.error, op.due_at_ms, op.unable = outcome, error, None, {}
     if sender is None or not awaited(step, sender):
         wake(s, step)
 
