@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Shell
 
@@ -34,3 +37,17 @@ def test_what_is_no_team_budget_is_refused_in_words(shell: Shell, home: Path) ->
     assert (none.code, "Say what the total is" in none.err) == (2, True)
     more = shell("team-budgets", "set", "papers", "--total-usd", "1", "--agent", "writer:80%", "--agent", "critic:80%")
     assert "come to 1.6 of the total" in more.err
+
+
+def test_a_schedule_and_a_conversation_are_given_one(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    spends = ("--team-budget", "papers", "--agent", "planner")
+    schedule = ("schedules", "set", "nightly", "tests.cli.flows:patient", "--cron", "30 2 * * *", *spends, "--json")
+    for refused in (shell(*schedule), shell("chat", "tests.cli.flows:patient", *spends)):
+        assert (refused.code, "has no team budget 'papers'" in refused.err) == (2, True)
+    assert shell("team-budgets", "set", "papers", "--total-usd", "1", "--agent", "planner").code == 0
+    made = shell(*schedule).data
+    assert (made["team_budget"], made["agent"]) == ("papers", "planner")
+    assert shell("chat", "tests.cli.flows:patient", "--conversation", "c", *spends).code == 0
+    (row,) = shell("conversations", "list", "--json").data
+    assert (row["team_budget"], row["spends_as"]) == ("papers", "planner")

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast import Accepted, Engine, TeamAgent, WorkerAgent, Workflow, child, llm_node
+from holdfast import Accepted, Chat, Context, Engine, TeamAgent, WorkerAgent, Workflow, child, flow, llm_node
 from holdfast.core import events as ev
 from holdfast.core.money import usd
 from holdfast.core.status import waiting_for
@@ -253,3 +253,60 @@ async def test_a_supervisors_runs_spend_as_the_agent_of_the_workers_name(
         assert {name: each.used for name, each in (await money(engine)).agents.items()} == dict.fromkeys(
             ("planner", "writer"), COST
         )
+
+
+@bounded
+async def test_what_a_schedule_starts_spends_as_an_agent_of_its_team_budget(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(usage=CHEAP, text="."))
+    wf, paid = asks("a"), {"team_budget": "research", "agent": "writer"}
+    async with opened(store, workflows=[wf], model=model) as engine:
+        with pytest.raises(InvalidInput, match="no team budget 'research'"):
+            await engine.set_schedule("nightly", wf, "0 0 * * *", **paid)
+        await engine.set_team_budget("research", {"planner": 1.0, "writer": 1.0}, total_usd=1)
+        with pytest.raises(InvalidInput, match="'critic' is no agent"):
+            await engine.set_schedule("nightly", wf, "0 0 * * *", team_budget="research", agent="critic")
+        with pytest.raises(InvalidInput, match="give team_budget and agent, or none of both"):
+            await engine.set_schedule("nightly", wf, "0 0 * * *", team_budget="research")
+        assert not await engine.schedules()
+        await engine.set_schedule("nightly", wf, "0 0 * * *", **paid)
+        day_ms, now_ms = 86_400_000, engine.store.clock.now_ms()
+        (made, *_) = await engine.backfill_schedule("nightly", now_ms - day_ms, now_ms)
+        await engine.run(made.run).result()
+        assert {name: each.used for name, each in (await money(engine)).agents.items()} == {
+            "planner": 0,
+            "writer": COST,
+        }
+        await engine.remove_team_budget("research")
+        with pytest.raises(InvalidInput, match="no team budget 'research'"):
+            await engine.backfill_schedule("nightly", now_ms - 2 * day_ms, now_ms - day_ms)
+
+
+@bounded
+async def test_what_a_conversation_spends_counts_in_its_team_budget_and_in_its_own(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(usage=CHEAP, text="."))
+
+    @flow
+    async def helper(ctx: Context, chat: Chat) -> str:
+        return await ctx.model(HAIKU, chat, max_tokens=100)
+
+    async with opened(store, workflows=[helper], model=model) as engine:
+        with pytest.raises(InvalidInput, match="no team budget 'research'"):
+            await engine.open_conversation("c", helper, team_budget="research", agent="writer")
+        await engine.set_team_budget("research", {"planner": 1.0, "writer": 1.0}, total_usd=1)
+        await engine.open_conversation("c", "helper", team_budget="research", agent="writer", cost_limit_usd=1)
+        for number in (1, 2):
+            await engine.say("c", "And?")
+            assert (await engine.reply("c", number)).reply == "."
+        assert {name: each.used for name, each in (await money(engine)).agents.items()} == {
+            "planner": 0, "writer": 2 * COST,
+        }  # fmt: skip
+        assert (await engine.conversation("c")).books.settled == 2 * COST
+        await engine.remove_team_budget("research")
+        number = (await engine.say("c", "And now?")).number
+        answered = await engine.reply("c", number)
+        assert (answered.status, answered.run) == ("failed", None)
+        assert "no team budget 'research'" in (answered.problem or "")

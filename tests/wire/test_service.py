@@ -220,6 +220,13 @@ async def test_schedules_are_set_paused_made_up_for_and_removed(client: Client) 
     ).rows == made_up
     await client.tell(command.RemoveSchedule("nightly", "nightly"))
     assert await client.ask(query.Schedules(tenant="nightly")) == Page([], None)
+    shares = {"team_budget": "research", "agent": "writer"}
+    with pytest.raises(InvalidInput, match="'nightly' has no team budget 'research'"):
+        await client.tell(
+            command.SetSchedule(name="shared", workflow="gated", cron="0 0 * * *", tenant="nightly", **shares)
+        )
+    with pytest.raises(InvalidInput, match="'nightly' has no team budget 'research'"):
+        await client.tell(command.OpenConversation(name="shared", workflow="gated", tenant="nightly", **shares))
     with pytest.raises(InvalidInput, match="names a day that never comes"):
         await client.tell(command.SetSchedule(name="never", workflow="gated", cron="0 0 31 2 *"))
 

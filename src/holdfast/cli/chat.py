@@ -9,10 +9,10 @@ import asyncio
 import sys
 import threading
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,7 +22,7 @@ from holdfast.cli.exit_code import INTERRUPTED, OK
 from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.opening import backend, is_fleet, located, typed
-from holdfast.cli.option import AsJson, Store, TokenLimit, Who
+from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, TokenLimit, Who
 from holdfast.cli.reply import Replies, Screen
 from holdfast.cli.target import is_name
 from holdfast.errors import Conflict, UsageError
@@ -59,6 +59,8 @@ def chat(
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the whole conversation may spend on models.")
     ] = None,
     token_limit: TokenLimit = None,
+    team_budget: TeamBudget = None,
+    spends_as: Agent = None,
     tenant: Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose conversation it is.")] = "default",
     here: Annotated[
         bool, typer.Option("--here", help="On a fleet's store: run the agent in this process too.")
@@ -75,7 +77,10 @@ def chat(
     was cut off, because this process was killed, is gone on with when the conversation is.
     """
     name = conversation or f"chat-{uuid.uuid4().hex[:12]}"
-    talk = _Talk(target, name, on_busy, cost_limit, token_limit, tenant, here, who(by), as_json, store, Screen())
+    limits = {
+        "cost_limit_usd": cost_limit, "max_tokens": token_limit, "team_budget": team_budget, "agent": spends_as,
+    }  # fmt: skip
+    talk = _Talk(target, name, on_busy, limits, tenant, here, who(by), as_json, store, Screen())
     with Interruption(talk.words) as interruption:
         try:
             _open(talk, interruption)
@@ -91,8 +96,8 @@ class _Talk(NamedTuple):
     target: str
     name: str
     on_busy: OnBusy | None
-    cost_limit_usd: str | None
-    max_tokens: int | None
+    limits: Mapping[str, Any]
+    """What the conversation may spend, and of what."""
     tenant: str
     here: bool
     who: Principal
@@ -137,7 +142,7 @@ async def _with_named(agent: str, talk: _Talk) -> AsyncIterator[Backend]:
         await service.tell(
             OpenConversation(
                 name=talk.name, workflow=agent, on_busy=meant(talk.on_busy) or "enqueue", tenant=talk.tenant,
-                cost_limit_usd=talk.cost_limit_usd, max_tokens=talk.max_tokens,
+                **talk.limits,
             )
         )  # fmt: skip
         yield service
@@ -154,8 +159,7 @@ async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
     works = talk.here or not is_fleet(where)
     async with Engine.open(where, workflows=[agent], execute=works, settings=known) as engine:
         await engine.open_conversation(
-            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue",
-            cost_limit_usd=talk.cost_limit_usd, max_tokens=talk.max_tokens, tenant=talk.tenant, by=talk.who.claim,
+            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue", tenant=talk.tenant, by=talk.who.claim, **talk.limits,
         )  # fmt: skip
         yield Here(Service(engine), talk.who)
 

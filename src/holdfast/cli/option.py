@@ -76,6 +76,12 @@ TokenLimit = Annotated[
         "--token-limit", metavar="N", min=0, help="How many tokens of models it may use, in and out together."
     ),
 ]
+TeamBudget = Annotated[
+    str | None, typer.Option("--team-budget", metavar="NAME", help="The team budget that it shares; with --agent.")
+]
+Agent = Annotated[
+    str | None, typer.Option("--agent", metavar="NAME", help="As whom it spends there, where a node has no agent.")
+]
 ModelCallLimit = Annotated[
     int | None, typer.Option("--model-calls", metavar="N", min=1, help="How many calls of models it may make.")
 ]

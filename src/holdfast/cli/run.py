@@ -18,6 +18,7 @@ from holdfast.cli.interruption import Interruption
 from holdfast.cli.label import missing, needed, resources_of
 from holdfast.cli.opening import backend, is_fleet, is_there, located, server, shown, typed
 from holdfast.cli.option import (
+    Agent,
     AsJson,
     AtLimit,
     CpuM,
@@ -27,6 +28,7 @@ from holdfast.cli.option import (
     ModelCallLimit,
     Store,
     Tags,
+    TeamBudget,
     TokenLimit,
     ToolCallLimit,
     WallLimit,
@@ -69,12 +71,8 @@ def run(
     team: Annotated[
         str | None, typer.Option("--team", metavar="TEAM", help="Whose of the tenant: what its limits count it in.")
     ] = None,
-    team_budget: Annotated[
-        str | None, typer.Option("--team-budget", metavar="NAME", help="The team budget that it shares; with --agent.")
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="NAME", help="As whom it spends there, where a node has no agent.")
-    ] = None,
+    team_budget: TeamBudget = None,
+    agent: Agent = None,
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
     ] = None,

@@ -14,7 +14,7 @@ import typer
 from holdfast.cli import moment, page, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, backend
-from holdfast.cli.option import AsJson, Store, Who
+from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Who
 from holdfast.cli.table import ID, Column
 from holdfast.cli.target import is_name, load
 
@@ -73,6 +73,8 @@ def set_(
     ] = None,
     tenant: Tenant = "default",
     team: Annotated[str | None, typer.Option("--team", metavar="NAME", help="A team of the tenant.")] = None,
+    team_budget: TeamBudget = None,
+    agent: Agent = None,
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What each run may spend.")
     ] = None,
@@ -96,8 +98,8 @@ def set_(
     """
     how: dict[str, Any] = {
         "timezone": timezone, "input": None if given is None else json_value(given, "--input"), "time_field": time_field,
-        "version": version, "tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "jitter_s": jitter_s,
-        "overlap": overlap.value, "catch_up_s": catch_up_s,
+        "version": version, "tenant": tenant, "team": team, "team_budget": team_budget, "agent": agent,
+        "cost_limit_usd": cost_limit, "jitter_s": jitter_s, "overlap": overlap.value, "catch_up_s": catch_up_s,
     }  # fmt: skip
     _tell(asyncio.run(_set(name, target, cron, how, who(by), store)), as_json)
 

@@ -16,7 +16,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
-from holdfast.control.team_budget import agents_of, shared_scopes
+from holdfast.control.team_budget import named_budget
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.gates import asked_together
@@ -29,6 +29,7 @@ from holdfast.core.policies import OnLimit
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, UsageError
 
 DEFAULT_TENANT: Final = "default"
@@ -129,12 +130,7 @@ class Commands(ControlBase):
             raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
         tenant, key = word("tenant", tenant), None if key is None else word("key", key)
         team = None if team is None else word("team", team)
-        if (team_budget is None) != (agent is None):
-            raise InvalidInput(
-                "A run counts in a team budget as an agent: give team_budget and agent, or none of both."
-            )
-        agents = [] if agent is None else [agent, *agents_of(workflow.graph)]
-        shared = await shared_scopes(runtime.store, tenant, team_budget, agents)
+        shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, workflow.graph)
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         tokens = None if max_tokens is None else self._token_limit(max_tokens)
         if isinstance(workflow, Workflow):

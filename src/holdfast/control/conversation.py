@@ -16,6 +16,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, limits_of, word
 from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
+from holdfast.control.team_budget import named_budget
 from holdfast.core import conversations as rule
 from holdfast.core.claim import Claim
 from holdfast.core.content import ContentPart, are_same
@@ -24,6 +25,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.scopes import ScopeRow
 from holdfast.engine import prompt
 from holdfast.engine.dialogue import Dialogues, loaded
+from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 
@@ -54,29 +56,30 @@ class Conversations(Commands):
     async def open_conversation(
         self, name: str, workflow: Workflow | str, *, on_busy: OnBusy = "enqueue",
         cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, tenant: str = DEFAULT_TENANT,
-        team: str | None = None, by: str | Claim | None = None,
+        team: str | None = None, team_budget: str | None = None, agent: str | None = None, by: str | Claim | None = None,
     ) -> Conversation:  # fmt: skip
         """A conversation with an agent: a workflow whose input is a `Chat`. Where there is one of that name, it goes on.
 
         `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` and `max_tokens` are what all
-        its runs may spend together.
+        its runs may spend together. With a `team_budget` they count there as what `agent` spends (see `set_team_budget`).
 
         Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
         with another agent.
         """
-        if isinstance(workflow, Workflow):
-            await self.runtime.catalog.add(workflow)
-            workflow = workflow.name
+        if isinstance(workflow, str):
+            graph = (await self.workflow(workflow)).graph
         else:
-            await self.workflow(workflow)
+            await self.runtime.catalog.add(workflow)
+            graph, workflow = workflow.graph, workflow.name
         _expect(on_busy)
         if len(name.encode()) > _MOST_NAME or not name.strip():
             raise InvalidInput(f"A conversation's name has 1 to {_MOST_NAME} bytes. Nothing was changed.")
         new = Conversation(
             id=word("name of the conversation", name), tenant=word("tenant", tenant), workflow=workflow,
             made_at_ms=self.now_ms(), on_busy=on_busy, team=None if team is None else word("team", team),
-            by=self._claim(by).name,
+            team_budget=named_budget(team_budget), spends_as=agent, by=self._claim(by).name,
         )  # fmt: skip
+        await scopes_of_run(self.store, new.tenant, new.team_budget, agent, graph)
         limits: Mapping[str, int | None] = {}
         if not (cost_limit_usd is None and max_tokens is None):
             given = NOT_GIVEN if cost_limit_usd is None else cost_limit_usd

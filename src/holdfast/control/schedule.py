@@ -17,6 +17,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
 from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
+from holdfast.control.team_budget import named_budget
 from holdfast.core import schedules
 from holdfast.core.claim import Claim
 from holdfast.core.ids import RunId
@@ -24,6 +25,7 @@ from holdfast.core.payload import INLINE_BYTES
 from holdfast.core.schedules import Overlap, Schedule
 from holdfast.engine import firing
 from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
 
@@ -53,6 +55,8 @@ class Schedules(Commands):
         version: int | None = None,
         tenant: str = DEFAULT_TENANT,
         team: str | None = None,
+        team_budget: str | None = None,
+        agent: str | None = None,
         cost_limit_usd: float | str | Decimal | None = None,
         jitter_s: float = 0,
         overlap: Overlap = "skip",
@@ -68,16 +72,19 @@ class Schedules(Commands):
         before goes on (core.schedules.Overlap); a time that was missed by more than `catch_up_s` is left out. It is the
         highest version of the workflow at each time, unless `version` says. All else is as in `start`.
 
-        Raises InvalidInput, NotFound for a workflow that the store does not know.
+        Raises InvalidInput, NotFound for a workflow that the store does not know. Of a team budget that does not know the agent
+        any more when the time has come, the schedule's `problem` tells.
         """
         meant = await self._meant(workflow, version)
         tenant, name = word("tenant", tenant), word("name of the schedule", name)
         now_ms = self.store.clock.now_ms()
+        budget = named_budget(team_budget)
+        await scopes_of_run(self.store, tenant, budget, agent, meant.graph)
         kept = await self._input_of(name, meant, input, time_field, now_ms)
         schedule = Schedule(
             tenant=tenant, name=name, workflow=meant.name, cron=cron, timezone=timezone,
             version=version, input=msgspec.Raw(kept), time_field=time_field,
-            team=None if team is None else word("team", team),
+            team=None if team is None else word("team", team), team_budget=budget, agent=agent,
             limit_nanousd=None if cost_limit_usd is None else self._cost_limit(cost_limit_usd), jitter_s=jitter_s,
             overlap=overlap, catch_up_s=catch_up_s, by=self._claim(by)._replace(trace_id=None), created_ms=now_ms,
         )  # fmt: skip

@@ -16,13 +16,14 @@ from holdfast.control.base import word
 from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.control.handle import output
-from holdfast.control.team_budget import agents_of, shared_scopes
+from holdfast.control.team_budget import named_budget
 from holdfast.core import supervision as rule
 from holdfast.core.claim import Claim
 from holdfast.core.payload import INLINE_BYTES
 from holdfast.core.supervision import Accepted, Change, Dashboard, Fate, Rejected
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.engine.supervising import no_supervisor
+from holdfast.engine.team_budget import agents_of, shared_scopes
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
 
@@ -90,7 +91,7 @@ class Supervisors(Commands):
         tenant, name = word("tenant", tenant), _bounded("name of the supervisor", name)
         meant = [await self._meant(each.workflow, None) for each in workers]
         agents = {each.name for each in workers}.union(*(agents_of(each.graph) for each in meant))
-        shared = await shared_scopes(self.store, tenant, team_budget, agents)
+        shared = await shared_scopes(self.store, tenant, named_budget(team_budget), agents)
         kept = [await self._worker(each, workflow) for each, workflow in zip(workers, meant, strict=True)]
         declared = rule.Supervisor(
             tenant=tenant, name=name, workers=tuple(kept), max_queue=max_queue,

@@ -5,19 +5,17 @@ Never here: who lends how much (core.team_budgets), keeping the limits (the stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 from urllib.parse import unquote
 
 from holdfast.control.base import ControlBase, word
-from holdfast.core.graph import Graph
 from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.scopes import AgentRow, in_tokens, of_agent, team_budget
 from holdfast.core.team_budgets import AgentBooks, Books, Dashboard, TeamAgent, checked
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.ports import Store
 
 _DEFAULT_TENANT: Final = "default"
 
@@ -81,30 +79,9 @@ class TeamBudgets(ControlBase):
         return Books(whole.limit, allocated, whole.settled, whole.held, whole.in_doubt, whole.left, agents)
 
 
-def agents_of(graph: Graph) -> set[str]:
-    """Those that its nodes name."""
-    return {agent for node in graph.nodes.values() if (agent := node.options.get("agent")) is not None}
-
-
-async def shared_scopes(store: Store, tenant: str, name: str | None, agents: Iterable[str]) -> tuple[str, ...]:
-    """The scopes of a team budget, for runs in which these agents call something. Raises InvalidInput where there is no such
-    budget, or one of them is none of its agents."""
-    if name is None:
-        return ()
-    scope = team_budget(tenant, word("team budget's name", name))
-    known = {
-        unquote(row.scope.rpartition("/")[2])
-        for budget in (scope, in_tokens(scope))
-        for row in await store.scopes.agents(budget)
-    }
-    if not known:
-        raise InvalidInput(f"Tenant {tenant!r} has no team budget {name!r}. No run was started: see `set_team_budget`.")
-    for agent in sorted({*agents}):
-        if agent not in known:
-            raise InvalidInput(
-                f"{agent!r} is no agent of the team budget {name!r}; those are {', '.join(sorted(known))}. No run was started."
-            )
-    return scope, in_tokens(scope)
+def named_budget(name: str | None) -> str | None:
+    """The name of a team budget, if one is given. Raises InvalidInput for what is none."""
+    return None if name is None else word("team budget's name", name)
 
 
 def _named(name: str) -> str:

@@ -96,6 +96,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     made_at_ms: int
     on_busy: OnBusy = "enqueue"
     team: str | None = None
+    team_budget: str | None = None
+    spends_as: str | None = None
+    """As which agent its runs count in the team budget."""
     by: str | None = None
     said: int = 0
     """How many exchanges there are; they are numbered from 1."""

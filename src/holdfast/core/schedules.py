@@ -68,6 +68,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: msgspec.Raw = msgspec.Raw(b"{}")
     time_field: str | None = None
     team: str | None = None
+    team_budget: str | None = None
+    agent: str | None = None
+    """As whom its runs count in the team budget."""
     limit_nanousd: int | None = None
     jitter_s: float = 0
     overlap: Overlap = "skip"

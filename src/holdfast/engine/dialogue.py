@@ -28,6 +28,7 @@ from holdfast.engine.errands import Errands
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, RunEnded, StoreError
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Conversations
@@ -150,13 +151,16 @@ class Dialogues:
         graph = await runtime.catalog.graph_of(record.graph_hash)
         workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
         valid = workflow.validated_input(given)
+        shared = await scopes_of_run(
+            runtime.store, tenant, conversation.team_budget, conversation.spends_as, workflow.graph
+        )
         mailbox = runtime.runs.new(workflow.graph)
         start = cmd.StartRun(
             mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([agent, encode(valid).decode()]), key=key, by=Claim(message.by),
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
             team=conversation.team, queue=True,
-            shared=rule.scopes_of(tenant, conversation.id),
+            shared=(*rule.scopes_of(tenant, conversation.id), *shared), agent=conversation.spends_as,
         )  # fmt: skip
         try:
             await mailbox.send(start)

@@ -19,6 +19,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, digest
 from holdfast.core.schedules import Schedule
 from holdfast.engine.runtime import Runtime
+from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import Conflict, HoldfastError, KeyReused, NotFound, StoreError
 from holdfast.ports import KeptSchedule
 
@@ -101,15 +102,18 @@ class Firing:
 
 async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int) -> RunId:
     """The run of a nominal time, started now unless it is there: also one that was started before the schedule was changed.
-    Raises NotFound for a workflow that the store does not know."""
+    Raises NotFound for a workflow that the store does not know, InvalidInput for a team budget that does not know its agent."""
     key, given = schedules.key_of(schedule, nominal_ms), schedules.input_of(schedule, nominal_ms)
     if (known := await _of_key(runtime, schedule.tenant, key)) is not None:
         return known
     record = await runtime.store.graphs.workflow(schedule.workflow, schedule.version)
-    mailbox = runtime.runs.new(await runtime.catalog.graph_of(record.graph_hash))
+    graph = await runtime.catalog.graph_of(record.graph_hash)
+    shared = await scopes_of_run(runtime.store, schedule.tenant, schedule.team_budget, schedule.agent, graph)
+    mailbox = runtime.runs.new(graph)
     command = cmd.StartRun(
         mailbox.run, schedule.tenant, Payload(json=msgspec.Raw(given)), digest([schedule.workflow, given.decode()]),
         schedule.limit_nanousd, key, schedules.claim_of(schedule), team=schedule.team, queue=True,
+        shared=shared, agent=schedule.agent,
     )  # fmt: skip
     try:
         await mailbox.send(command)

@@ -358,6 +358,8 @@ class SetSchedule(Struct, frozen=True, kw_only=True):
     version: int | None = None
     tenant: str | None = None
     team: str | None = None
+    team_budget: str | None = None
+    agent: str | None = None
     cost_limit_usd: Usd | None = None
     jitter_s: float = 0
     overlap: Overlap = "skip"
@@ -402,6 +404,8 @@ class OpenConversation(Struct, frozen=True, kw_only=True):
     on_busy: OnBusy = "enqueue"
     tenant: str | None = None
     team: str | None = None
+    team_budget: str | None = None
+    agent: str | None = None
     cost_limit_usd: Usd | None = None
     max_tokens: int | None = None
 

@@ -467,7 +467,7 @@ class BulkDeadLettersRequest(_message.Message):
     def __init__(self, deed: _Optional[str] = ..., output_json: _Optional[str] = ..., reason: _Optional[str] = ..., run: _Optional[str] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., node: _Optional[str] = ..., error_class: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
 
 class SetScheduleRequest(_message.Message):
-    __slots__ = ("name", "workflow", "cron", "timezone", "input_json", "time_field", "version", "tenant", "team", "cost_limit_usd", "jitter_s", "overlap", "catch_up_s", "by")
+    __slots__ = ("name", "workflow", "cron", "timezone", "input_json", "time_field", "version", "tenant", "team", "cost_limit_usd", "jitter_s", "overlap", "catch_up_s", "by", "team_budget", "agent")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     CRON_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +482,8 @@ class SetScheduleRequest(_message.Message):
     OVERLAP_FIELD_NUMBER: _ClassVar[int]
     CATCH_UP_S_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    TEAM_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     workflow: str
     cron: str
@@ -496,10 +498,12 @@ class SetScheduleRequest(_message.Message):
     overlap: str
     catch_up_s: float
     by: str
-    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., input_json: _Optional[str] = ..., time_field: _Optional[str] = ..., version: _Optional[int] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., jitter_s: _Optional[float] = ..., overlap: _Optional[str] = ..., catch_up_s: _Optional[float] = ..., by: _Optional[str] = ...) -> None: ...
+    team_budget: str
+    agent: str
+    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., input_json: _Optional[str] = ..., time_field: _Optional[str] = ..., version: _Optional[int] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., jitter_s: _Optional[float] = ..., overlap: _Optional[str] = ..., catch_up_s: _Optional[float] = ..., by: _Optional[str] = ..., team_budget: _Optional[str] = ..., agent: _Optional[str] = ...) -> None: ...
 
 class OpenConversationRequest(_message.Message):
-    __slots__ = ("name", "workflow", "on_busy", "tenant", "team", "cost_limit_usd", "by", "max_tokens")
+    __slots__ = ("name", "workflow", "on_busy", "tenant", "team", "cost_limit_usd", "by", "max_tokens", "team_budget", "agent")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     ON_BUSY_FIELD_NUMBER: _ClassVar[int]
@@ -508,6 +512,8 @@ class OpenConversationRequest(_message.Message):
     COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TEAM_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     workflow: str
     on_busy: str
@@ -516,7 +522,9 @@ class OpenConversationRequest(_message.Message):
     cost_limit_usd: str
     by: str
     max_tokens: int
-    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., on_busy: _Optional[str] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., by: _Optional[str] = ..., max_tokens: _Optional[int] = ...) -> None: ...
+    team_budget: str
+    agent: str
+    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., on_busy: _Optional[str] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., by: _Optional[str] = ..., max_tokens: _Optional[int] = ..., team_budget: _Optional[str] = ..., agent: _Optional[str] = ...) -> None: ...
 
 class DeleteConversationRequest(_message.Message):
     __slots__ = ("name", "tenant")

@@ -21,6 +21,8 @@ def of_conversation(conversation: Conversation) -> dict[str, Any]:
         "tenant": conversation.tenant,
         "agent": conversation.workflow,
         "on_busy": conversation.on_busy,
+        "team_budget": conversation.team_budget,
+        "spends_as": conversation.spends_as,
         "messages": conversation.said,
         "active": conversation.active,
         "run": conversation.run,

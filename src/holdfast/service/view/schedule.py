@@ -39,6 +39,8 @@ async def of_schedule(control: Control, schedule: Schedule) -> dict[str, Any]:
         "input": msgspec.json.decode(schedule.input),
         "time_field": schedule.time_field,
         "team": schedule.team,
+        "team_budget": schedule.team_budget,
+        "agent": schedule.agent,
         "cost_limit_usd": maybe_usd(schedule.limit_nanousd),
         "jitter_s": schedule.jitter_s,
         "overlap": schedule.overlap,
