@@ -9,7 +9,20 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from holdfast import OutcomeUnknown, Workflow, branch, check, flow, human_gate, llm_node, step, task, tool, tool_node
+from holdfast import (
+    OutcomeUnknown,
+    SemanticCache,
+    Workflow,
+    branch,
+    check,
+    flow,
+    human_gate,
+    llm_node,
+    step,
+    task,
+    tool,
+    tool_node,
+)
 
 
 class Order(BaseModel):
@@ -346,3 +359,8 @@ def wages(to: str, amount: int) -> str:
 @flow(tools=[wages])
 async def payday(ctx, given):
     return await ctx.gather(*(ctx.tool(wages, to=name, amount=amount) for name, amount in given.items()))
+
+
+@flow(cost_limit_usd=1)
+async def cached(ctx):
+    return await ctx.model("claude-haiku-4-5", "Do you ship?", max_tokens=50, cache=SemanticCache())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from holdfast.testing.model_server import ModelServer
 from tests.cli.conftest import Shell
 
 WRITE = ("shared", "write", "board", "case-7", "--as", "ann", "--value")
@@ -59,3 +60,17 @@ def test_what_cannot_be_written_is_refused_in_words(shell: Shell) -> None:
         assert (told.code, told.out) == (code, ""), (words, told.code, told.err)
         assert said in told.err
     assert [row["value"] for row in shell("shared", "show", "board", "case-7", "--json").data] == [1]
+
+
+def test_an_answer_is_taken_out_of_a_cache_and_nothing_else(shell: Shell, server: ModelServer) -> None:
+    asked = ("run", "flow:cached", "--json", "--key")
+    assert shell(*asked, "first").code == 0, "which asks the model"
+    ((space, key),) = [(row["space"], row["key"]) for row in shell("shared", "list", "--json").data]
+    assert shell(*asked, "second").code == 0
+    assert len(server.calls) == 1
+    assert shell("shared", "forget", space, key, "--json").data == {"space": space, "key": key, "forgotten": True}
+    again = shell("shared", "forget", space, key)
+    assert (again.code, f"There is no cached answer '{key}' in '{space}'" in again.err) == (3, True)
+    assert shell(*asked, "third").code == 0
+    assert len(server.calls) == 2
+    assert "is no space of cached answers" in shell("shared", "forget", "board", key).err

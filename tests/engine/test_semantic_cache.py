@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from holdfast import LocalEmbedder, Router, SemanticCache, Workflow, flow, llm_node
 from holdfast.core import events as ev
 from holdfast.core.state import SHARED_USE
-from holdfast.errors import InvalidInput, UsageError
+from holdfast.errors import InvalidInput, NotFound, UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.history import events_of
@@ -62,6 +62,50 @@ async def test_the_same_question_and_one_that_means_the_same_get_the_answer_with
         assert len(server.calls) == 1
         assert await told(engine, "Do you ship to Sweden?") == ("No.", [])
         assert len(server.calls) == 2
+
+
+async def test_an_answer_that_was_wrong_is_taken_out_by_itself(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(user="Sweden", text="No."), Rule(times=1, text="Nowhere."), Rule(text="Yes."))
+    async with opened(store, workflows=[asks], model=model) as engine:
+        await told(engine, "Do you ship to Norway?")
+        await told(engine, "Do you ship to Sweden?")
+        answer, (hit,) = await told(engine, "Do you deliver to Norway?")
+        spaces = {each.space for each in await engine.shared_values("acme")}
+        (space,) = spaces
+        with pytest.raises(NotFound, match="no cached answer"):
+            await engine.forget_cached_answer(space, hit["key"])  # of another tenant
+        await engine.forget_cached_answer(space, hit["key"], tenant="acme")
+        with pytest.raises(NotFound, match="no cached answer"):
+            await engine.forget_cached_answer(space, hit["key"], tenant="acme")
+        with pytest.raises(InvalidInput, match="is no space of cached answers"):
+            await engine.forget_cached_answer("board", hit["key"], tenant="acme")
+        assert (answer, await told(engine, "Do you deliver to Norway?")) == ("Nowhere.", ("Yes.", []))
+        assert (await told(engine, "Do you ship to Sweden?"))[1], "the other one is still there"
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_who_watches_hears_an_answer_from_the_cache_as_he_hears_a_model(
+    store: str, server: ModelServer, model: Providers, streams: bool
+) -> None:
+    @flow
+    async def says(ctx, given):
+        return await ctx.model(HAIKU, "Do you ship?", cache=SemanticCache(), max_tokens=100, stream=streams)
+
+    server.script.add(Rule(text="Yes, in five days."))
+    async with opened(store, workflows=[says], model=model) as engine:
+        heard = []
+        for _ in range(2):
+            run = await engine.start(says, {})
+            await run.result()
+            tellings = [each async for each in engine.watch_stream(run.id)]
+            heard.append(("".join(each.text for each in tellings), tellings[-1].kind, tellings[-1].outcome))
+            for each in tellings[:-1]:
+                rest = [later async for later in engine.watch_stream(run.id, since=each.cursor)]
+                assert rest == tellings[tellings.index(each) + 1 :], "he may come back at any place"
+        assert heard == [("Yes, in five days.", "end", "completed")] * 2
+        assert len(server.calls) == 1
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,7 @@ async def test_everything_else_that_there_is_can_be_asked_and_told(api: Asked) -
     assert len(await api.rows("/state", space="shop")) == 1
     lost = {"space": "shop", "key": "tea", "value": 0, "expected_version": 1}
     assert await api.refused("POST", "/state", lost) == (409, "conflict")
+    assert await api.refused("POST", "/state/forget", {"space": "!cache/a", "key": "tea"}) == (404, "not_found")
     await api.post("/schedules", {"name": "daily", "workflow": "quick", "cron": "0 9 * * *"})
     await api.post("/schedules/daily/pause")
     assert (await api.get("/schedules/daily"))["paused"]

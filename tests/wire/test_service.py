@@ -196,6 +196,10 @@ async def test_shared_values_are_written_and_listed(client: Client) -> None:
     assert (row["version"], row["value"], row["by"]) == (2, {"n": 2}, "ann")
     rows = (await client.ask(query.SharedValues(space="board", key="n", tenant="shares"))).rows
     assert [each["version"] for each in rows] == [1, 2]
+    with pytest.raises(InvalidInput, match="'board' is no space of cached answers"):
+        await client.tell(command.ForgetCachedAnswer("board", "n", "shares"))
+    with pytest.raises(NotFound, match="no cached answer 'n' in '!cache/a' of tenant 'shares'"):
+        await client.tell(command.ForgetCachedAnswer("!cache/a", "n", "shares"))
     with pytest.raises(Conflict, match="is at version 2, and not at 1"):
         await client.tell(told)
 

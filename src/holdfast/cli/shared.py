@@ -17,7 +17,7 @@ from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.table import Column
 from holdfast.service import query
-from holdfast.service.command import WriteSharedValue
+from holdfast.service.command import ForgetCachedAnswer, WriteSharedValue
 
 app = typer.Typer(help="See what runs and agents know together, and write it.", no_args_is_help=True)
 
@@ -85,6 +85,26 @@ def write(
         terminal.emit(row)
     else:
         terminal.say(f"{key} of {space} is at version {row['version']}.")
+
+
+@app.command()
+def forget(
+    space: Space, key: Key, tenant: Tenant = "default", by: Who = None, as_json: AsJson = False, store: Store = None
+) -> None:
+    """Take an answer out of a semantic cache: the next question that means the same is asked again.
+
+    Its space, !cache/…, and its key stand in the history of each run that was given it.
+    """
+    asyncio.run(_forget(ForgetCachedAnswer(space, key, tenant), by, store))
+    if as_json:
+        terminal.emit({"space": space, "key": key, "forgotten": True})
+    else:
+        terminal.say(f"{key} of {space} is forgotten.")
+
+
+async def _forget(command: ForgetCachedAnswer, by: str | None, store: str | None) -> None:
+    async with backend(store, who(by)) as service:
+        await service.tell(command)
 
 
 async def _ask(asked: query.SharedValues, store: str | None) -> query.Page:

@@ -19,7 +19,7 @@ from holdfast.core.memory import MOST_ALLOWED, Memory, namespace, ranked
 from holdfast.core.projection import SharedChange
 from holdfast.core.shared_values import SharedValue
 from holdfast.engine.memory import recalled
-from holdfast.errors import Conflict, NotFound
+from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED, SharedEntry
 
 _NOBODY: Final = "a command"
@@ -84,3 +84,25 @@ class SharedValues(ControlBase):
             return written if kept else None
 
         return await changed(f"{key!r} of {space!r}", attempt)
+
+    async def forget_cached_answer(self, space: str, key: str, *, tenant: str = DEFAULT_TENANT) -> None:
+        """Take an answer out of a semantic cache: the next question that means the same is asked again. Its space and key stand
+        in the events of the runs that were given it. Raises NotFound, InvalidInput for a space that is no cache's."""
+        if not space.startswith(f"{rule.CACHE}/"):
+            raise InvalidInput(
+                f"{space!r} is no space of cached answers; those begin with {rule.CACHE}/, as `holdfast shared list` shows."
+                " Nothing was forgotten."
+            )
+        names = word("tenant", tenant), word("space", space), word("key", key)
+
+        async def attempt() -> bool | None:
+            current = await self.store.shared_values.find(*names)
+            if current is None or current.gone:
+                raise NotFound(
+                    f"There is no cached answer {key!r} in {space!r} of tenant {tenant!r}. Nothing was forgotten."
+                )
+            gone = SharedValue(None, current.version + 1, self.store.clock.now_ms(), _NOBODY, gone=True)
+            change = SharedChange(*names, current.version, msgspec.json.encode(gone), keep=0)
+            return await self.store.shared_values.put(change) or None
+
+        await changed(f"{key!r} of {space!r}", attempt)

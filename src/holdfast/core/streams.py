@@ -5,6 +5,7 @@ characters: what came while the model spoke and the reply in the history answer 
 the one is told the rest of the other. What it says besides, its thinking and the arguments of each tool that it asks for, are
 texts of their own, each with its place. What it is told in answer to a request is one more text, in one piece; such pieces are
 counted, as are the values that user code writes, which have their stream as their source.
+An answer from a cache is told as that of a call which nobody has made, its try 0.
 
 Never here: reading any of it, waiting.
 """
@@ -178,6 +179,8 @@ class Follower:
                 yield from self._ended(source_of(call), seq, said, besides, "failed")
             case ev.ModelCallInDoubt(call=call):
                 yield from self._ended(source_of(call), seq, said, besides, "in_doubt")
+            case ev.ValueRecorded(step=step, path=path) if said is not None:
+                yield from self._answered(f"{step}:{path}:0", seq, said)
             case _:
                 pass
         self.cursor.seq = seq
@@ -211,6 +214,12 @@ class Follower:
             self.cursor.told.setdefault(source, 0)
         if is_void:
             yield self._told(MODEL, "reset", earlier, size)
+
+    def _answered(self, source: str, seq: int, said: str) -> Iterator[Told]:
+        """What a cache had, as that of a call which nobody has made."""
+        if self._wants(MODEL, source):
+            self.cursor.told.setdefault(source, 0)
+            yield from self._ended(source, seq, said, {}, "completed")
 
     def _ended(
         self, source: str, seq: int, said: str | None, besides: Mapping[str, str], outcome: Outcome

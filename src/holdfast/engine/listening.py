@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from holdfast.core import events as ev
 from holdfast.core.ids import RunId, Seq
 from holdfast.core.payload import Payload
+from holdfast.core.shared_values import CACHE
 from holdfast.core.streams import TOOLS, Cursor, Follower, Told, call_of, is_call, source_of
 from holdfast.engine.payloads import Payloads
 from holdfast.errors import HoldfastError, InvalidInput
@@ -206,6 +207,8 @@ class Listening:
             payload = event.output
         elif isinstance(event, ev.ModelCallInDoubt):
             payload = event.output or event.partial
+        elif isinstance(event, ev.ValueRecorded) and event.name.startswith(f"{CACHE}/"):
+            payload = event.payload
         said, besides = (None, {}) if payload is None else await self._said(payload, tenant)
         return Heard(recorded.seq, event, said, besides)
 
@@ -215,6 +218,8 @@ class Listening:
         except HoldfastError as problem:
             log.warning("holdfast: what a model said cannot be read, and is told to nobody who watches: %s", problem)
             return None, {}
+        if isinstance(value, list):  # what a cache had
+            return (value[0]["reply"]["text"] if value else None), {}
         return (value, {}) if isinstance(value, str) else (value["text"], value.get("besides", {}))
 
     # --- What comes ---------------------------------------------------------------------------------------------------

@@ -138,6 +138,7 @@ ROUTES: Final = (
     Route("POST", "/schedules/{name}/backfill", cmd.Backfill, _OUTCOMES),
     Route("GET", "/state", ask.SharedValues, _PAGE, {"key": None}),
     Route("POST", "/state", cmd.WriteSharedValue, _NOTHING),
+    Route("POST", "/state/forget", cmd.ForgetCachedAnswer, _NOTHING),
     Route("GET", "/state/{space}/{key}", ask.SharedValues, _PAGE),
     Route("GET", "/costs", ask.Costs, _PAGE),
     Route("POST", "/costs/rollup", cmd.RollUpCosts, _TOLD),

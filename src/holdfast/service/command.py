@@ -440,6 +440,14 @@ class WriteSharedValue(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
+class ForgetCachedAnswer(Struct, frozen=True):
+    """Take an answer out of a semantic cache; see `Engine.forget_cached_answer`."""
+
+    space: str
+    key: str
+    tenant: str | None = None
+
+
 class MakeKey(Struct, frozen=True, kw_only=True):
     """Make a key for a service, which is shown once. It acts for a tenant, or everybody, may do so much (viewer, operator,
     reviewer, admin), with workflows and tools whose names fit a pattern; after `life_s` it is over."""
@@ -495,7 +503,7 @@ OfOne: TypeAlias = (
 OfRun: TypeAlias = OfOne | OfGate | OfLetter
 OfMany: TypeAlias = Bulk | BulkDeadLetters | Backfill
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
-OfTenant: TypeAlias = WriteSharedValue | SetTeamBudget | RemoveTeamBudget | RevokeApproval
+OfTenant: TypeAlias = WriteSharedValue | ForgetCachedAnswer | SetTeamBudget | RemoveTeamBudget | RevokeApproval
 OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule
 OfConversation: TypeAlias = OpenConversation | Say | DeleteConversation
 Command: TypeAlias = Start | Fork | OfRun | OfAll | OfTenant | OfSchedule | OfConversation

@@ -28,7 +28,7 @@ NEEDS: Final[Mapping[type[msgspec.Struct], tuple[Grant, ...]]] = {
         cmd.BulkDeadLetters,
         cmd.EditDeadLetter, cmd.ReplayDeadLetter, cmd.ResolveDeadLetter, cmd.OpenConversation, cmd.Say, cmd.DeleteConversation,
         cmd.SetSchedule, cmd.PauseSchedule, cmd.ResumeSchedule, cmd.RemoveSchedule, cmd.Backfill, cmd.WriteSharedValue,
-        cmd.MakeLink, cmd.Reassign, cmd.RollUpCosts,
+        cmd.ForgetCachedAnswer, cmd.MakeLink, cmd.Reassign, cmd.RollUpCosts,
     ), _OPERATOR),
     **dict.fromkeys((cmd.Resolve, cmd.GiveScore), _PERSON),
     **dict.fromkeys((

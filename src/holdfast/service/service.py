@@ -343,6 +343,8 @@ class Service(Answers):
         match command:
             case cmd.WriteSharedValue():
                 await control.write_shared_value(**given, by=who.claim)
+            case cmd.ForgetCachedAnswer(space, key):
+                await control.forget_cached_answer(space, key, tenant=tenant)
             case cmd.SetTeamBudget():
                 await control.set_team_budget(**given)
             case cmd.RemoveTeamBudget(name):

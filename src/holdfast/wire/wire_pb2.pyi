@@ -594,6 +594,18 @@ class WriteSharedValueRequest(_message.Message):
     by: str
     def __init__(self, space: _Optional[str] = ..., key: _Optional[str] = ..., value_json: _Optional[str] = ..., expected_version: _Optional[int] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
+class ForgetCachedAnswerRequest(_message.Message):
+    __slots__ = ("space", "key", "tenant", "by")
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    space: str
+    key: str
+    tenant: str
+    by: str
+    def __init__(self, space: _Optional[str] = ..., key: _Optional[str] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
 class BackfillRequest(_message.Message):
     __slots__ = ("name", "since_ms", "until_ms", "tenant")
     NAME_FIELD_NUMBER: _ClassVar[int]

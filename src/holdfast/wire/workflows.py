@@ -44,7 +44,7 @@ _OF_ALL: Final = (
     command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
     command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.OpenConversation, command.Say,
     command.DeleteConversation, command.WriteSharedValue, command.SetTeamBudget, command.RemoveTeamBudget,
-    command.RevokeApproval,
+    command.RevokeApproval, command.ForgetCachedAnswer,
 )  # fmt: skip
 _OF_ROW: Final = (command.GrantApproval, command.RollUpCosts)
 _OF_MANY: Final = (command.Bulk, command.BulkDeadLetters, command.Backfill)
