@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.exit_code import NOT_FOUND
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from holdfast.testing.server_process import free_port
 from tests.cli.conftest import FLOWS, Shell
@@ -313,6 +315,14 @@ def test_a_tenant_s_token_starts_what_is_offered_and_sees_its_own(
         assert (said.code, said.out) == (0, "2\n"), said
         assert [row["tenant"] for row in shell("runs", "list", "--json").data] == ["acme"]
         assert shell("run", "spoken", "--tenant", "globex").code == 1
+        for line in (
+            "schedules set daily spoken --cron '0 3 * * *' --input 1", "schedules show daily", "schedules pause daily",
+            "schedules resume daily", "schedules remove daily", "shared write board plan --value 1", "shared show board plan",
+        ):  # fmt: skip
+            found = shell(*shlex.split(line))
+            assert found.code == 0, (line, found.err)
+        for line in ("conversations say c hello", "conversations show c", "conversations delete c"):
+            assert shell(*line.split()).code == NOT_FOUND, "there is none, and nobody else's was asked for"
         assert shell("queue", "list", "--json").data == []
         assert shell("pools", "remove", "GPU").code == 1
         detached = shell("run", "spoken", "-i", "3", "--detach")

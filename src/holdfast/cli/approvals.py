@@ -15,7 +15,7 @@ import typer
 from holdfast.cli import moment, table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
+from holdfast.cli.option import AsJson, Reason, Roles, Store, Tenant, Who
 from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
 from holdfast.service import query
@@ -35,8 +35,6 @@ APPROVALS: Final = (
 _SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
 _SPAN: Final = re.compile(r"(\d+)([mhd])")
 _CONDITION: Final = re.compile(r"([\w.]+)\s*(==|!=|<=|>=|<|>|~)\s*(.+)")
-
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Whose it is; else default.")]
 
 
 @app.command()

@@ -86,7 +86,7 @@ class Backend(Asking):
         """Wait until a run has ended or waits for somebody; how it stands then."""
 
     @abstractmethod
-    async def reply(self, conversation: str, number: int, tenant: str) -> View:
+    async def reply(self, conversation: str, number: int, tenant: str | None) -> View:
         """Wait until a message has been answered, or will not be; what came of it."""
 
     @abstractmethod
@@ -147,8 +147,9 @@ class Here(Backend):
         await self.service.control.run(run).settled()
         return await self.row(asked.Run(run))
 
-    async def reply(self, conversation: str, number: int, tenant: str) -> View:
-        return view.of_exchange(await self.service.control.reply(conversation, number, tenant=tenant))
+    async def reply(self, conversation: str, number: int, tenant: str | None) -> View:
+        whose = {} if tenant is None else {"tenant": tenant}
+        return view.of_exchange(await self.service.control.reply(conversation, number, **whose))
 
     async def watch(self, run: str, after: int) -> AsyncGenerator[View, None]:
         handle = self.service.control.run(run)
@@ -206,7 +207,7 @@ class There(Backend):
             if heard_s - began_s < _WAIT_S or found["ended_at"] is not None:
                 return found
 
-    async def reply(self, conversation: str, number: int, tenant: str) -> View:
+    async def reply(self, conversation: str, number: int, tenant: str | None) -> View:
         heard_s = time.monotonic()
         while True:
             try:

@@ -22,7 +22,7 @@ from holdfast.cli.exit_code import INTERRUPTED, OK
 from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.opening import backend, is_fleet, located, typed
-from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, TokenLimit, Who
+from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Tenant, TokenLimit, Who
 from holdfast.cli.reply import Replies, Screen
 from holdfast.cli.target import is_name
 from holdfast.errors import Conflict, UsageError
@@ -61,7 +61,7 @@ def chat(
     token_limit: TokenLimit = None,
     team_budget: TeamBudget = None,
     spends_as: Agent = None,
-    tenant: Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose conversation it is.")] = "default",
+    tenant: Tenant = None,
     here: Annotated[
         bool, typer.Option("--here", help="On a fleet's store: run the agent in this process too.")
     ] = False,
@@ -98,7 +98,7 @@ class _Talk(NamedTuple):
     on_busy: OnBusy | None
     limits: Mapping[str, Any]
     """What the conversation may spend, and of what."""
-    tenant: str
+    tenant: str | None
     here: bool
     who: Principal
     as_json: bool
@@ -109,7 +109,7 @@ class _Talk(NamedTuple):
         return f"Interrupted. Nothing that was said is lost; go on with:\n  {self.again()}"
 
     def again(self) -> str:
-        more = () if self.tenant == "default" else ("--tenant", self.tenant)
+        more = () if self.tenant is None else ("--tenant", self.tenant)
         return typed("chat", self.target, "--conversation", self.name, *more, store=self.store)
 
 
@@ -158,8 +158,9 @@ async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
     where, known = located(talk.store)
     works = talk.here or not is_fleet(where)
     async with Engine.open(where, workflows=[agent], execute=works, settings=known) as engine:
+        tenant: dict[str, Any] = {} if talk.tenant is None else {"tenant": talk.tenant}
         await engine.open_conversation(
-            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue", tenant=talk.tenant, by=talk.who.claim, **talk.limits,
+            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue", by=talk.who.claim, **tenant, **talk.limits,
         )  # fmt: skip
         yield Here(Service(engine), talk.who)
 

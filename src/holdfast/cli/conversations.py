@@ -15,7 +15,7 @@ import typer
 from holdfast.cli import moment, table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, ListLimit, Store, Who
+from holdfast.cli.option import AsJson, ListLimit, Store, Tenant, Who
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 from holdfast.service import query
@@ -46,7 +46,6 @@ def meant(on_busy: OnBusy | None) -> rule.OnBusy | None:
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The conversation's name.")]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is.")]
 
 
 @app.command("list")
@@ -73,7 +72,7 @@ def list_(
 
 
 @app.command()
-def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def show(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Show what was said in a conversation, with its branches, and what it has cost."""
     found = asyncio.run(_show(name, tenant, store))
     if as_json:
@@ -117,7 +116,7 @@ def say(
             "--attach", metavar="FILE", help="An image, a recording or a document; may be said several times."
         ),
     ] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -154,11 +153,11 @@ def labels(exchange: dict[str, Any]) -> str:
 
 
 @app.command()
-def delete(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def delete(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Delete a conversation with all that was said in it, for good. Histories of its runs stay until their months go."""
     asyncio.run(_delete(name, tenant, store))
     if as_json:
-        terminal.emit({"name": name, "tenant": tenant, "deleted": True})
+        terminal.emit({"name": name, "deleted": True})
     else:
         terminal.say(f"There is no conversation {name} any more.")
 
@@ -168,12 +167,12 @@ async def _list(tenant: str | None, limit: int, store: str | None) -> tuple[list
         return await service.rows(query.Conversations(tenant=tenant), limit), service.now_ms()
 
 
-async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
+async def _show(name: str, tenant: str | None, store: str | None) -> dict[str, Any]:
     async with backend(store, who(None)) as service:
         return await service.row(query.Conversations(name=name, tenant=tenant))
 
 
-async def _delete(name: str, tenant: str, store: str | None) -> None:
+async def _delete(name: str, tenant: str | None, store: str | None) -> None:
     from holdfast.service.command import DeleteConversation
 
     async with backend(store, who(None)) as service:
@@ -181,7 +180,7 @@ async def _delete(name: str, tenant: str, store: str | None) -> None:
 
 
 async def _say(
-    name: str, text: str, parts: list[Any], after: int | None, on_busy: OnBusy | None, key: str | None, tenant: str,
+    name: str, text: str, parts: list[Any], after: int | None, on_busy: OnBusy | None, key: str | None, tenant: str | None,
     by: str | None, store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     from holdfast.service.command import Say

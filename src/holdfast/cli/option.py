@@ -14,6 +14,12 @@ Store = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="The store; by default HOLDFAST_STORE, else SQLite in holdfast.db."),
 ]
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant", metavar="NAME", help="Whose it is; by default that of the token at a server, else `default`."
+    ),
+]
 Who = Annotated[
     str | None,
     typer.Option(

@@ -14,7 +14,7 @@ import typer
 from holdfast.cli import moment, page, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, backend
-from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Who
+from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Tenant, Who
 from holdfast.cli.table import ID, Column
 from holdfast.cli.target import is_name, load
 
@@ -40,7 +40,6 @@ class Overlap(StrEnum):
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is, and whose runs it starts.")]
 
 
 @app.command("set")
@@ -71,7 +70,7 @@ def set_(
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", min=1, help="Of a workflow in the store; else the highest.")
     ] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = None,
     team: Annotated[str | None, typer.Option("--team", metavar="NAME", help="A team of the tenant.")] = None,
     team_budget: TeamBudget = None,
     agent: Agent = None,
@@ -98,8 +97,9 @@ def set_(
     """
     how: dict[str, Any] = {
         "timezone": timezone, "input": None if given is None else json_value(given, "--input"), "time_field": time_field,
-        "version": version, "tenant": tenant, "team": team, "team_budget": team_budget, "agent": agent,
+        "version": version, "team": team, "team_budget": team_budget, "agent": agent,
         "cost_limit_usd": cost_limit, "jitter_s": jitter_s, "overlap": overlap.value, "catch_up_s": catch_up_s,
+        **({} if tenant is None else {"tenant": tenant}),
     }  # fmt: skip
     _tell(asyncio.run(_set(name, target, cron, how, who(by), store)), as_json)
 
@@ -120,13 +120,13 @@ def list_(
 
 
 @app.command()
-def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def show(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Show a schedule: what it starts, its next times, and what became of those that have passed."""
     _tell(asyncio.run(_show(name, tenant, store)), as_json)
 
 
 @app.command()
-def pause(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def pause(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Let a schedule start nothing until it is resumed. What it has started goes on."""
     from holdfast.service.command import PauseSchedule
 
@@ -134,7 +134,7 @@ def pause(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store
 
 
 @app.command()
-def resume(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def resume(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Let a schedule go on from now. The times that passed meanwhile are left out; `backfill` makes up for them."""
     from holdfast.service.command import ResumeSchedule
 
@@ -142,11 +142,11 @@ def resume(name: Name, tenant: Tenant = "default", as_json: AsJson = False, stor
 
 
 @app.command()
-def remove(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def remove(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Remove a schedule. What it has started goes on."""
     asyncio.run(_remove(name, tenant, store))
     if as_json:
-        terminal.emit({"name": name, "tenant": tenant, "removed": True})
+        terminal.emit({"name": name, "removed": True})
     else:
         terminal.say(f"There is no schedule {name} any more.")
 
@@ -158,7 +158,7 @@ def backfill(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="Until when; by default until now.")
     ] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -180,7 +180,7 @@ async def _set(
     if is_name(target):
         async with backend(store, by, make=True) as named:
             await named.tell(SetSchedule(name=name, workflow=target, cron=cron, **how))
-            return await named.row(query.Schedules(name=name, tenant=how["tenant"]))
+            return await named.row(query.Schedules(name=name, tenant=how.get("tenant")))
     meant = load(target)
     async with acting(store, make=True) as service:
         kept = await service.control.set_schedule(name, meant, cron, **how, by=by.claim)
@@ -194,7 +194,7 @@ async def _list(tenant: str | None, after: str | None, limit: int, store: str | 
         return await service.ask(query.Schedules(tenant=tenant, cursor=after, limit=limit))
 
 
-async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
+async def _show(name: str, tenant: str | None, store: str | None) -> dict[str, Any]:
     from holdfast.service import query
 
     async with backend(store, who(None)) as service:
@@ -209,14 +209,14 @@ async def _told(command: OfSchedule, store: str | None) -> dict[str, Any]:
         return await service.row(query.Schedules(name=command.name, tenant=command.tenant))
 
 
-async def _remove(name: str, tenant: str, store: str | None) -> None:
+async def _remove(name: str, tenant: str | None, store: str | None) -> None:
     from holdfast.service.command import RemoveSchedule
 
     async with backend(store, who(None)) as service:
         await service.tell(RemoveSchedule(name, tenant))
 
 
-async def _backfill(name: str, tenant: str, since: str, until: str | None, store: str | None) -> list[View]:
+async def _backfill(name: str, tenant: str | None, since: str, until: str | None, store: str | None) -> list[View]:
     from holdfast.service.command import Backfill
 
     async with backend(store, who(None)) as service:

@@ -14,7 +14,7 @@ import typer
 from holdfast.cli import page, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Store, Who
+from holdfast.cli.option import AsJson, Store, Tenant, Who
 from holdfast.cli.table import Column
 from holdfast.service import query
 from holdfast.service.command import ForgetCachedAnswer, WriteSharedValue
@@ -29,7 +29,6 @@ VERSIONS: Final = (Column("version"), Column("by", 10), Column("at", goes=1), Co
 
 Space = Annotated[str, typer.Argument(metavar="SPACE", help="The space of the value.")]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Its key in the space.")]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is.")]
 
 
 @app.command("list")
@@ -50,7 +49,7 @@ def list_(
 
 
 @app.command()
-def show(space: Space, key: Key, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+def show(space: Space, key: Key, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Show the versions of a value that are kept, the latest last."""
     rows = asyncio.run(_ask(query.SharedValues(space=space, key=key, tenant=tenant), store)).rows
     if as_json:
@@ -72,7 +71,7 @@ def write(
             "--expected-version", metavar="N", min=0, help="Only in the place of this one; 0: if there is none."
         ),
     ] = None,
-    tenant: Tenant = "default",
+    tenant: Tenant = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -89,11 +88,11 @@ def write(
 
 @app.command()
 def forget(
-    space: Space, key: Key, tenant: Tenant = "default", by: Who = None, as_json: AsJson = False, store: Store = None
+    space: Space, key: Key, tenant: Tenant = None, by: Who = None, as_json: AsJson = False, store: Store = None
 ) -> None:
     """Take an answer out of a semantic cache: the next question that means the same is asked again.
 
-    Its space, !cache/…, and its key stand in the history of each run that was given it.
+    Its space, which begins with !cache/, and its key stand in the history of each run that was given it.
     """
     asyncio.run(_forget(ForgetCachedAnswer(space, key, tenant), by, store))
     if as_json:

@@ -13,7 +13,7 @@ import typer
 from holdfast.cli import page, table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Store
+from holdfast.cli.option import AsJson, Store, Tenant
 from holdfast.cli.table import Column
 from holdfast.service import query
 
@@ -29,7 +29,6 @@ WORKERS: Final = (
 )  # fmt: skip
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The supervisor's name.")]
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Whose it is; else default.")]
 
 
 @app.command("list")

@@ -13,7 +13,7 @@ import typer
 from holdfast.cli import moment, table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Store
+from holdfast.cli.option import AsJson, Store, Tenant
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 from holdfast.service import query
@@ -31,7 +31,6 @@ AGENTS: Final = (
 )  # fmt: skip
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The team budget's name.")]
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Whose it is; else default.")]
 
 
 @app.command("list")
