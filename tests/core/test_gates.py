@@ -588,6 +588,15 @@ def test_an_answer_that_comes_too_late_does_not_count_even_where_nobody_has_noti
             game.do(late, session=None)
 
 
+def test_of_gates_that_expire_at_one_moment_the_first_may_take_back_the_others() -> None:
+    game = Game(graph(node("one", "human_gate"), node("two", "human_gate")))
+    for name in ("one", "two"):
+        game.human_gate(name, expires_after_ms=60_000)
+    game.tick(60)
+    assert (game.status, game.state.error.error_class) == ("failed", "expired")  # type: ignore[union-attr]
+    assert not game.state.gates
+
+
 def test_a_question_that_expires_fails_where_it_was_asked_and_is_asked_anew_when_that_is_tried_again() -> None:
     game = Game(graph(node("a", retry=TWICE)))
     game.open_gate("a", expires_after_ms=1_000)

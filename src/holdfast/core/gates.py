@@ -458,6 +458,8 @@ def attend_due(d: Decision) -> None:
     """Remind, escalate and, where the workflow says so, cancel. A gate never decides by itself."""
     for id_, gate in list(d.state.gates.items()):
         opened = gate.opened
+        if id_ not in d.state.gates:
+            continue  # what came of one before it has taken it back
         if opened.expires_at_ms is not None and opened.expires_at_ms <= d.now_ms:
             _expire(d, opened)
             continue
