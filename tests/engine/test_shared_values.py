@@ -33,6 +33,13 @@ async def careful(ctx, given):
     return None if written is None else [written.version, written.value, written.by]
 
 
+@flow
+async def read_and_count(ctx):
+    """Reads one thing, and adds to another."""
+    board = ctx.shared("board")
+    return [await board.read("plan"), (await board.update("total", lambda total: (total or 0) + 1)).value]
+
+
 async def test_many_runs_that_update_one_value_lose_no_update(store: str) -> None:
     async with opened(store, workflows=[count]) as engine:
         runs = [await engine.start(count, 1) for _ in range(12)]
@@ -106,6 +113,25 @@ async def test_a_replay_sees_what_the_step_saw_and_writes_nothing_again(store: s
             1,
             9,
         ]
+
+
+async def test_what_was_read_is_recorded_also_where_the_write_that_carries_it_is_decided_again(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(store, workflows=[read_and_count]) as engine:
+        values = engine.runtime.store.shared_values
+        find, others = values.find, [_next("total", 0, b'{"value":5,"version":1,"at_ms":1,"by":"ann"}')]
+
+        async def overtaken(tenant: str, space: str, key: str):
+            found = await find(tenant, space, key)
+            if key == "total" and others:
+                assert await values.put(others.pop())
+            return found
+
+        monkeypatch.setattr(values, "find", overtaken)
+        run = await engine.start(read_and_count)
+        assert await run.result() == [None, 6]
+        assert (await names(run))[2:4] == ["ValueRecorded", "SharedValueWritten"]
 
 
 async def test_a_step_that_waits_goes_on_with_what_somebody_writes_who_is_no_run(store: str) -> None:

@@ -407,9 +407,10 @@ async def _carried(
     try:
         return await sent
     except HoldfastError as refusal:
-        for value in getattr(command, "values", ()):
-            if value.payload is None:
-                journal.note(value)
+        values = getattr(command, "values", ())
+        is_last_its_own = isinstance(command, cmd.RecordValues)  # and not something that it was to carry
+        for value in values[: len(values) - is_last_its_own]:
+            journal.note(value)
         if isinstance(refusal, Suspended):
             raise Suspension from None
         raise
