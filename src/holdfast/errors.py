@@ -210,7 +210,8 @@ class EffectKeyTaken(Conflict):
 
 
 class SharedValueMoved(Conflict):
-    """A shared value that this append would write has another version by now than its writer has seen. Nothing was written."""
+    """A shared value that this append would write has another version by now than its writer has seen, or it is later than the
+    write was to be. Nothing was written."""
 
 
 class SharedLockLost(Conflict):

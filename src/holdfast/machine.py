@@ -108,3 +108,6 @@ class RandomIds:
 
     def append(self) -> AppendId:
         return AppendId(f"{self._appends}-{next(self._number)}")
+
+    def approval(self) -> str:
+        return secrets.token_hex(6)

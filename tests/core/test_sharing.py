@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from holdfast.core.ids import Path
@@ -9,7 +10,7 @@ from holdfast.core.payload import inline
 from holdfast.core.projection import project
 from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
 from holdfast.core.state import SHARED_USE
-from holdfast.errors import NonDeterministicStep
+from holdfast.errors import NonDeterministicStep, SharedValueMoved
 from tests.core.game import Game, cmd, ev, graph, kinds
 
 PLACE = (Path("0"), "board", "case", "hash")
@@ -25,6 +26,14 @@ def test_a_write_is_the_outcome_of_its_operation_and_a_row() -> None:
     [row] = project(game.state, written, executing=True).shared_values
     assert (row.space, row.key, row.base, row.body) == ("board", "case", 0, bytes(ONE.json))
     assert game.do(cmd.WriteSharedValue(*game.at("a"), *PLACE, 0, is_written=True, outcome=ONE)) == []
+
+
+def test_a_write_is_taken_until_the_moment_that_it_says() -> None:
+    game = Game(graph("a > b"))
+    write = cmd.WriteSharedValue(*game.at("a"), *PLACE, 0, True, ONE, until_ms=game.now_ms)
+    with pytest.raises(SharedValueMoved, match="before now"):
+        game.do(write)
+    assert kinds(game.do(msgspec.structs.replace(write, until_ms=game.now_ms + 1))) == ["SharedValueWritten"]
 
 
 def test_what_a_write_drops_and_what_it_is_found_by_go_with_its_row_and_each_use_is_counted() -> None:

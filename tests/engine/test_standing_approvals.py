@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Tool, ToolRule, When, Workflow, tool, tool_node
 from holdfast.core import events as ev
-from holdfast.errors import Conflict, InvalidInput, NotFound, StoreError
+from holdfast.errors import Conflict, InvalidInput, NotFound, StoreError, ToolFailed
 from holdfast.ports import Append
 from tests.engine.history import events_of
 from tests.engine.kit import Time, carry_by, die, divergence, engine_at, gate_of, opened
@@ -84,6 +84,48 @@ async def test_what_an_approval_does_not_cover_is_asked_about(
         time.forward(2)
         assert await asks(await engine.start(node(pay, {"to": "ada", **call})))
     assert paid == []
+
+
+async def test_an_approval_that_ends_between_the_look_and_the_use_is_none(
+    tmp_path: Any, pay: Tool, paid: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a process stands still in between, or goes by a clock that is behind the run's history."""
+    time = Time()
+    async with engine_at(tmp_path, time) as engine:
+        await engine.grant_approval("pay", for_s=60, by="ann")
+        values = engine.runtime.store.shared_values
+        page = values.page
+
+        async def slowly(*asked: Any) -> Any:
+            found = await page(*asked)
+            time.forward(61)
+            return found
+
+        monkeypatch.setattr(values, "page", slowly)
+        assert await asks(await engine.start(node(pay, {"to": "ada"})))
+    assert paid == []
+
+
+async def test_a_call_of_a_fork_is_another_use_of_an_approval(tmp_path: Any) -> None:
+    made: list[str] = []
+
+    @tool(effect="idempotent", approval=True)
+    async def refund(to: str) -> str:
+        made.append(to)
+        if len(made) == 1:
+            raise ToolFailed("The bank is closed.")
+        return f"paid back to {to}"
+
+    wf = Workflow("refund")
+    wf.node("pay")(tool_node(name=refund)(lambda state: {"to": "ada"}))
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        await engine.grant_approval("refund", for_s=60, by="ann", most=2)
+        run = await engine.start(wf)
+        assert (await run.settled()).ended == "failed"
+        forked = await engine.fork(run.id, "pay#1", by="bob")
+        assert await forked.result() == "paid back to ada"
+        (approval,) = (await engine.standing_approvals()).values()
+        assert (approval.used, len(made)) == (2, 2)
 
 
 async def test_rules_that_deny_and_reviewers_stand_above_an_approval(tmp_path: Any, pay: Tool, paid: list[Any]) -> None:

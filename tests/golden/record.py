@@ -880,6 +880,9 @@ class CountedIds:
     def append(self) -> AppendId:
         return AppendId(f"append-{next(self._numbers)}")
 
+    def approval(self) -> str:
+        return f"approval-{next(self._numbers)}"
+
 
 LEADS = "support-leads@"
 """Whom the example asks."""

@@ -68,6 +68,9 @@ class DrawnIds:
     def append(self) -> AppendId:
         return AppendId(f"{self._stream.getrandbits(64):016x}")
 
+    def approval(self) -> str:
+        return f"{self._stream.getrandbits(48):012x}"
+
 
 class InlineThreads:
     """Keeps the Threads port without a thread: a plain function runs at once, and returns a while later."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 
@@ -65,7 +64,7 @@ class StandingApprovals(ControlBase):
             None if workflow is None else word("workflow", workflow),
             None if run is None else run.run, self._roles(roles), self._clean(reason) or "",
         )  # fmt: skip
-        key = uuid4().hex[:12]
+        key = self.runtime.runs.new_approval()
         written = SharedValue(msgspec.to_builtins(approval), 1, now_ms, claim.name)
         if len(body := msgspec.json.encode(written)) > _MOST_BYTES:
             raise InvalidInput(

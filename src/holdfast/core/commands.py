@@ -443,7 +443,7 @@ class AwaitSignal(AttemptCommand, frozen=True):
 class WriteSharedValue(AttemptCommand, frozen=True):
     """A write of a shared value, decided on version `base` of it: what it comes to, in `outcome` (a SharedValue, null where
     there is none), and if another version was expected, the `conflict`, with why it is refused where it is. For `index`, `keep`
-    and `dropped` see events.SharedValueWritten."""
+    and `dropped` see events.SharedValueWritten. From `until_ms` on it is not taken any more."""
 
     path: Path
     space: str
@@ -459,6 +459,7 @@ class WriteSharedValue(AttemptCommand, frozen=True):
     index: SharedIndex | None = None
     keep: int = MOST_VERSIONS
     dropped: tuple[str, ...] = ()
+    until_ms: int | None = None
 
 
 class AwaitSharedValue(AttemptCommand, frozen=True):

@@ -38,7 +38,8 @@ from holdfast.core.ids import (
 from holdfast.core.payload import Payload
 from holdfast.core.questions import EXHAUSTED
 from holdfast.core.readiness import next_step
-from holdfast.core.state import BACKGROUND, KEPT_FROM_A_PLACE, MAP, Operation, State, Step, verdict_key
+from holdfast.core.shared_values import APPROVALS
+from holdfast.core.state import BACKGROUND, KEPT_FROM_A_PLACE, MAP, SHARED, Operation, State, Step, verdict_key
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 MOST_INHERITED: Final = 20_000
@@ -269,7 +270,9 @@ class _Course:
 
     def stands(self, step: StepId, op: Operation) -> bool:
         """Whether the outcome of an operation of a step still holds, and was nobody's to decide."""
-        return op.kind != "gate" and not self.is_undone(op) and not (op.kind == MAP and root_step(step) in self.touched)
+        if _is_persons(op):
+            return False
+        return not self.is_undone(op) and not (op.kind == MAP and root_step(step) in self.touched)
 
 
 def _place(graph: Graph, course: _Course, wish: Wish) -> _Place:
@@ -420,11 +423,16 @@ class _Inheritance:
         return Done(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, why)
 
     def _why(self, op: Operation) -> str:
-        if op.kind == "gate":
+        if _is_persons(op):
             return "a person decides"
         if op.args_hash == SAID:
             return "a person had said what it came to"
         return "it was undone" if self._course.is_undone(op) else "it had failed" if op.error else "it is not over"
+
+
+def _is_persons(op: Operation) -> bool:
+    """Whether a person had decided it: at a gate, or beforehand, about so many calls and no more."""
+    return op.kind == "gate" or (op.kind == SHARED and op.name.startswith(f"{APPROVALS}/"))
 
 
 def _is_reusable(op: Operation) -> bool:

@@ -14,6 +14,7 @@ from holdfast.core.fence import intends
 from holdfast.core.ids import Path, node_of
 from holdfast.core.policies import CONFLICT, TIMEOUT
 from holdfast.core.state import SHARED, SHARED_WAIT, Operation, Step
+from holdfast.errors import SharedValueMoved
 
 
 def write_shared_value(d: Decision, c: commands.WriteSharedValue) -> None:
@@ -23,6 +24,8 @@ def write_shared_value(d: Decision, c: commands.WriteSharedValue) -> None:
     op = step.journal.get(c.path)
     if op is not None and op.status != "reopened":
         return  # it has come to something
+    if c.until_ms is not None and d.now_ms >= c.until_ms:
+        raise SharedValueMoved(f"{name!r} was to be written before now. Nothing was written: look again.")
     d.record(c.step, c.values)
     if c.conflict is not None:
         error = d.error(node_of(c.step), CONFLICT, c.refusal) if c.refusal is not None else None

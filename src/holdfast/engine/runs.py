@@ -103,6 +103,10 @@ class Runs:
         """The name of a run that is about to be started."""
         return self._ids.run(self.now_ms())
 
+    def new_approval(self) -> str:
+        """The name of a standing approval that is about to be granted."""
+        return self._ids.approval()
+
     def begin(self, run: RunId, graph: Graph) -> Mailbox:
         """The mailbox of a run that may have been started already."""
         found = self._mailboxes.get(run)

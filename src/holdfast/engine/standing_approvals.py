@@ -26,7 +26,7 @@ MOST_STANDING: Final = 1_000
 """Of a tenant, of which each call that asks looks at all."""
 _Call: TypeAlias = tuple[str, Mapping[str, Any], str, str, ToolRule | None, str | None]
 _TRIES: Final = 50
-"""Of a use that others have come before; then a person is asked."""
+"""Of a use that others have come before, or whose approval has ended meanwhile; then a person is asked."""
 
 
 class Using(Protocol):
@@ -61,10 +61,11 @@ async def used(
     if (stand_in := journal.attempt.services.stand_in) is not None:
         told = stand_in.approval(Asked(journal.run, journal.step, at, SHARED, tool, asked))
         return None if told is None else _approval(told)
-    state = await journal.attempt.state()
-    call = tool, arguments, state.workflow, state.run, rule, state.by
     for _ in range(_TRIES):
-        now_ms = journal.attempt.services.runtime.store.clock.now_ms()
+        state = await journal.attempt.state()
+        call = tool, arguments, state.workflow, state.run, rule, state.by
+        # This process's clock may be behind the run's history.
+        now_ms = max(journal.attempt.services.runtime.store.clock.now_ms(), state.at_ms)
         found = await _covering(journal, call, now_ms)
         if found is None:
             return None
@@ -73,7 +74,7 @@ async def used(
         written = SharedValue(msgspec.to_builtins(counted), version + 1, now_ms, approval.by, journal.run)
         use = cmd.WriteSharedValue(
             journal.step, journal.number, at, APPROVALS, key, asked, version,
-            is_written=True, outcome=inline(written), values=journal.take(),
+            is_written=True, outcome=inline(written), values=journal.take(), until_ms=approval.until_ms,
         )  # fmt: skip
         try:
             await journal.send(use)

@@ -32,6 +32,10 @@ class Ids(Protocol):
 
     def append(self) -> AppendId: ...
 
+    def approval(self) -> str:
+        """Of a standing approval."""
+        ...
+
 
 class Threads(Protocol):
     """Where users' functions run. A plain one cannot be stopped: `abandoned` of them have been given up and still run.
