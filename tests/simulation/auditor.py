@@ -34,7 +34,10 @@ from holdfast.core.ids import (
 from holdfast.core.payload import Payload
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, MAP, SHARED_USE, State
-from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord, StreamName
+from holdfast.ports import Append, Committed, EmbeddingRequest, ModelRequest, Observation, SnapshotRecord, StreamName
+from tests.simulation import answer, approval
+from tests.simulation.answer import Answers
+from tests.simulation.approval import Approvals
 from tests.simulation.books import Books, Call, Mapped, Visit
 from tests.simulation.desk import KEYS as DESK_KEYS
 from tests.simulation.desk import Desk
@@ -44,9 +47,8 @@ from tests.simulation.process import CPU_M, SLOTS, Process
 from tests.simulation.schedule import KEYS, Timetable
 from tests.simulation.store import Disk, Mount
 from tests.simulation.talk_auditor import TalkAuditor
-from tests.simulation.toolbox import APPROVED
 from tests.simulation.workers import GPU
-from tests.simulation.world import SETTLES_S, Execution, Sending, World
+from tests.simulation.world import SETTLES_S, Asking, Execution, Sending, World
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -99,16 +101,20 @@ class Auditor:
         self.loop = loop
         self.disk = disk
         self.world: World
+        self.books: dict[str, Books] = {}
         self.timetable: Timetable | None = None
         self.desk: Desk | None = None
         """Who judges what a schedule starts."""
         self.jobs: JobAuditor | None = None
         """Who judges besides what a workflow file makes its run promise."""
+        self.approvals: Approvals
+        """Who judges besides what needs somebody's word."""
+        self.answers = Answers(self.books, self.fault, loop.time)
+        """Who judges besides what comes of models that are not asked by their name alone."""
         self.talk: TalkAuditor | None = None
         """Who judges besides what was said to an agent."""
         self.has_shells = False
         """Whether connected workers run scripts, so that nobody here knows where they are run."""
-        self.books: dict[str, Books] = {}
         self.scopes: dict[str, list[int]] = {}
         """What all runs have settled, held and left in doubt in each scope."""
         self.violations: list[Violation] = []
@@ -122,7 +128,6 @@ class Auditor:
         self.events: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
         self.joins: Counter[str] = Counter()
-        self.approved: set[tuple[str, str, bytes]] = set()
         self.on_event: Callable[[RunId, ev.Event], None] = lambda _, __: None
         self.second_thoughts = 0
         """How many people think about taking up a run that has failed."""
@@ -156,7 +161,8 @@ class Auditor:
             if isinstance(recorded.event, ev.SharedValueWritten):
                 self._shared_value(books, run, recorded.event)
             elif isinstance(recorded.event, ev.ValueRecorded) and recorded.event.kind == SHARED_USE:
-                self._used(books, recorded.event)
+                self._used(books, run, recorded.event)
+        self.approvals.decided(run, _decided(append))
         self._compare_memories(run)
         self._compare_rows(books, append)
         self._compare_letters(books, run)
@@ -168,6 +174,11 @@ class Auditor:
 
     def _shared_value(self, books: Books, run: RunId, event: ev.SharedValueWritten) -> None:
         """Each version follows the one before it, and the programs add one to what they have seen, or to nothing."""
+        if event.space == approval.SPACE:
+            self.approvals.used(books, run, event)
+            return
+        if event.space.startswith(answer.CACHE):
+            self.answers.written(books, event)
         name = (books.state.tenant, event.space, event.key)
         version, number = self.shared.get(name, (0, 0))
         value = event.outcome.value()
@@ -178,13 +189,15 @@ class Auditor:
             self.fault("no write of a shared value is lost", run, f"{value} is not {number}")
         self.shared[name] = (version + 1, number)
         if event.index is not None:
-            self.uses[name] = 0
+            self.uses.setdefault(name, 0)
         for key in (*event.dropped, *(() if event.keep else (event.key,))):
             self.shared.pop((*name[:2], key), None)
             self.uses.pop((*name[:2], key), None)
 
-    def _used(self, books: Books, event: ev.ValueRecorded) -> None:
+    def _used(self, books: Books, run: RunId, event: ev.ValueRecorded) -> None:
         assert event.payload is not None
+        if event.name.startswith(answer.CACHE):
+            self.answers.found(books, run, event)
         for found in event.payload.value():
             name = (books.state.tenant, event.name, found["key"])
             if name in self.uses:
@@ -373,7 +386,7 @@ class Auditor:
             self.fault("a run starts once", run, "RunStarted again")
         books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
         books.most_model_calls, books.most_tool_calls = e.max_model_calls, e.max_tool_calls
-        books.tenant, books.team = e.tenant, e.team
+        books.tenant, books.team, books.requester = e.tenant, e.team, e.by
         books.placed, books.awaits = e.counted, e.awaits
         books.parent, books.shared = e.parent, e.shared
         is_scheduled = (e.key or "").startswith((KEYS, DESK_KEYS))
@@ -527,7 +540,7 @@ class Auditor:
 
     def _operation_inherited(self, books: Books, run: RunId, e: ev.OperationInherited) -> None:
         books.inherited[e.step, e.path] = e.args_hash
-        if e.kind == "gate":
+        if e.kind == "gate" or e.name.startswith(approval.SPACE):
             self.fault("what people decided is asked again", run, f"{e.step} {e.path}")
 
     def _run_migrated(self, books: Books, run: RunId, e: ev.RunMigrated) -> None:
@@ -743,6 +756,8 @@ class Auditor:
     def _step_stopped(self, books: Books, run: RunId, e: ev.StepStopped) -> None:
         visit = books.steps[node_of(e.step)]
         visit.active, visit.stopped = False, True
+        if e.step not in books.changed and not books.kinds["RunMigrated"]:
+            self.fault("unchanged code goes on with its journal", run, f"{e}")
 
     def _step_left(self, books: Books, run: RunId, e: ev.StepSuspended | ev.AttemptFailed) -> None:
         books.steps[node_of(e.step)].active = False
@@ -928,6 +943,7 @@ class Auditor:
         self._check_may_begin(books, run, e.step, "a model call")
         if e.call in books.calls:
             self.fault("a call is held once", run, e.call)
+        self.answers.held(books, run, e)
         call = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens, books.at_ms)
         call.agent = e.agent
         books.calls[e.call] = call
@@ -976,7 +992,10 @@ class Auditor:
         call = self._release(books, run, e.call, e)
         if not books.unsettled_bills[e.cost_nanousd]:
             self.fault("what is settled is what was billed, once", run, f"{e.call} for {e.cost_nanousd}")
+        if e.cost_nanousd > call.hold or e.input_tokens + e.output_tokens > call.tokens:
+            self.fault("no call takes more than was held for it", run, f"{e} of {call}")
         books.unsettled_bills[e.cost_nanousd] -= 1
+        call.answered = not call.doubted  # else its step has asked again, and only the books wait for it
         self._spend(books, call, e.cost_nanousd)
         self._move_tokens(books, call, settled=e.input_tokens + e.output_tokens)
         books.tokens += e.input_tokens + e.output_tokens
@@ -1015,6 +1034,7 @@ class Auditor:
         if e.policy == "once" and e.compensates is None and books.asks_before_repeats:
             self._check_approved(books, run, e)
         self._check_unanswered(books, run, e)
+        self.approvals.intended(books, run, e)
         done = books.done.get((e.step, e.tool, _encode(e.request.value()))) if e.request.blob is None else None
         if done and not e.named and e.policy != "read":
             self.fault("what a step has done is not done again by other code", run, f"{e.call} after {done}")
@@ -1043,8 +1063,8 @@ class Auditor:
             self.fault("only what has happened is undone", run, e.compensates)
 
     def _check_approved(self, books: Books, run: RunId, e: ev.EffectIntended) -> None:
-        """In a fork, somebody has approved what happens once, at this very place."""
-        if not any(answer.decision in ("approve", "edit") for answer in _approvals(books, e)):
+        """In a fork, somebody has approved what happens once, wherever the code asked for it then."""
+        if not self.approvals.is_said(run, e.tool, e.request.value()):
             self.fault("what happens once is not done again in a fork without a word", run, e.call)
 
     def _check_unanswered(self, books: Books, run: RunId, e: ev.EffectIntended) -> None:
@@ -1076,9 +1096,10 @@ class Auditor:
         if e.cost_nanousd not in (0, call.hold) or (e.cost_nanousd and call.policy != "read"):
             self.fault("what failed has cost nothing, or it was a look that nobody knows the end of", run, e.call)
         self._spend(books, call, e.cost_nanousd)
+        self.approvals.came_to_nothing(run, call)
 
     def _effect_released(self, books: Books, run: RunId, e: ev.EffectReleased) -> None:
-        self._outcome(books, run, e.call, e)
+        self.approvals.came_to_nothing(run, self._outcome(books, run, e.call, e))
 
     def _effect_doubted(self, books: Books, run: RunId, e: ev.EffectInDoubt | ev.EffectUnanswered) -> None:
         call = books.calls[e.call]
@@ -1142,6 +1163,8 @@ class Auditor:
     def _gate_opened(self, books: Books, run: RunId, e: ev.GateOpened) -> None:
         if e.gate in books.gates:
             self.fault("a gate is opened once", run, e.gate)
+        if e.reason == "tool_approval":
+            self.approvals.asked(books, run, e)
         books.gates[e.gate] = e
 
     def _gate_decided(self, books: Books, run: RunId, e: ev.GateDecided) -> None:
@@ -1165,7 +1188,7 @@ class Auditor:
                 self.fault("an approval is of what was shown", run, f"{e.gate}: {given} for {filled}")
         books.closed_gates[e.gate] = e
         if gate.reason == "tool_approval" and e.decision in ("approve", "edit"):
-            self.approved.add((run, gate.shown.value()["tool"], _encode(e.data.value())))
+            self.approvals.approved(run, gate.shown.value()["tool"], e.data.value())
         if gate.reason == "compensation_failed" and e.decision == "answer":
             books.undoing_given_up = True
 
@@ -1216,8 +1239,8 @@ class Auditor:
         self._check_lease(process, run, f"{sending.tool} {sending.key[:12]}")
         if sending.key in books.completed and sending.policy != "read":
             self.fault("no call leaves after its completion", run, f"{sending.tool} {sending.key[:12]}")
-        needed = sending.arguments.get("item") in APPROVED.get(sending.tool, ())
-        if needed and (run, sending.tool, _encode(sending.arguments)) not in self.approved:
+        needed = self.approvals.needs_word(books, sending.tool, sending.arguments.get("item"))
+        if needed and not self.approvals.is_approved(run, sending.tool, sending.arguments):
             self.fault("what needs approval was approved, exactly", run, f"{sending.tool} {sending.arguments}")
         if sending.policy == "once":
             again = [each for each in before if each.said != "no" and not each.excused]
@@ -1236,8 +1259,11 @@ class Auditor:
                 continue
             self.fault("a `verify` effect is looked up before it is called again", run, f"{sending} after {each}")
 
-    def model_called(self, process: Process, run: str, request: ModelRequest) -> None:
+    def model_called(
+        self, process: Process, run: str, request: ModelRequest | EmbeddingRequest, asking: Asking | None
+    ) -> None:
         books = self.books[run]
+        self.answers.called(run, request, asking)
         books.sent_models += 1
         if books.sent_models > books.holds:
             self.fault("money is held before a model is called", run, f"{books.sent_models} calls, {books.holds} holds")
@@ -1284,6 +1310,12 @@ class Auditor:
             if before.get(name) not in {visit for seq, visit in told if seq >= at_start}:
                 self.fault("the visit before is the one before", run, f"{step} sees {before.get(name)} of {told}")
 
+    def embedded(self, run: str, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> None:
+        self.answers.embedded(run, texts, vectors)
+
+    def answered(self, asking: Asking, text: str) -> None:
+        self.answers.answered(asking, text, clocks_agree=not self.clock_jumped)
+
     def code_changed(self, run: str, step: str) -> None:
         """Another version of its code goes on with a step."""
         self.books[run].changed.add(step)
@@ -1312,12 +1344,15 @@ class Auditor:
 
     # --- The end ------------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Judge what only the whole tells."""
+    def close(self, *, over: bool) -> None:
+        """Judge what only the whole tells; of what was to end, if it is `over`, nothing may be left."""
         if self.timetable is not None:
             self.timetable.close()
         for run_, books in self.books.items():
             run = RunId(run_)
+            held = [id_ for id_, call in books.calls.items() if not (call.closed or call.doubted or call.superseded)]
+            if over and books.ended and held:
+                self.fault("every hold is settled, freed or in doubt", run, f"{held}")
             state, states = State(), {}
             wanted = {record.seq for owner, record in self.snapshots if owner == run}
             for recorded in self.disk.history(run):
@@ -1356,6 +1391,15 @@ def _difference(one: State, other: State) -> str:
     names = [name for name in one.__struct_fields__ if getattr(one, name) != getattr(other, name)]
     told = (f"{name}: {_encode(getattr(one, name))!r} against {_encode(getattr(other, name))!r}" for name in names)
     return "; ".join(told)[:4000]
+
+
+def _decided(append: Append) -> dict[str, set[str]]:
+    """The gates that an append decides, by the names of those who do."""
+    found: dict[str, set[str]] = {}
+    for event in (recorded.event for recorded in append.events):
+        if isinstance(event, ev.GateDecided) and event.by is not None:
+            found.setdefault(event.by, set()).add(event.gate)
+    return found
 
 
 def _approvals(books: Books, e: ev.EffectIntended) -> list[ev.GateDecided]:

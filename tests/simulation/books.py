@@ -68,6 +68,8 @@ class Call(msgspec.Struct):
     request: Any = None
     doubted: bool = False
     closed: bool = False
+    answered: bool = False
+    """A model has, with a reply that is paid for."""
     superseded: bool = False
     compensation: str | None = None
     compensates: str | None = None
@@ -85,6 +87,7 @@ class Books:
         self.seq = 0
         self.at_ms = 0
         self.tenant = ""
+        self.requester: str | None = None
         self.team: str | None = None
         self.placed = False
         self.awaits: str | None = None

@@ -16,8 +16,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from holdfast.compose import Engine
+from holdfast.control.base import NOT_GIVEN
+from holdfast.control.command import GateDecision
 from holdfast.core import events as ev
 from holdfast.core.divergence import RESTART
+from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import EXPIRED
 from holdfast.core.ids import GateId, RunId, run_of
 from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
@@ -41,6 +44,7 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import MODELS, SLOTS, Process
 from tests.simulation.program import DAY_S, TEAM, TEAM_BUDGET, TENANT, Program
 from tests.simulation.schedule import Timetable
+from tests.simulation.score import Scores
 from tests.simulation.talk import NAME, Talk
 from tests.simulation.world import World
 
@@ -50,6 +54,11 @@ _PATIENCE_S: Final = 40.0
 """How long somebody waits for an answer before he asks again."""
 _LIMITED: Final = 0.3
 """How many programs call models whose providers allow only so much."""
+_APPROVING: Final = 0.6
+"""How many programs without a file have people who say beforehand which calls need no question."""
+_TOGETHER: Final = 0.4
+"""How many questions about calls are answered together with those that are asked beside them."""
+_SCORING: Final = 0.1
 _MOST_REPLAYS: Final = 3
 _MOST_RETAKES: Final = 3
 _LOOK_AGAIN_S: Final = 20.0
@@ -64,16 +73,18 @@ class People:
 
     def __init__(
         self, loop: SimulatedLoop, chance: Chance, faults: Faults, world: World, auditor: Auditor, program: Program,
-        processes: Callable[[], list[Process]],
+        scores: Scores, processes: Callable[[], list[Process]],
     ) -> None:  # fmt: skip
         self._loop = loop
         self._chance = chance
         self._stream = chance.stream("people")
         self._hands = chance.stream("hands")
+        self._board = chance.stream("board")
         self._faults = faults
         self._world = world
         self._auditor = auditor
         self._program = program
+        self._scores = scores
         self._processes = processes
         self.run: RunId | None = None
         self.acknowledged: list[tuple[str, str, str]] = []
@@ -293,12 +304,22 @@ class People:
         if self._auditor.timetable is not None and self._faults.strikes("scheduled"):
             self._auditor.second_thoughts += 1
             self._do(self._schedule(self._auditor.timetable))
+        if self._program.file is None and self._board.random() < _APPROVING:
+            self._do(self._auditor.approvals.live(self._ask, run))
+        if self._board.random() < _SCORING:
+            self._auditor.second_thoughts += 1
+            self._do(self._score(run))
         if self._auditor.desk is not None and self._faults.strikes("supervised"):
             self._auditor.second_thoughts += 1
             self._do(self._supervise(self._auditor.desk))
 
     async def _schedule(self, timetable: Timetable) -> None:
         await timetable.live(self._ask, lambda: self._faults.over)
+        self._auditor.second_thoughts -= 1
+        self._auditor.see_whether_all_is_over()
+
+    async def _score(self, run: RunId) -> None:
+        await self._scores.live(self._ask, run)
         self._auditor.second_thoughts -= 1
         self._auditor.see_whether_all_is_over()
 
@@ -432,6 +453,8 @@ class People:
             if self._faults.strikes("decided_with_nonsense"):
                 await self._decide(gate, self._stream.choice(("answer", "edit", "approve")), {"note": ["no text"]})
                 await self._decide(gate, gate.allowed[0], None, intruder="ada")
+            if gate.reason == TOOL_APPROVAL and self._board.random() < _TOGETHER:
+                await self._decide_together(gate)
             while True:
                 try:
                     decision, data = await self._opinion(gate)
@@ -482,7 +505,7 @@ class People:
                 return ("retry", None) if self._replays <= 2 * _MOST_REPLAYS else ("answer", {"undone": "by hand"})
             case reason if reason in LIMITS.values():
                 return self._limit(gate)
-            case "tool_approval":
+            case reason if reason == TOOL_APPROVAL:
                 decision = self._stream.choice(("approve", "approve", "edit", "reject", "answer"))
                 given = {"edit": {"item": f"item{self._stream.randrange(4)}"}, "answer": {"done": "by hand"}}
                 return decision, given.get(decision)
@@ -560,6 +583,31 @@ class People:
             raise Gone from None
         else:
             self.acknowledged.append(("decided", gate.gate, by))
+
+    async def _decide_together(self, gate: ev.GateOpened) -> None:
+        """Answer all calls that the step asks about at the same time; now and then one of the answers makes no sense."""
+        by, roles = self._name("board"), gate.reviewers[:1]
+        try:
+            asked = await self._ask(lambda engine: engine.asked_together(gate.gate))
+            said = {each.gate: GateDecision(*self._word()) for each in asked.calls}
+            if self._board.random() < 0.2:
+                said[asked.calls[-1].gate] = GateDecision("retry")
+            self._auditor.approvals.together[by] = frozenset(said)
+            shown_hash = self._board.choice((None, asked.shown_hash))
+            await self._ask(partial(Engine.decide_together, decisions=said, by=by, roles=roles, shown_hash=shown_hash))
+        except (Conflict, NotFound, InvalidDecision, InvalidInput) as problem:
+            self._refused(problem)
+            self._auditor.approvals.seen["answers refused together"] += isinstance(problem, InvalidDecision)
+            return
+        self._auditor.approvals.seen["answers given together"] += len(said) > 1
+        self.acknowledged += [("decided", each, by) for each in said]
+        raise Gone
+
+    def _word(self) -> tuple[str, Any]:
+        """What somebody says of a call: another item, and so another call, is among it."""
+        decision = self._board.choice(("approve", "approve", "edit", "reject", "answer"))
+        data = {"edit": {"item": f"item{self._board.randrange(4)}"}, "answer": {"done": "by hand"}}
+        return decision, data.get(decision, NOT_GIVEN)
 
     def _closed(self) -> dict[str, Any]:
         return {id_: gate for books in self._auditor.books.values() for id_, gate in books.closed_gates.items()}

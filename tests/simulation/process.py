@@ -33,11 +33,14 @@ CPU_M: Final = 1000
 SLOTS: Final = 2
 """How many there are of the pool `SLOTS`."""
 MODELS: Final = ("large", "small", "tiny")
+EMBEDS: Final = "vectors"
+"""The model that makes vectors."""
 PRICES: Final = Prices(
     {
         "large": DeclaredPrice(input_usd_per_mtok=10, output_usd_per_mtok=50),
         "small": DeclaredPrice(input_usd_per_mtok=1, output_usd_per_mtok=5),
         "tiny": DeclaredPrice(input_usd_per_mtok="0.1", output_usd_per_mtok="0.5"),  # type: ignore[arg-type]
+        EMBEDS: DeclaredPrice(input_usd_per_mtok="0.02", output_usd_per_mtok=0, cache_write_usd_per_mtok="0.02"),  # type: ignore[arg-type]
     }
 )
 _SETTINGS: Final = Settings()

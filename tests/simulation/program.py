@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from pydantic import BaseModel
@@ -18,23 +18,29 @@ from pydantic import BaseModel
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as kinds
+from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.chat import Chat, Message
+from holdfast.authoring.embedder import Embedder, LocalEmbedder, ModelEmbedder
 from holdfast.authoring.mapping import map_node
+from holdfast.authoring.router import Router
 from holdfast.authoring.step import step
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import Join
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.routing import Complexity, RoutedModel
 from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from tests.simulation import script
+from tests.simulation.answer import ANY, ROUTER, TOOLLESS
+from tests.simulation.approval import Rule, draw_rules
 from tests.simulation.chance import spread_s
 from tests.simulation.file import File, draw_file
-from tests.simulation.process import CPU_M, MODELS
-from tests.simulation.toolbox import TOOLS
+from tests.simulation.process import CPU_M, EMBEDS, MODELS
+from tests.simulation.toolbox import APPROVED, TOOLS
 from tests.simulation.workers import GPU, TASK
-from tests.simulation.world import here
+from tests.simulation.world import DIMENSIONS, Asking, asks, here, meaning
 
 DAY_S: Final = 86_400.0
 _MOST_CHILDREN: Final = 6
@@ -73,6 +79,10 @@ _SAYING: Final = 0.2
 _SHARING: Final = 0.35
 _TEAMED: Final = 0.5
 """How many programs with limits above them have a team budget, and how many workflows have agents."""
+_MODELLING: Final = 0.35
+"""How many workflows ask models in other ways than by their name alone."""
+_WORDED: Final = 0.4
+"""How many have tasks that want several calls at once which need somebody's word."""
 _PATCHING: Final = 0.3
 _PATCHES: Final[dict[str, Any]] = {
     "append": lambda step: [step], "sum": lambda step: 1, "merge": lambda step: {step: 1, "by": step},
@@ -132,6 +142,8 @@ class Program(msgspec.Struct):
     """With whom people talk besides, where they do."""
     has_shells: bool = False
     """Whether connected workers run scripts."""
+    rules: tuple[Rule, ...] = ()
+    """What its workflow says of calls of tools."""
 
 
 def draw_of_file(stream: Random, name: str) -> Program:
@@ -170,7 +182,7 @@ def draw(stream: Random, name: str) -> Program:
         limit = stream.choice((None, 0.02, 0.06, 0.2, 1.0))
         key = f"start-{name}" if stream.random() < 0.7 else None
         program = _in_company(stream, Program(workflow, later, given, limit, key))
-        program.children = tuple(draft.children)
+        program.children, program.rules = tuple(draft.children), draft.rules
         return program
     raise AssertionError("no sound program in so many draws")
 
@@ -214,6 +226,7 @@ class _Draft:
         self._kinds = {name: self._draw_kind(name) for name in self._names}
         # A stream of its own: what was drawn before there were caps is drawn as it was.
         caps = Random(f"caps of {name}")
+        self.rules = draw_rules(Random(f"rules of {name}"))
         self.workflow = Workflow(
             name, version=version, max_steps=stream.choice((3, 6, 1000, 1000, 1000)),
             max_tokens=stream.choice((None, None, 2_500, 8_000, 50_000)),
@@ -223,7 +236,7 @@ class _Draft:
             max_wall_s=caps.choice((None, None, None, None, 3.0, 60.0)),
             on_limit=_on_limit(stream.choice(("ask", "ask", "ask", "fail")), Random(f"dry run of {name}")),
             on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
-            **_typed_state(Random(f"state of {name}")),
+            tool_rules=[rule.told for rule in self.rules], **_typed_state(Random(f"state of {name}")),
         )  # fmt: skip
         if self.workflow.state_strategies:  # tasks patch it, and patches meet where several are at work
             others = [node for node, kind in self._kinds.items() if kind in ("tool_node", "llm_node", "check")]
@@ -254,6 +267,9 @@ class _Draft:
             tasks = [node for node, kind in self._kinds.items() if kind == "task"]
             self._kinds |= {node: "child" for node in tasks if self._family.random() < 0.4}
         self._demanding = self._demands.random() < _DEMANDING
+        self._models, self._words = Random(f"other models of {name}"), Random(f"words of {name}")
+        self._modelling, self._worded = self._models.random() < _MODELLING, self._words.random() < _WORDED
+        self._cache = _draw_cache(self._models)
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
             self.workflow.guard(guard)
@@ -367,6 +383,10 @@ class _Draft:
             ops = (*ops, self._child_op())
         if self._sharing:
             ops = (*ops, self._share_op())
+        if self._modelling and self._models.random() < 0.6:
+            ops = (*ops, *self._model_ops())
+        if self._worded and self._words.random() < 0.7:
+            ops = (*ops, self._words_op())
         if not ops and self._stream.random() < 0.3 and not patches:
             return kinds.task(_plain, **common)
         if self._saying and self._says.random() < 0.7:
@@ -456,6 +476,32 @@ class _Draft:
         )
         return stream.choice((one, one, Op("gather", None, False, (one, Op("share", "update", caught=True)))))
 
+    def _model_ops(self) -> tuple[Op, ...]:
+        """Vectors, a model that a router chooses or that has others in its place, or questions that were perhaps answered before."""
+        stream, caught = self._models, self._models.random() < 0.5
+        match stream.choice(("vectors", "routed", "instead", "cached", "cached", "cached")):
+            case "vectors":
+                return (Op("vectors", stream.randint(1, 3), caught),)
+            case "routed":
+                return (Op("routed", stream.choice(_LEVELS), caught),)
+            case "instead":
+                return (Op("instead", tuple(stream.sample(MODELS, 3)), caught),)
+            case _:
+                cache = self._cache if stream.random() < 0.8 else _draw_cache(stream)
+                return tuple(
+                    Op("cached", (cache, stream.choice((0, 0, 1)), stream.choice(_WAYS)), caught) for _ in range(2)
+                )
+
+    def _words_op(self) -> Op:
+        """Calls at the same time that need somebody's word."""
+        tools = {tool.name: tool for tool in TOOLS}
+        wanted = (
+            (tools[self._words.choice(tuple(APPROVED))], f"item{self._words.randrange(3)}", None) for _ in range(3)
+        )
+        return Op(
+            "gather", None, True, tuple(Op("tool", each, True) for each in [*wanted][: self._words.choice((2, 2, 3))])
+        )
+
     def _saying_so(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         """The same with words about it before each, and with models that are heard while they speak."""
         heard = [Op("heard", op.what, op.caught) if op.kind == "model" else op for op in ops]
@@ -544,11 +590,11 @@ class _Draft:
         return tool, item, f"{tool.name}:{item}" if stream.random() < 0.3 else None
 
     def _llm_node(self, common: dict[str, Any]) -> Any:
-        stream = self._stream
+        stream, routed = self._stream, ""
 
         async def prompt(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
-            return {"system": f"{ctx.run_id} {ctx.step_id}", "user": f"do the work of {ctx.step_id}"}
+            return {"system": f"{ctx.run_id} {ctx.step_id}{routed}", "user": f"do the work of {ctx.step_id}"}
 
         more: dict[str, Any] = {}
         if stream.random() < 0.5:
@@ -559,7 +605,13 @@ class _Draft:
             more |= {"min_tokens": 20, "cheaper_models": ("small", "tiny")}
         if self._talks.random() < 0.3:
             more["continue_conversation"] = True
-        model = stream.choice((*MODELS, *MODELS, "nobody"))
+        model: Any = stream.choice((*MODELS, *MODELS, "nobody"))
+        if self._modelling and (chosen := self._models.random()) < 0.6:
+            if chosen < 0.3:
+                level = self._models.choice(_LEVELS)
+                model, routed, more["complexity"] = _ROUTER, f" {_said(level)}", level
+            else:
+                more["fallback_models"] = self._models.sample(MODELS, 2)
         made: Any = kinds.llm_node(model=model, max_tokens=stream.choice((50, 400)), **more, **common)(prompt)
         return made
 
@@ -643,6 +695,39 @@ def _typed_state(stream: Random) -> dict[str, Any]:
     return {"state": Fields, "state_strategies": {field: field for field in fields}}
 
 
+class Cache(NamedTuple):
+    """On what terms an answer may be given again."""
+
+    model: str
+    version: str
+    embedder: str | None
+    max_age_s: float | None
+
+
+def _draw_cache(stream: Random) -> Cache:
+    return Cache(
+        stream.choice(("small", "tiny")), stream.choice("12"), stream.choice((None, "here", EMBEDS)),
+        stream.choice((None, 60.0)),
+    )  # fmt: skip
+
+
+_LEVELS: Final = (None, *Complexity)
+_WAYS: Final = ("question {}", "please answer question {}")
+_SYSTEM: Final = "You know."
+_ROUTER: Final = Router(
+    [
+        RoutedModel("large", Complexity.MODERATE, Complexity.EXPERT),
+        RoutedModel("small", Complexity.TRIVIAL, Complexity.MODERATE),
+        RoutedModel(TOOLLESS, Complexity.TRIVIAL, Complexity.SIMPLE, tools=False),
+    ],
+    name=ROUTER,
+)
+
+
+def _said(level: Complexity | None) -> str:
+    return ANY if level is None else level.name
+
+
 def _may(state: Any) -> bool:
     """A guard that says no in two ways."""
     if here().faults.strikes("guard_denies"):
@@ -724,6 +809,42 @@ async def _do_model(ctx: Any, op: Op, place: str, *, stream: bool = False) -> An
 
 async def _do_heard(ctx: Any, op: Op, place: str) -> Any:
     return await _do_model(ctx, op, place, stream=True)
+
+
+async def _do_vectors(ctx: Any, op: Op, place: str) -> Any:
+    texts = [f"text {number} at {place}" for number in range(op.what)]
+    with asks(Asking(ctx.run_id, ctx.step_id, place)):
+        vectors = await ctx.embed(texts, model=EMBEDS)
+    here().witness.embedded(ctx.run_id, texts, vectors)
+    return vectors
+
+
+async def _do_routed(ctx: Any, op: Op, place: str) -> Any:
+    system = f"{ctx.run_id} {ctx.step_id} {_said(op.what)}"
+    return await ctx.model(_ROUTER, f"at {place}", system=system, max_tokens=50, complexity=op.what)
+
+
+async def _do_instead(ctx: Any, op: Op, place: str) -> Any:
+    model, *others = op.what
+    system = f"{ctx.run_id} {ctx.step_id}"
+    return await ctx.model(model, f"at {place}", system=system, max_tokens=50, fallback_models=others)
+
+
+async def _do_cached(ctx: Any, op: Op, place: str) -> Any:
+    cache, number, way = op.what
+    embedders: dict[str | None, Embedder | None] = {
+        None: None, "here": LocalEmbedder("here", lambda texts: [*map(meaning, texts)], DIMENSIONS),
+        EMBEDS: ModelEmbedder(EMBEDS, DIMENSIONS),
+    }  # fmt: skip
+    kept = SemanticCache(embedders[cache.embedder], version=cache.version, max_age_s=cache.max_age_s, most=2)
+    question = way.format(number)
+    asking = Asking(
+        ctx.run_id, ctx.step_id, place, question, number, (cache.model, cache.version, cache.embedder), cache.max_age_s
+    )
+    with asks(asking):
+        answer = await ctx.model(cache.model, question, system=_SYSTEM, max_tokens=40, cache=kept)
+    here().witness.answered(asking, answer)
+    return answer
 
 
 async def _do_say(ctx: Any, op: Op, place: str) -> Any:
@@ -862,6 +983,10 @@ _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "function": _do_function,
     "version": _do_version,
     "heard": _do_heard,
+    "vectors": _do_vectors,
+    "routed": _do_routed,
+    "instead": _do_instead,
+    "cached": _do_cached,
     "say": _do_say,
     "share": _do_share,
 }

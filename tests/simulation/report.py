@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.events import AnyEvent
 from holdfast.core.graph import JoinMode, Kind
-from tests.simulation import talk_auditor
+from tests.simulation import answer, approval, score, talk_auditor
 from tests.simulation.fault import OBSERVED, RATES
 from tests.simulation.job_auditor import SEEN
 from tests.simulation.simulation import LEARNED, Outcome
@@ -26,9 +26,10 @@ EVERY: Final[dict[str, tuple[str, ...]]] = {
     "faults": (*RATES, *OBSERVED),
     "jobs": (*SEEN, LEARNED),
     "talks": talk_auditor.SEEN,
+    "besides": (*approval.SEEN, *answer.SEEN, *score.SEEN),
 }
 """Everything that there is to be seen, by chapter."""
-_CHAPTERS: Final = ("events", "nodes", "joins", "faults", "jobs", "talks", "refusals", "statuses")
+_CHAPTERS: Final = ("events", "nodes", "joins", "faults", "jobs", "talks", "besides", "refusals", "statuses")
 
 
 class Report(msgspec.Struct):

@@ -21,6 +21,7 @@ import msgspec
 
 from holdfast.authoring.workflow import Workflow
 from tests.simulation import script
+from tests.simulation.approval import Approvals
 from tests.simulation.auditor import Auditor, Violation
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.desk import Desk, chore
@@ -31,6 +32,7 @@ from tests.simulation.people import People
 from tests.simulation.process import Process
 from tests.simulation.program import DAY_S, TENANT, Program, draw, draw_of_file, draw_with_agent
 from tests.simulation.schedule import Timetable, nightly
+from tests.simulation.score import Scores
 from tests.simulation.store import Disk
 from tests.simulation.talk_auditor import TalkAuditor
 from tests.simulation.workers import GPU
@@ -73,6 +75,8 @@ class Outcome(msgspec.Struct):
     refusals: dict[str, int] = {}
     jobs: dict[str, int] = {}
     talks: dict[str, int] = {}
+    besides: dict[str, int] = {}
+    """Approvals, answers and scores."""
     latest: list[str] = []
     """The last events before a violation."""
 
@@ -105,7 +109,14 @@ class _Simulation:
         self.disk = Disk(self.loop.time)
         self.auditor = Auditor(self.loop, self.disk)
         self.world = World(self.loop, self.chance, self.faults, self.auditor)
-        self.auditor.world = self.world
+        self.auditor.world = self.auditor.answers.world = self.world
+        self.auditor.approvals = Approvals(
+            self.chance.stream("approvals"), TENANT, self.program.workflow.name, self.program.rules, self.auditor.books,
+            self.auditor.fault,
+        )  # fmt: skip
+        self.disk.on_shared = self.auditor.approvals.changed
+        self.scores = Scores(self.chance.stream("scores"), self.auditor.fault)
+        self.disk.on_score = self.scores.added
         if self.program.file is not None:
             self.auditor.jobs = JobAuditor(self.program.file, self.world, self.auditor.fault)
             self.auditor.has_shells = self.program.has_shells
@@ -115,8 +126,9 @@ class _Simulation:
         self.processes = self._processes()
         self.world.processes = {process.name: process for process in self.processes}
         self.people = People(
-            self.loop, self.chance, self.faults, self.world, self.auditor, self.program, lambda: self.processes
-        )
+            self.loop, self.chance, self.faults, self.world, self.auditor, self.program, self.scores,
+            lambda: self.processes,
+        )  # fmt: skip
         if self.made_of == "python":  # who judges jobs follows one run
             agree = lambda: not self.auditor.clock_jumped  # noqa: E731 - said to both
             self.auditor.timetable = Timetable(self.chance.stream("schedule"), TENANT, self.auditor.fault, agree)
@@ -199,7 +211,7 @@ class _Simulation:
         except TooLong as problem:
             self.auditor.fault("a program takes a bounded number of steps", self.people.run or "?", str(problem))
         if not self.auditor.violations:
-            self.auditor.close()
+            self.auditor.close(over=self.mode == "progress" and status == "ended" and self._ending)
             self.people.check_acknowledged()
             if self.auditor.talk is not None and self.people.talk is not None:
                 self.auditor.talk.close(self.people.talk.said, over=status == "ended" and self._ending)
@@ -253,7 +265,8 @@ class _Simulation:
             self.seed, self.mode, self.made_of, told, [str(violation) for violation in self.auditor.violations],
             digest.hexdigest(), self.loop.steps, self.loop.time(), dict(self.auditor.events), dict(self.auditor.nodes),
             dict(self.auditor.joins), dict(seen), dict(self.people.refusals), self._jobs(),
-            dict(self.auditor.talk.seen) if self.auditor.talk is not None else {}, latest,
+            dict(self.auditor.talk.seen) if self.auditor.talk is not None else {},
+            {**self.auditor.approvals.seen, **self.auditor.answers.seen, **self.scores.seen}, latest,
         )  # fmt: skip
 
     def _jobs(self) -> dict[str, int]:

@@ -279,6 +279,8 @@ class Disk:
         self.on_snapshot: Callable[[RunId, SnapshotRecord], None] = lambda _, __: None
         self.on_said: Callable[[Change], None] = lambda _: None
         self.on_supervised: Callable[[Supervised], None] = lambda _: None
+        self.on_shared: Callable[[SharedChange], None] = lambda _: None
+        self.on_score: Callable[[RunId, Score], None] = lambda _, __: None
         self.conflicts = 0
 
     # --- Writing ------------------------------------------------------------------------------------------------------
@@ -948,6 +950,7 @@ class Scores(Port):
         known = self._disk.scores.setdefault(run, [])
         if len(known) < most:
             known.append(score)
+            self._disk.on_score(run, score)
             return True
         return False
 
@@ -1283,6 +1286,7 @@ class SharedValues(Port):
         if change.base != (known[-1].version if known else 0):
             return False
         self._disk.share([change])
+        self._disk.on_shared(change)
         return True
 
 

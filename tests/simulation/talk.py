@@ -63,7 +63,7 @@ class Talk:
     async def _say(self, number: int) -> None:
         stream = self._stream
         await asyncio.sleep(spread_s(stream, 0.01, 1000.0))
-        after = stream.randrange(1, 4) if stream.random() < 0.2 else None
+        after = stream.randrange(1, 4) if stream.random() < 0.3 else None
         text = f"message {number}" if after is None else f"message {number} after {after}"
         how, key = stream.choice((None, *ON_BUSY)), f"key-{number}"
         try:

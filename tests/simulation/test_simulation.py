@@ -7,6 +7,7 @@ Every seed is a promise to itself: what fails here fails again with
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import subprocess
@@ -24,13 +25,31 @@ from holdfast.actions.expressions import Condition
 from holdfast.actions.jobs import decision, job, once, spread_job
 from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
-from holdfast.core import calls, conversations, money, readiness, schedules, supervision, waits
+from holdfast.core import (
+    calls,
+    commands,
+    conversations,
+    decide,
+    gates,
+    money,
+    readiness,
+    schedules,
+    scores,
+    supervision,
+    waits,
+)
 from holdfast.core.conversations import Conversation, Exchange, Exchanges
+from holdfast.core.decision import Decision
 from holdfast.core.ids import RunId
 from holdfast.core.money import Budget
 from holdfast.core.schedules import Schedule
+from holdfast.core.tool_policy import StandingApproval
 from holdfast.engine import function, journal
+from holdfast.engine.semantic_cache import CachedAnswers
+from holdfast.errors import InvalidDecision
+from holdfast.models import gateway, routing
 from holdfast.models.prices import Price
+from holdfast.tools.executor import ToolExecutor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
 from tests.simulation.simulation import Kind, Mode, simulate
@@ -59,7 +78,7 @@ def _is_rare(unseen: dict[str, list[str]]) -> bool:
 @pytest.mark.parametrize(
     "seed", [
         1567, 1928, 2398, 2417, 2473, 2521, 3001764, 3004300, 4227, 21112, 50796, 61832, 65022, 111029, 112853, 122278, 124312, 204937, 220983, 299149, 5000335,
-        7000060, 20876, 39041, 40131, 7100389, 7100612,
+        7000060, 20876, 39041, 40131, 7100389, 7100612, 8000089, 8001364,
     ],
 )  # fmt: skip
 def test_what_once_broke_a_promise_keeps_it(seed: int) -> None:
@@ -72,7 +91,9 @@ def test_what_once_broke_a_promise_keeps_it(seed: int) -> None:
     that two appends were under way; an effect of which a step waited to hear whose own step had failed, so that nobody looked it
     up; a task that was forgotten, by a clock that had jumped, while somebody had its end to write down; a time
     of a schedule that was missed while another waited, and counted at each look; an agent that gave back a loan in the append of
-    its next hold, and was refused it for ever; a person who answered in a tool's place over what the journal had there. Or seemed to: a visit that had not begun
+    its next hold, and was refused it for ever; a person who answered in a tool's place over what the journal had there; an
+    approval that was used after its end, by a process whose clock was behind; gates that expired at one moment, of which one
+    took back the others, so that nobody looked at their run any more. Or seemed to: a visit that had not begun
     when its run was taken up again, and that came again under its name; new ids that other code gathered, of which no journal tells."""
     assert simulate(seed, made_of="python").violations == []
 
@@ -300,6 +321,82 @@ def test_outputs_that_are_not_those_of_the_last_to_end_are_found(monkeypatch: py
     assert (
         found(monkeypatch, spread_job, "together", reversed_, made_of="file") == "a job gives what its steps have given"
     )
+
+
+def test_an_approval_that_is_never_used_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stands(approval: StandingApproval, now_ms: int) -> bool:
+        return approval.revoked_by is None and now_ms < approval.until_ms
+
+    told = found(monkeypatch, StandingApproval, "stands", stands, first=63)
+    assert told == "an approval stands for no more calls than was said"
+
+
+def test_an_approval_of_any_call_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = found(monkeypatch, StandingApproval, "covers", always(True), first=3)
+    assert told == "an approval is for the calls that it covers"
+
+
+def test_an_approval_of_somebody_whom_nobody_asks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = found(monkeypatch, StandingApproval, "_may_decide", always(True), first=1250)
+    assert told == "an approval is for the calls that it covers"
+
+
+def test_a_call_that_nobody_is_asked_about_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unasked(*_: Any) -> bool:
+        return False
+
+    told = found(monkeypatch, ToolExecutor, "_is_asked", unasked, first=3)
+    assert told == "each call that needs a word has one of its own"
+
+
+def test_a_part_of_what_is_answered_together_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def what_it_can(d: Decision, together: commands.DecideTogether) -> None:
+        for each in together.decisions:
+            with contextlib.suppress(InvalidDecision):
+                gates.decide_gate(d, each)
+
+    rules: Any = decide._RULES
+    monkeypatch.setitem(rules, commands.DecideTogether, what_it_can)
+    told = found(monkeypatch, gates, "decide_together", what_it_can, first=3)
+    assert told == "answers that are given together are taken together, or none is"
+
+
+def test_vectors_without_a_bound_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = found(monkeypatch, gateway, "embedded_tokens_at_most", always(1), first=69)
+    assert told == "no call takes more than was held for it"
+
+
+def test_a_router_that_asks_whom_it_likes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = found(monkeypatch, routing, "refusal", always(None), first=3)
+    assert told == "a router asks a model that can answer"
+
+
+def test_a_call_that_nobody_settles_before_another_model_is_asked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def elsewhere(self: Any, journal: Any, path: Any, call: Any, sending: Any, error: Any, **_: Any) -> object:
+        return gateway._ELSEWHERE
+
+    told = found(monkeypatch, gateway.Gateway, "_elsewhere", elsewhere, first=26)
+    assert told in ("every hold is settled, freed or in doubt", "every program ends once faults stop")
+
+
+def test_an_answer_to_another_question_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    hits = CachedAnswers._hits
+
+    async def any_hits(self: Any) -> Any:
+        self._cache = self._cache._replace(threshold=-2.0)
+        return await hits(self)
+
+    told = found(monkeypatch, CachedAnswers, "_hits", any_hits, first=69)
+    assert told == "an answer is to a question that means the same"
+
+
+def test_an_answer_that_is_too_old_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = found(monkeypatch, CachedAnswers, "_is_young", always(True), first=150)
+    assert told == "an answer that is too old is none"
+
+
+def test_scores_of_which_each_counts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(monkeypatch, scores, "counting", list) == "the latest score of each name and giver counts"
 
 
 def test_nothing_is_said_of_what_a_killed_process_had_not_begun() -> None:

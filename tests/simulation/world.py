@@ -6,33 +6,75 @@ It knows what reached it and what it answered, and nothing of what Holdfast beli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import contextlib
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from holdfast.actions.shell import Script
 from holdfast.core import policies
+from holdfast.core.shared_values import packed
 from holdfast.errors import ModelRateLimited, ModelRefused, ModelUncertain, OutcomeUnknown, ToolFailed
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
 from holdfast.testing.pieces import streamed
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
 from tests.simulation.loop import Lane, SimulatedLoop, current_lane
-from tests.simulation.process import Process
+from tests.simulation.process import EMBEDS, Process
 
-RATES_NANOUSD: Final = {"large": (10_000, 50_000), "small": (1_000, 5_000), "tiny": (100, 500)}
+T = TypeVar("T")
+Asked: TypeAlias = ModelRequest | EmbeddingRequest
+
+RATES_NANOUSD: Final = {"large": (10_000, 50_000), "small": (1_000, 5_000), "tiny": (100, 500), EMBEDS: (20, 0)}
 """What a token in and a token out really cost."""
+DIMENSIONS: Final = 3
 SETTLES_S: Final = 5.0
 """How long after the request an effect of the `verify` policy may still happen."""
 
 _here: ContextVar[World] = ContextVar("simulated_world")
+_asking: ContextVar[Asking | None] = ContextVar("asking", default=None)
 
 
 def here() -> World:
     """The world in which the caller is simulated."""
     return _here.get()
+
+
+class Asking(NamedTuple):
+    """A call of a model whose words do not say whose it is: the place of which step makes it, and on what terms an answer that
+    was given before may be given again."""
+
+    run: str
+    step: str
+    place: str
+    question: str = ""
+    about: int = 0
+    """What the question means, however it is put."""
+    terms: tuple[Any, ...] = ()
+    max_age_s: float | None = None
+
+
+class Answer(msgspec.Struct):
+    """What a model has said to a question that may be asked again."""
+
+    asking: Asking
+    request: ModelRequest
+    cost_nanousd: int
+    """What its usage comes to, as far as the provider told it."""
+    is_whole: bool
+
+
+@contextlib.contextmanager
+def asks(asking: Asking) -> Iterator[None]:
+    """For as long as this is open, the models that the caller asks are asked so."""
+    before = _asking.set(asking)
+    try:
+        yield
+    finally:
+        _asking.reset(before)
 
 
 class Sending(msgspec.Struct):
@@ -81,7 +123,9 @@ class Witness(Protocol):
 
     def tool_called(self, process: Process, sending: Sending, before: Sequence[Sending]) -> None: ...
 
-    def model_called(self, process: Process, run: str, request: ModelRequest) -> None: ...
+    def model_called(
+        self, process: Process, run: str, request: ModelRequest | EmbeddingRequest, asking: Asking | None
+    ) -> None: ...
 
     def billed(self, run: str, nanousd: int) -> None: ...
 
@@ -92,6 +136,10 @@ class Witness(Protocol):
     def operation_gave(self, run: str, step: str, attempt: int, place: str, kind: str, value: Any) -> None: ...
 
     def code_changed(self, run: str, step: str) -> None: ...
+
+    def embedded(self, run: str, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> None: ...
+
+    def answered(self, asking: Asking, text: str) -> None: ...
 
     def script_began(self, process: Process, execution: Execution) -> None: ...
 
@@ -115,6 +163,8 @@ class World:
         """Nano-dollars by run."""
         self.executions: dict[str, Execution] = {}
         """By token."""
+        self.answers: dict[str, Answer] = {}
+        """What models have said to questions that may be asked again, by what they said."""
         loop.tell(_here, self)
 
     def process(self) -> Process:
@@ -230,12 +280,23 @@ class World:
 
     # --- Models -------------------------------------------------------------------------------------------------------
 
-    def bill(self, run: str, request: ModelRequest, usage: Usage) -> None:
+    def bill(self, run: str, model: str, usage: Usage) -> None:
         """What a provider will posting, whatever Holdfast heard of it."""
-        into, out = RATES_NANOUSD[request.model]
-        cost = usage.input_tokens * into + usage.output_tokens * out
+        cost = cost_nanousd(model, usage)
         self.bills[run] = self.bills.get(run, 0) + cost
         self.witness.billed(run, cost)
+
+
+def cost_nanousd(model: str, usage: Usage) -> int:
+    into, out = RATES_NANOUSD[model]
+    return usage.input_tokens * into + usage.output_tokens * out
+
+
+def meaning(text: str) -> list[float]:
+    """What `EMBEDS` makes of a text: texts that name the same number lie close together, however they are put."""
+    number = sum(int(each) for each in text.split() if each.isdecimal())
+    turn = 1.3 * number + 0.02 * (len(text) % 5)
+    return [math.cos(turn), math.sin(turn), 0.0]
 
 
 def _is_sure(problem: Exception) -> bool:
@@ -266,36 +327,44 @@ class SimulatedModel:
         return streamed(self.request(request))
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingReply:
-        raise ModelRefused(f"{request.model} makes no embeddings.", error_class=policies.VALIDATION)
+        said = self._world.chance.stream(f"model/{request.model}").random()
+        usage = Usage(1 + int(said * sum(map(len, request.texts))), 0)
+        vectors = tuple(packed(meaning(text)) for text in request.texts)
+        return await self._exchange(request, usage, lambda: EmbeddingReply(vectors, self._claimed(usage)))
 
     async def request(self, request: ModelRequest) -> ModelReply:
-        world, faults = self._world, self._world.faults
-        stream = world.chance.stream(f"model/{request.model}")
-        run = request.system.partition(" ")[0]
-        world.witness.model_called(self._process, run, request)
+        stream = self._world.chance.stream(f"model/{request.model}")
         usage = Usage(1 + int(stream.random() * _bytes(request)), 1 + int(stream.random() * request.max_tokens))
+        return await self._exchange(request, usage, lambda: self._reply(request, usage))
+
+    async def _exchange(self, request: Asked, usage: Usage, reply: Callable[[], T]) -> T:
+        """A request travels, is billed perhaps, and its reply travels back."""
+        world, faults, asking = self._world, self._world.faults, _asking.get()
+        stream = world.chance.stream(f"model/{request.model}")
+        run = asking.run if asking is not None else _owner(request)
+        world.witness.model_called(self._process, run, request, asking)
         takes_s = spread_s(stream, 0.01, 20.0)
         if faults.strikes("model_late"):
             takes_s = spread_s(stream, 20.0, request.timeout_s * 1.2)
-        reply = self._reply(request, usage)
+        said = reply()
         if faults.kills("crash_while_sending"):
             if stream.random() < 0.5:
-                world.bill(run, request, usage)
+                world.bill(run, request.model, usage)
             await self._process.die_here()
-        problem = self._problem(request)
+        problem = self._problem(request.model)
         if isinstance(problem, ModelRefused):
             await asyncio.sleep(takes_s)
             raise problem
-        world.loop.later(takes_s / 2, world.bill, run, request, usage)
+        world.loop.later(takes_s / 2, world.bill, run, request.model, usage)
         if faults.strikes("model_hangs"):
             await asyncio.get_running_loop().create_future()
         await asyncio.sleep(takes_s)
         if problem is not None:
             raise problem
-        return reply
+        return said
 
-    def _problem(self, request: ModelRequest) -> Exception | None:
-        faults, model = self._world.faults, request.model
+    def _problem(self, model: str) -> Exception | None:
+        faults = self._world.faults
         if faults.strikes("model_refuses"):
             again = self._world.chance.stream("refusal").random() < 0.6
             klass = policies.MODEL_TRANSIENT if again else policies.AUTHORIZATION
@@ -310,7 +379,7 @@ class SimulatedModel:
         return None
 
     def _reply(self, request: ModelRequest, usage: Usage) -> ModelReply:
-        faults, stream = self._world.faults, self._world.chance.stream("reply")
+        world, faults, stream = self._world, self._world.faults, self._world.chance.stream("reply")
         text = f"as to {request.system}, turn {len(request.turns)}"
         wanted: list[ToolRequest] = []
         answer: ToolRequest | None = None
@@ -323,17 +392,24 @@ class SimulatedModel:
             answer = ToolRequest(name, request.answer.name, {"nonsense": 1})
         if faults.strikes("unknown_tool"):
             wanted.append(ToolRequest(f"{name}.x", "nobody_offered_this", {"item": "x"}))
-        claimed: Usage | None = usage
-        if faults.strikes("usage_missing"):
-            claimed = None
-        elif faults.strikes("usage_absurd"):
-            claimed = Usage(-1, usage.output_tokens)
+        claimed, finish = self._claimed(usage), "stop"
+        if (asking := _asking.get()) is not None:
+            text, finish = f"answer-{len(world.answers)}", "stop" if stream.random() < 0.9 else "length"
+            cost = 0 if claimed is None else cost_nanousd(request.model, usage)
+            world.answers[text] = Answer(asking, request, cost, finish == "stop")
         parts: list[dict[str, Any]] = [{"part_kind": "text", "content": text}]
         parts += [
             {"part_kind": "tool-call", "tool_name": each.name, "tool_call_id": each.id, "args": each.arguments}
             for each in (*wanted, *([answer] if answer is not None else []))
         ]
-        return ModelReply(text, tuple(wanted), answer, claimed, "stop", name, {"parts": parts})
+        return ModelReply(text, tuple(wanted), answer, claimed, finish, name, {"parts": parts})
+
+    def _claimed(self, usage: Usage) -> Usage | None:
+        """What a reply says that it used."""
+        faults = self._world.faults
+        if faults.strikes("usage_missing"):
+            return None
+        return Usage(-1, usage.output_tokens) if faults.strikes("usage_absurd") else usage
 
     def _wish(self, request: ModelRequest, name: str) -> ToolRequest:
         stream = self._world.chance.stream("wish")
@@ -342,6 +418,12 @@ class SimulatedModel:
         if stream.random() < 0.1:
             arguments = stream.choice(({"item": 7}, "no JSON", {**arguments, "extra": 1}))
         return ToolRequest(name, tool.name, arguments)
+
+
+def _owner(request: Asked) -> str:
+    """Whose a request is, by what its system prompt says."""
+    assert isinstance(request, ModelRequest)
+    return request.system.partition(" ")[0]
 
 
 def _bytes(request: ModelRequest) -> int:
