@@ -337,7 +337,7 @@ def test_an_approval_of_any_call_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_approval_of_somebody_whom_nobody_asks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = found(monkeypatch, StandingApproval, "_may_decide", always(True), first=1250)
+    told = found(monkeypatch, StandingApproval, "_may_decide", always(True), first=1716)
     assert told == "an approval is for the calls that it covers"
 
 
@@ -357,7 +357,7 @@ def test_a_part_of_what_is_answered_together_is_found(monkeypatch: pytest.Monkey
 
     rules: Any = decide._RULES
     monkeypatch.setitem(rules, commands.DecideTogether, what_it_can)
-    told = found(monkeypatch, gates, "decide_together", what_it_can, first=3)
+    told = found(monkeypatch, gates, "decide_together", what_it_can, first=30)
     assert told == "answers that are given together are taken together, or none is"
 
 

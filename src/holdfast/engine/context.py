@@ -320,9 +320,7 @@ class StepContext(AttemptContext):
 
     async def tell_result(self, call: CallId | None, reply: ToolReply) -> ToolReply:
         """What a model is told in answer to a request; those who have heard the request are told too."""
-        if call is not None:
-            await tell_result(self._journal, call, reply)
-        return reply
+        return await tell_result(self._journal, call, reply)
 
     def cached_answers(self, cache: SemanticCache, request: ModelRequest) -> CachedAnswers:
         return CachedAnswers(self._journal, self._locks, cache, request)
@@ -334,17 +332,14 @@ class StepContext(AttemptContext):
 
     async def call_tool(
         self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",
-        compensates: CallId | None = None,
-        allowed: Mapping[str, Tool] | None = None,
+        compensates: CallId | None = None, allowed: Mapping[str, Tool] | None = None,
     ) -> Any:  # fmt: skip
         asked = self._services.payloads.redact(name)  # of a tool that nobody offered, any text
         with cursor().place() as path, outside_of_flows():
-            return fields(
-                await self._services.tools.call(
-                    self._journal, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
-                    unique=unique, compensates=compensates,
-                )
-            )  # fmt: skip
+            return fields(await self._services.tools.call(
+                self._journal, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
+                unique=unique, compensates=compensates,
+            ))  # fmt: skip
 
     async def retell(self, made: Made) -> None:
         """Record a call that the step made in the run that is replayed."""

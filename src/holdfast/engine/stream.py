@@ -61,11 +61,14 @@ class Stream:
             await self._journal.attempt.services.streams.flushed()
 
 
-async def tell_result(journal: StepJournal, call: CallId, reply: ToolReply) -> None:
-    """Have those who watch told what a model is told in answer to a request of `call`."""
+async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolReply) -> ToolReply:
+    """What a model is told in answer to a request of `call`; those who watch are told too, unless nobody heard the call."""
+    if call is None:
+        return reply
     payloads = journal.attempt.services.payloads
     result = result_of(call, reply.name, reply.id, payloads.redact(reply.content), is_error=reply.is_error)
     await _write(journal, Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result)))
+    return reply
 
 
 async def _write(journal: StepJournal, piece: Piece) -> None:
