@@ -29,8 +29,8 @@ _ABOVE = ("test_agent_loop", "test_model_branch", "test_tool_approval", "test_to
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores: a third of the time that a test takes it waits for a server, a process or a lease."""
-    return len(os.sched_getaffinity(0)) + 1
+    """More than there are cores: for most of the time that a test takes it waits for a server, a process, a disk or a lease."""
+    return 2 * len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

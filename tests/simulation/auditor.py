@@ -1336,6 +1336,8 @@ class Auditor:
             # what was gathered is looked at one by one
         if kind in ("now", "think") or visit is None or visit.id != step or attempt != max(visit.starts, default=0):
             return  # the last two: it has been superseded since, and what it sees may have been dropped
+        if not visit.active and step in books.changed:
+            return  # a person has had its journal dropped while it still looked into its own copy
         told = books.told
         encoded = _encode(value)
         if told.setdefault((run, step, place), encoded) != encoded:
