@@ -347,6 +347,22 @@ def test_what_was_skipped_or_failed_and_was_taken_up_is_kept_as_it_was() -> None
     assert again.statuses() == {"a": "failed", "mend": "completed", "never": "skipped", "end": "active"}
 
 
+def test_a_step_whose_join_timed_out_still_has_what_its_origin_did_when_the_run_is_taken_up() -> None:
+    origin = Game(graph(node("c", join=Join(timeout_s=1)), "a > c", "b > c"))
+    origin.complete("a")
+    origin.complete("b")
+    origin.effect("c")
+    origin.complete("c")
+    game = fork(origin, "a#1")
+    game.complete("a")
+    game.tick(after_s=2)
+    assert (game.status, game.step("c").attempt) == ("failed", 0)
+    game.retry()
+    game.complete("b")
+    assert game.step("c").id == "c#1"
+    assert kinds(game.intend("c")) == ["OperationReused"]
+
+
 def test_branches_that_were_under_way_when_the_step_began_are_gone_through_again() -> None:
     game = Game(graph("a > join", "b > join"))
     game.effect("b")

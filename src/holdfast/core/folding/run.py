@@ -9,7 +9,7 @@ from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, unjudge, wake, wake_deferred
 from holdfast.core.ids import node_of
 from holdfast.core.policies import GUARD
-from holdfast.core.state import Origin, State
+from holdfast.core.state import Inherited, Origin, State
 
 
 def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
@@ -92,7 +92,10 @@ def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
     for id_ in e.superseded:
         items.drop_maps(s, s.steps[node_of(id_)])
         step = s.steps.pop(node_of(id_))
-        s.visits[node_of(id_)] -= step.attempt == 0  # its visit has not begun yet
+        if step.attempt == 0:  # its visit has not begun yet, and will have what it has inherited
+            s.visits[node_of(id_)] -= 1
+            if step.journal or step.inherited:
+                s.inherited[id_] = Inherited(step.journal, step.inherited)
         unjudge(s, id_)
     s.__dict__.clear()  # so much has changed that what is kept beside it is worked out anew
 
