@@ -19,6 +19,7 @@ from holdfast.engine.shares import EVERY_S, Need, PoolShares
 from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, Store
+from holdfast.stores.postgres.connection import IDLE_S
 from tests.engine.placer import LEASE_S
 from tests.forks import AsyncFork
 
@@ -352,7 +353,8 @@ async def test_a_frozen_process_holds_nothing_when_it_wakes_up(opened, store: st
     async with process(store, "BROWSERS", "8") as other, placing(here) as a:
         os.kill(other.pid, signal.SIGSTOP)
         a.need(0, 8)
-        await until(lambda: a.usable() == 8, LEASE_S + SOON_S)
+        # Frozen in the middle of a visit it holds rows, until the database ends its transaction.
+        await until(lambda: a.usable() == 8, LEASE_S + IDLE_S + SOON_S)
         os.kill(other.pid, signal.SIGCONT)
         assert other.stdout is not None
         assert (await asyncio.wait_for(other.stdout.readline(), 5)).endswith(b"holds 0\n")
