@@ -91,6 +91,18 @@ def test_a_call_for_which_a_scope_has_no_room_waits_there_and_asks_nobody() -> N
     assert (waiter.scope, waiter.family, waiter.wanted) == (DAY, "tenant/acme/day", 60)
 
 
+def test_a_call_whose_lost_reply_comes_while_it_waits_for_room_to_be_made_again_is_not_made_again() -> None:
+    game = Game(graph("a"))
+    lost = game.held("a", 60)
+    assert "StepStarted" in kinds(game.lose())
+    game.hold("a", 60, shortages=game.shortages(left=50, held=100, limit=500))
+    game.suspend("a")
+    game.settle(lost, 40, "its reply")
+    assert (game.op("a").status, game.waits) == ("done", [])
+    assert "OperationReopened" not in kinds(game.do(cmd.Tick(headroom=frozenset({DAY}))))
+    assert game.op("a").outcome.value() == "its reply"  # type: ignore[union-attr]
+
+
 def test_a_call_for_whose_tokens_a_scope_has_no_room_waits_there_for_so_many() -> None:
     game = Game(graph("a"))
     day = in_tokens(DAY)

@@ -181,6 +181,8 @@ def close(
         return
     mark(step, path, op, "failed" if error is not None else "done")
     op.outcome, op.error, op.due_at_ms, op.unable = outcome, error, None, {}
+    for waits in (s.deferred, s.short):
+        waits.pop(f"{id_}:{path}", None)  # a try before had an outcome, while this one waited for room
     if sender is None or not awaited(step, sender):
         wake(s, step)
 
