@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -121,25 +122,40 @@ def test_what_a_file_once_broke_it_keeps(seed: int, mode: Mode | None) -> None:
 # --- A seed repeats itself --------------------------------------------------------------------------------------------
 
 TELL = (
-    "from tests.simulation.simulation import simulate\n"
+    "import holdfast, sys\n"
+    "from tests.simulation import simulation\n"
+    "for module in (holdfast, simulation):\n"
+    "    assert module.__file__.startswith(sys.argv[1]), module.__file__\n"
     "for seed in range(300, 312):\n"
-    "    told = simulate(seed)\n"
+    "    told = simulation.simulate(seed)\n"
     "    print(seed, told.history, told.steps, told.status)\n"
 )
+REPOSITORY = Path(__file__).parents[2]
 
 
-def test_a_seed_repeats_itself_in_any_process() -> None:
-    """Neither what was simulated before nor how a process hashes its texts changes what a seed does."""
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", TELL],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+def test_a_seed_repeats_itself_anywhere(tmp_path: Path) -> None:
+    """Neither what was simulated before nor the process, its folder, its user and its surroundings change what a seed does."""
+    told = []
+    for number, folder in enumerate(("a", "another place/of a much longer näme")):
+        place = tmp_path / folder
+        (place / "home" / "tmp").mkdir(parents=True)
+        (place / "holdfast").symlink_to(REPOSITORY / "src" / "holdfast")
+        (place / "tests").symlink_to(REPOSITORY / "tests")
+        surroundings = {
+            "PYTHONPATH": str(place), "PYTHONHASHSEED": str(number), "HOME": str(place / "home"), "USER": f"user{number}",
+            "LOGNAME": f"user{number}", "TMPDIR": str(place / "home" / "tmp"), "TZ": ("UTC", "Asia/Kolkata")[number],
+            "LC_ALL": ("C", "C.UTF-8")[number],
+        }  # fmt: skip
+        told.append(
+            subprocess.run(
+                [sys.executable, "-c", TELL, str(place)],
+                env=os.environ | surroundings,
+                cwd=(place, "/")[number],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
     assert told[0] == told[1]
     for seed in (311, 303):
         outcome = simulate(seed)

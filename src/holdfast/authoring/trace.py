@@ -1,14 +1,21 @@
 """Where in the user's own code an error happened: the part of a traceback that is theirs.
 
-Never here: what the error means; a value of a variable, which might be anything.
+A trace is part of a run's history, which is to be the same on every machine: it names files by their place in their package
+or below the working directory (`recorded_file`), and classes of a file that was loaded by its path by the file's own name.
+
+Never here: what the error means; a value of a variable, which might be anything; a path of this machine.
 """
 
 from __future__ import annotations
 
+import linecache
+import os
+import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 MOST_TRACE: Final = 3000
@@ -16,9 +23,17 @@ MOST_TRACE: Final = 3000
 _MOST_LINKS: Final = 5
 """Errors that led to one another."""
 
-_HOLDFAST: Final = str(Path(__file__).parents[1])
-_INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_INSTALLED: Final = tuple(
+    {
+        f"{place}{os.sep}"
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (place := sysconfig.get_path(name))
+    }
+)
+_NOT_THEIRS: Final = (f"{Path(__file__).parents[1]}{os.sep}", "<", *_INSTALLED)
 _CUT: Final = "...\n"
+_BY_PATH: Final = re.compile(r"_[0-9a-f]{8}\Z")
+"""At the end of a module's name: it was loaded from a file by its path, of which this is the digest."""
 
 
 def of(problem: BaseException) -> str | None:
@@ -27,7 +42,8 @@ def of(problem: BaseException) -> str | None:
     if not links:
         return None
     parts = [
-        "".join([*frames.format(), *traceback.format_exception_only(type(each), each)]) for each, frames in links
+        "".join([*frames.format(), *(recorded_text(line, each) for line in traceback.format_exception_only(type(each), each))])
+        for each, frames in links
     ]  # fmt: skip
     text = "which led to:\n".join(parts)
     return text if len(text) <= MOST_TRACE else _CUT + text[len(_CUT) - MOST_TRACE :]
@@ -41,11 +57,61 @@ def innermost(problem: BaseException) -> str | None:
     return f"{own[-1].filename.rpartition('/')[2]}:{own[-1].lineno} in {own[-1].name}"
 
 
+def recorded_file(file: str, module: str) -> str:
+    """Return the name that a history has for a code file: below its package, or else below the working directory.
+
+    A file that is in neither goes by its own name. A machine's path would make a history differ from one machine to the next.
+    """
+    parts = PurePath(file).parts
+    packages = module.split(".")
+    if not file.endswith(f"{os.sep}__init__.py"):
+        packages.pop()
+    if packages and list(parts[-1 - len(packages) : -1]) == packages:
+        named = PurePath(*parts[-1 - len(packages) :])
+    else:
+        named = _below_here(PurePath(file))
+    return named.as_posix().encode(errors="backslashreplace").decode()
+
+
+def recorded_module(module: str) -> str:
+    """Return the name that a history has for a module: without the digest of its path, where it was loaded by its path."""
+    plain = _BY_PATH.sub("", module)
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return plain if file is not None and PurePath(file).stem == plain.rpartition(".")[2] else module
+
+
+def recorded_text(text: str, problem: BaseException) -> str:
+    """Return an error's words as a history has them: a code file that Python names by its path has its recorded name."""
+    if isinstance(problem, SyntaxError | ImportError):
+        file = problem.filename if isinstance(problem, SyntaxError) else problem.path
+        if isinstance(file, str) and PurePath(file).is_absolute():
+            text = text.replace(file, recorded_file(file, getattr(problem, "name", None) or ""))
+    module = type(problem).__module__
+    return text.replace(f"{module}.", f"{recorded_module(module)}.", 1) if text.startswith(f"{module}.") else text
+
+
+def _below_here(file: PurePath) -> PurePath:
+    """A file that belongs to no package. The root of the file system is nobody's working directory."""
+    try:
+        below = file.relative_to(PurePath(os.getcwd()))  # noqa: PTH109 - as text
+    except (ValueError, OSError):
+        return PurePath(file.name) if file.is_absolute() or ".." in file.parts else file
+    return below if len(below.parts) < len(file.parts) - 1 else PurePath(file.name)
+
+
 def _own(problem: BaseException) -> traceback.StackSummary:
-    frames = traceback.extract_tb(problem.__traceback__)
+    """Return the frames of the user's own code, with their files as a history names them.
+
+    Each has its line and no columns: how Python marks these differs from version to version.
+    """
     return traceback.StackSummary.from_list(
-        frame for frame in frames if not frame.filename.startswith((_HOLDFAST, "<", *_INSTALLED))
-    )
+        traceback.FrameSummary(
+            recorded_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))), number, frame.f_code.co_name,
+            line=linecache.getline(frame.f_code.co_filename, number, frame.f_globals),
+        )
+        for frame, number in traceback.walk_tb(problem.__traceback__)
+        if not frame.f_code.co_filename.startswith(_NOT_THEIRS)
+    )  # fmt: skip
 
 
 def _chain(problem: BaseException) -> Iterator[BaseException]:

@@ -73,6 +73,7 @@ def _message(problem: BaseException) -> str:
         return problem.message[:MOST_MESSAGE]
     if isinstance(problem, ValidationError):
         return describe(problem)[:MOST_MESSAGE]
-    text = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
+    said = trace.recorded_text(str(problem), problem)
+    text = f"{type(problem).__name__}: {said}" if said else type(problem).__name__
     where = trace.innermost(problem)
     return (text[: MOST_MESSAGE - 200] + (f" ({where})" if where else ""))[:MOST_MESSAGE]

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
+from holdfast.authoring import trace
 from holdfast.core.policies import AUTHORIZATION, NETWORK, SCHEMA, TIMEOUT, TOOL, VALIDATION
 from holdfast.errors import HoldfastError, MissingSecret, OutcomeUnknown, SchemaMismatch, StepError, ToolFailed
 
@@ -89,5 +90,5 @@ def describe(problem: BaseException) -> str:
     """What happened, in one line."""
     if isinstance(problem, HoldfastError):
         return problem.message
-    text = str(problem).strip()
+    text = trace.recorded_text(str(problem).strip(), problem)
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
