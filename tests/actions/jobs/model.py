@@ -29,8 +29,8 @@ class Step(NamedTuple):
 
 
 class Job(NamedTuple):
-    """`combinations` is 0 where there is no matrix; those of a job that fails fast run in turn. One that is `picky` asks for
-    a label that the test's process has, which changes nothing."""
+    """`combinations` is 0 where there is no matrix; those of a job that fails fast run in turn. `label` is one that the test's
+    process has, or `any`, and `told_by_matrix` whether the matrix gives it: neither changes anything."""
 
     id: str
     needs: tuple[str, ...] = ()
@@ -40,7 +40,8 @@ class Job(NamedTuple):
     combinations: int = 0
     fails_fast: bool = True
     steps: tuple[Step, ...] = (Step(),)
-    picky: bool = False
+    label: str = "any"
+    told_by_matrix: bool = False
 
 
 class Expected(NamedTuple):
@@ -70,7 +71,7 @@ def file_of(jobs: list[Job]) -> dict[str, Any]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    found: dict[str, Any] = {"runs-on": LABEL if job.picky else "any", "continue-on-error": job.spared}
+    found: dict[str, Any] = {"runs-on": job.label, "continue-on-error": job.spared}
     found["retry"] = {"max": job.tries - 1, "delay-seconds": 0}
     found["steps"] = [
         {"id": f"s{n}", "run": f"fail {step.fails}", "continue-on-error": step.spared,
@@ -87,6 +88,9 @@ def _job(job: Job) -> dict[str, Any]:
         found["strategy"] = {
             "matrix": {"n": list(range(job.combinations))}, "fail-fast": job.fails_fast, "max-parallel": parallel
         }  # fmt: skip
+        if job.told_by_matrix:
+            found["runs-on"] = "${{ matrix.where }}"
+            found["strategy"]["matrix"]["where"] = [job.label]
     return found
 
 

@@ -63,6 +63,46 @@ async def test_a_matrix_may_come_from_an_output(store: str) -> None:
     assert [combination["log"] for combination in done.jobs["work"]["combinations"]] == ["3", "5", "8"]
 
 
+@pytest.mark.parametrize(
+    ("matrix", "logs"),
+    [
+        ('{v: [1, "${{ fromJSON(inputs.list) }}", 9]}', ["1", "2", "3", "9"]),
+        ('{v: ["${{ fromJSON(inputs.none) }}", 9, "${{ fromJSON(inputs.list) }}"]}', ["9", "2", "3"]),
+        ('{v: ["x${{ fromJSON(inputs.list) }}"]}', ["xArray"]),
+        ('{v: [1], include: "${{ fromJSON(inputs.entries) }}"}', ["1", "5", "6"]),
+        ('{v: [1], include: [{v: 4}, "${{ fromJSON(inputs.entries) }}"]}', ["1", "4", "5", "6"]),
+        ('{v: [4, 5, 6, 7], exclude: ["${{ fromJSON(inputs.entries) }}", {v: 7}]}', ["4"]),
+    ],
+)
+async def test_an_expression_in_a_list_that_gives_a_list_stands_for_its_entries(
+    store: str, matrix: str, logs: list[str]
+) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        strategy: {{max-parallel: 1, matrix: {matrix}}}
+        steps: [{{run: 'echo "${{{{ matrix.v }}}}"'}}]
+    """
+    done = await ran(text, store, {"list": "[2, 3]", "none": "[]", "entries": '[{"v": 5}, {"v": 6}]'})
+    assert [combination["log"] for combination in done.jobs["work"]["combinations"]] == logs
+
+
+async def test_a_list_in_a_list_is_spliced_one_level_deep_and_only_where_an_expression_gives_it(store: str) -> None:
+    text = """
+    jobs:
+      work:
+        runs-on: any
+        strategy:
+          max-parallel: 1
+          matrix: {v: [[1, 2], "${{ fromJSON('[[3], 4]') }}", ["${{ fromJSON('[5, 6]') }}"], {k: "${{ fromJSON('[7]') }}"}]}
+        steps: [{run: "true"}]
+    """
+    done = await ran(text, store)
+    values = [combination["matrix"]["v"] for combination in done.jobs["work"]["combinations"]]
+    assert values == [[1, 2], [3], 4, [5, 6], {"k": [7]}]
+
+
 async def test_a_matrix_without_a_combination_fails_its_job(store: str) -> None:
     text = """
     jobs:

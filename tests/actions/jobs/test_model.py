@@ -39,7 +39,7 @@ def workflows(draw: st.DrawFn, fails: st.SearchStrategy[int], most_tries: int) -
             Job(
                 id_, tuple(needs), draw(st.sampled_from(JOB_CONDITIONS)) if needs else "", draw(st.booleans()),
                 draw(st.integers(1, most_tries)), draw(st.sampled_from([0, 0, 1, 2, 4])), draw(st.booleans()),
-                draw(steps(fails)), draw(st.booleans()),
+                draw(steps(fails)), draw(st.sampled_from(["any", LABEL])), draw(st.booleans()),
             )
         )  # fmt: skip
     return jobs

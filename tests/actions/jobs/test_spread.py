@@ -10,7 +10,7 @@ from holdfast.actions.jobs.placement import is_spread
 from holdfast.actions.jobs.restoration import restored
 from holdfast.actions.syntax.load import load
 from holdfast.core import events as ev
-from holdfast.core.demand import SHELL, Demand
+from holdfast.core.demand import SHELL, Demand, Resources
 from holdfast.core.ids import NodeName
 from holdfast.service.view.run import of_item, of_map
 from tests.actions.jobs.kit import done, ran, workflow, world
@@ -56,6 +56,49 @@ async def test_a_combination_waits_for_a_worker_that_has_its_label_and_the_other
         assert {*state.unplaced} == {"build/0[0]", "build/0[1]"}
     async with opened(store, workflows=[made], labels=["large"]) as engine:
         assert (await done(engine, await engine.run(run.id).settled())).status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("${{ matrix.os }}", ("any",)),
+        ("['${{ matrix.os }}', any]", ("any",)),
+        ("['${{ matrix.os }}', large]", ("any", "large")),
+        ("${{ fromJSON(matrix.os) }}", ('["large", "small"]',)),
+        ("[large, '${{ fromJSON(matrix.os) }}']", ('["small", "any"]', "[]")),
+    ],
+)
+async def test_labels_are_what_expressions_give_lists_are_spliced_and_any_is_none(
+    store: str, asked: str, given: tuple[str, ...]
+) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: {asked}
+        resources: {{tags: ["${{{{ inputs.tags }}}}", "fast"]}}
+        strategy: {{matrix: {{os: {list(given)}}}}}
+        steps: [{{run: "true"}}]
+    """
+    made = workflow(text)
+    tagged = Resources(tags=("fast", "big"))
+    async with opened(store, workflows=[made], labels=["large", "small"], resources=tagged) as engine:
+        run = await engine.start(made, {"tags": ["fast", "big"]})
+        found = await done(engine, await run.settled())
+        asked_for = [each.demand for each in await events_of(run, ev.StepReady) if each.demand is not None]
+    assert (found.status, found.results) == ("completed", {"work": "success"})
+    assert {label for demand in asked_for for label in demand.labels} <= {"large", "small"}
+    assert {demand.tags for demand in asked_for if demand.tags} == {("big", "fast")}
+
+
+@pytest.mark.parametrize("value", ['[["any"]]', '{"group": "large"}', '[{"group": "large"}]', '""', "null", '"a b"'])
+async def test_labels_that_can_be_none_fail_their_job_in_words(store: str, value: str) -> None:
+    text = """
+    jobs:
+      work: {runs-on: "${{ fromJSON(inputs.where) }}", steps: [{run: "true"}]}
+    """
+    found = await ran(text, store, {"where": value})
+    assert found.results == {"work": "failure"}
+    assert "what it asks for cannot be:" in found.jobs["work"]["error"]
 
 
 @pytest.mark.parametrize("fail_fast", ["true", "false"])

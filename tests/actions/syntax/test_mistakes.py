@@ -245,6 +245,14 @@ OF_JOBS = [
     ),
     (in_job("strategy: {matrix: {a: 'x${{ inputs.a }}'}}"), f"8:28: {JOB}.strategy.matrix.a: a text is no list"),
     (
+        in_job("strategy: {matrix: {a: [{'${{ insert }}': {b: 1}}]}}"),
+        f"8:30: {JOB}.strategy.matrix.a[0].${{{{ insert }}}}: write the key itself, or give the mapping that holds it",
+    ),
+    (
+        in_job("strategy: {matrix: {'${{ inputs.a }}': [1]}}"),
+        f"8:25: {JOB}.strategy.matrix.${{{{ inputs.a }}}}: write the key",
+    ),
+    (
         in_job("strategy: {matrix: {a: ['${{ matrix.b }}']}}"),
         f"8:34: {JOB}.strategy.matrix.a[0]: 'matrix' is not known here",
     ),

@@ -6,14 +6,15 @@ as many times as combinations run at once. Never here: who has it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.actions.expressions import ExpressionError, Template
+from holdfast.actions.expressions import ExpressionError, Template, to_text, whole_text
 from holdfast.actions.jobs import context
 from holdfast.actions.jobs.context import Contexts
-from holdfast.actions.syntax.document import AUTO, Amount, Job, Resources, Strategy
+from holdfast.actions.syntax.document import AUTO, Amount, Job, Resources, Strategy, asks_for_label
 from holdfast.core.demand import MOST_AMOUNT, SHELL, Demand
 
 MOST_AT_ONCE: Final = 32
@@ -68,8 +69,8 @@ def demand_at(job: Job, contexts: Contexts) -> Demand:
     """What one combination asks for. Raises ExpressionError."""
     amounts = {name: _amount(name, amount, contexts) for name, amount in _amounts(job.resources).items()}
     found = Demand(
-        labels=tuple(sorted({each.render(contexts) for each in job.labels})),
-        tags=tuple(sorted({each.render(contexts) for each in job.resources.tags})),
+        labels=tuple(sorted(set(filter(asks_for_label, _names(job.labels, contexts))))),
+        tags=tuple(sorted(set(_names(job.resources.tags, contexts)))),
         cpu_m=amounts["cpu"],
         memory_mb=amounts["memory"],
         gpus=amounts["gpus"],
@@ -83,6 +84,19 @@ def demand_at(job: Job, contexts: Contexts) -> Demand:
     for wrong in found.problems():
         raise ExpressionError(f"what it asks for cannot be: {wrong}", 0)
     return found
+
+
+def _names(said: Iterable[Template], contexts: Contexts) -> Iterator[str]:
+    """Each label or tag. An expression that gives a list gives each of its items, as on GitHub. Raises ExpressionError."""
+    for each in said:
+        value = each.evaluate(contexts)
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, list | dict):
+                kind = "mapping" if isinstance(item, dict) else "list in a list"
+                raise ExpressionError(
+                    f"what it asks for cannot be: give a text, or a list of texts; a {kind} is no label.", 0
+                )
+            yield whole_text(to_text(item))
 
 
 def _amount(name: str, given: Amount, contexts: Contexts) -> int:

@@ -23,6 +23,7 @@ from holdfast.actions.syntax.document import (
     Script,
     Step,
     Variable,
+    asks_for_label,
 )
 from holdfast.actions.syntax.mistake import Position, listed, meant, quoted
 from holdfast.actions.syntax.reading import Named, Path, Reading, Section
@@ -62,7 +63,7 @@ class _Jobs:
             at=named.at, id=named.name, name=section.get("name"),
             needs=tuple(_text(need) for need in section.get("needs", ())),
             condition=section.get("if", _ALWAYS),
-            labels=tuple(label for label in labels if _text(label) != "any"),
+            labels=tuple(label for label in labels if asks_for_label(_text(label))),
             strategy=None if strategy is None else strategy_of(reading, strategy),
             env=_env(reading, section.get("env", ()), (*path, "env")),
             timeout_minutes=section.get("timeout-minutes", JOB_MINUTES),

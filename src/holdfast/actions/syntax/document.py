@@ -15,6 +15,8 @@ from holdfast.actions.syntax.mistake import Position
 
 JOB_MINUTES: Final = 360
 """How long a job may take that says nothing about it; GitHub's own."""
+ANY: Final = "any"
+"""Under `runs-on` it asks for no label."""
 
 Amount = int | Template
 Minutes = float | Template
@@ -120,7 +122,7 @@ class Job(msgspec.Struct, frozen=True):
     needs: tuple[str, ...]
     condition: Condition
     labels: tuple[Template, ...]
-    """What the worker must have; none for `runs-on: any`."""
+    """What the worker must have, without ANY where it is written out."""
     strategy: Strategy | None
     env: tuple[Variable, ...]
     timeout_minutes: Minutes
@@ -132,6 +134,11 @@ class Job(msgspec.Struct, frozen=True):
     pools: tuple[PoolShare, ...]
     priority: int | None
     limits: Limits | None = None
+
+
+def asks_for_label(label: str) -> bool:
+    """True if a worker must have this label, as it stands in the file or as an expression gives it."""
+    return label != ANY
 
 
 class Document(msgspec.Struct, frozen=True):

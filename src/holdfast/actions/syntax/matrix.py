@@ -184,12 +184,24 @@ def _kind(value: Any) -> str:
 
 
 def resolve(tree: Any, contexts: Mapping[str, Any]) -> Any:
-    """What a file says of a matrix, with the values of its expressions. Raises ExpressionError."""
+    """What a file says of a matrix, with the values of its expressions. Raises ExpressionError.
+
+    An entry of a list that is one expression, and gives a list itself, stands for the entries of that, as on GitHub.
+    """
     if isinstance(tree, Template):
         return tree.evaluate(contexts)
     if isinstance(tree, Mapping):
         return {key: resolve(value, contexts) for key, value in tree.items()}
-    return [resolve(value, contexts) for value in tree] if isinstance(tree, list) else tree
+    if not isinstance(tree, list):
+        return tree
+    found: list[Any] = []
+    for entry in tree:
+        value = resolve(entry, contexts)
+        if isinstance(entry, Template) and isinstance(value, list):
+            found += value
+        else:
+            found.append(value)
+    return found
 
 
 def is_known(tree: Any) -> bool:

@@ -54,10 +54,11 @@ def _check(reading: Reading, node: Node, tree: Any, path: Path) -> None:
     """The keys, and that an expression in the place of a list gives the list itself."""
     if isinstance(tree, Template) and not tree.is_single:
         reading.wrong(node.at, path, "a matrix is a mapping, or one expression and nothing beside it.", _ONE)
+    _check_keys(reading, node, path)
     if not isinstance(node, Mapping):
         return
     for entry in node.entries:
-        if not _KEY.fullmatch(entry.key):
+        if "${{" not in entry.key and not _KEY.fullmatch(entry.key):
             reading.wrong(
                 entry.at,
                 (*path, entry.key),
@@ -73,6 +74,21 @@ def _check(reading: Reading, node: Node, tree: Any, path: Path) -> None:
             )
         elif isinstance(entry.value, Scalar) and not isinstance(value, Template) and not matrix.is_known(tree):
             reading.wrong(entry.value.at, (*path, entry.key), f"found {quoted(entry.value.text)}; allowed is a list.")
+
+
+def _check_keys(reading: Reading, node: Node, path: Path) -> None:
+    """Tell every key that is an expression, at any depth: none is evaluated, so it would be taken as it is written."""
+    if isinstance(node, Sequence):
+        for number, item in enumerate(node.items):
+            _check_keys(reading, item, (*path, number))
+    elif isinstance(node, Mapping):
+        for entry in node.entries:
+            if "${{" in entry.key:
+                reading.wrong(
+                    entry.at, (*path, entry.key), "write the key itself, or give the mapping that holds it by one expression;"
+                    " no expression in a key is evaluated, not even '${{ insert }}'.",
+                )  # fmt: skip
+            _check_keys(reading, entry.value, (*path, entry.key))
 
 
 def _at(node: Node, parts: list[str | int]) -> Position:
