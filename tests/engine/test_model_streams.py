@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Context, RetryPolicy, Workflow, flow, llm_node
+from holdfast import Context, RetryPolicy, Workflow, flow, llm_node, tool
 from holdfast.core.events import ModelCallInDoubt, ModelCallReconciled
-from holdfast.core.streams import Told
+from holdfast.core.streams import TOOLS, Told, call_of
 from holdfast.models.providers import Providers
 from holdfast.ports import Usage
-from holdfast.testing.model_server import Fault, ModelServer, Rule
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, die, opened
 from tests.models.provider import Wire, anthropic_reply, environment
@@ -308,3 +309,85 @@ async def test_to_be_heard_makes_no_other_workflow_and_no_other_request(server: 
         return "Where is it?"
 
     assert plain.hash == letter().hash
+
+
+@tool(effect="read")
+async def look(where: str) -> str:
+    """Look somewhere."""
+    return f"{where} is there"
+
+
+@flow
+async def looks(ctx: Context, question: str) -> str:
+    return await ctx.agent(HAIKU, question, tools=[look], max_tokens=100, stream=True)
+
+
+def looking(server: ModelServer) -> None:
+    """Two turns with tools, of two and of one, and an answer."""
+    calls = [(ToolCall("look", {"where": "a"}), ToolCall("look", {"where": "b"})), (ToolCall("look", {"where": "c"}),)]
+    for number, asked in enumerate(calls):
+        server.script.add(Rule(turn=number + 1, text=f"Look {number}.", tool_calls=asked))
+    server.script.add(Rule(turn=3, text="All there."))
+
+
+def keep_order(told: list[Told]) -> None:
+    """Each result stands behind the request that it answers, before anything of the call that is given it."""
+    ends = [at for at, each in enumerate(told) if each.kind == "end"]
+    results = [at for at, each in enumerate(told) if each.kind == "result"]
+    assert [sum(before < at for before in ends) for at in results] == [1, 1, 2], [(e.kind, e.source) for e in told]
+    first: dict[str, int] = {}
+    for at, each in enumerate(told):
+        first.setdefault(call_of(each.source), at)
+    _, second, third = first.values()
+    assert results[1] < second < results[2] < third, [(each.kind, each.source) for each in told]
+
+
+@pytest.mark.parametrize("page", [1, 2, 200])
+@bounded
+async def test_a_result_is_told_before_what_is_said_of_it(
+    store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To those who listen, who come later, and who come back at any place."""
+    monkeypatch.setattr("holdfast.engine.listening._PAGE", page)
+    looking(server)
+    async with opened(store, workflows=[looks], model=model) as engine, opened(store, execute=False) as elsewhere:
+        run = await engine.start(looks, "What is there?")
+        both = engine.watch_stream(run.id), elsewhere.watch_stream(run.id)
+        heard = await asyncio.gather(*(asyncio.ensure_future(_all(each)) for each in both))
+        assert await run.result() == "All there."
+        later = await _all(engine.watch_stream(run.id, follow=False))
+        for told in (*heard, later):
+            keep_order(told)
+        for at, each in enumerate(later[:-1]):
+            rest = await _all(engine.watch_stream(run.id, since=each.cursor))
+            assert [(e.kind, e.source) for e in rest] == [(e.kind, e.source) for e in later[at + 1 :]]
+
+
+async def _all(telling: AsyncIterator[Told]) -> list[Told]:
+    return [each async for each in telling]
+
+
+@bounded
+async def test_a_call_is_not_begun_before_the_results_that_it_is_given_are_in_the_store(
+    store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking(server)
+    early: list[int] = []
+    async with opened(store, workflows=[looks], model=model) as engine:
+        streams = type(engine.runtime.store.streams)
+        append = streams.append
+
+        async def slowly(self: Any, pieces: Any) -> None:
+            known = len(server.calls)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    while any(piece.name.stream == TOOLS for piece in pieces):
+                        if len(server.calls) > known:
+                            early.append(known)
+                            break
+                        await asyncio.sleep(0.005)
+            await append(self, pieces)
+
+        monkeypatch.setattr(streams, "append", slowly)
+        assert await (await engine.start(looks, "What is there?")).result() == "All there."
+    assert (early, len(server.calls)) == ([], 3)

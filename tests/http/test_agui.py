@@ -158,6 +158,28 @@ def keep_order(events: list[Any], given: dict[str, Any]) -> None:
         else:
             assert event.type in (EventType.CUSTOM, EventType.MESSAGES_SNAPSHOT, EventType.TOOL_CALL_RESULT), event
     assert not is_open
+    keep_causes(between)
+
+
+def keep_causes(events: list[Any]) -> None:
+    """What came of a tool is told before anything that the run's model says of it, and in no open message."""
+    said: list[str] = []
+    """The calls of models, by what they have said."""
+    is_open: set[str] = set()
+    for event in events:
+        if event.type == EventType.TOOL_CALL_RESULT:
+            call = event.tool_call_id.rsplit(":", 2)[0]
+            run = call.partition(":")[0]
+            of_run = [each for each in said if each.startswith(f"{run}:")]
+            assert of_run in ([], of_run[: of_run.index(call) + 1] if call in of_run else []), (call, of_run)
+            assert not is_open
+        elif event.type.value.endswith("_START"):
+            source = getattr(event, "tool_call_id", None) or event.message_id
+            if (call := ":".join(source.split(":")[:4])) not in said:
+                said.append(call)
+            is_open.add(source)
+        elif event.type.value.endswith("_END"):
+            is_open.discard(getattr(event, "tool_call_id", None) or event.message_id)
 
 
 def text_of(events: list[Any]) -> list[str]:

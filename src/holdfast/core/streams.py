@@ -72,18 +72,26 @@ def source_of(call: CallId, part: str = TEXT) -> str:
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True):
-    """What a model is told in answer to a request that it had, as a piece of the stream `tools`."""
+    """A reply to a model's request, as a piece of the stream `tools`. It belongs behind the event `after` of the history:
+    behind the reply that asked, before the call that is given the result."""
 
     source: str
     text: str
     is_error: bool
+    after: int | None = None
+    """None in pieces of earlier versions."""
 
 
-def result_of(call: CallId, tool: str, request: str, text: str, *, is_error: bool) -> Result:
-    """What is told of an answer to a request; of a long one the beginning."""
+def result_of(call: CallId, tool: str, request: str, text: str, *, is_error: bool, after: int | None = None) -> Result:
+    """Return the piece for an answer to a request; of a long one the beginning."""
     more = len(text) - _MOST_RESULT_CHARACTERS
     told = text if more <= 0 else f"{text[:_MOST_RESULT_CHARACTERS]}… ({more:,} characters more)"
-    return Result(source_of(call, f"{arguments_of(tool, request)}{_RESULT}"), told, is_error)
+    return Result(source_of(call, f"{arguments_of(tool, request)}{_RESULT}"), told, is_error, after)
+
+
+def place_of(result: bytes) -> int | None:
+    """Return the event behind which a piece of the stream `tools` belongs."""
+    return msgspec.json.decode(result, type=Result).after
 
 
 def request_of(source: str) -> str:

@@ -14,13 +14,14 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from holdfast.core import events as ev
 from holdfast.core.ids import RunId, Seq
 from holdfast.core.payload import Payload
 from holdfast.core.shared_values import CACHE
-from holdfast.core.streams import TOOLS, Cursor, Follower, Told, call_of, is_call, source_of
+from holdfast.core.streams import TOOLS, Cursor, Follower, Told, call_of, is_call, place_of, source_of
 from holdfast.engine.payloads import Payloads
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.ports import Chunk, Clock, Store, StreamName
@@ -188,17 +189,37 @@ class Listening:
             was_over = follower.is_over
             chunks = await self._streams.chunks([run], known, _PAGE)
             known |= {name: first + size for name, first, size, _ in chunks}
+            results = [chunk for chunk in chunks if chunk.name.stream == TOOLS]
             while True:
                 recorded = await self._log.events(run, follower.cursor.seq, _PAGE)
                 heard = [await self._heard(each, tenant) for each in recorded]
-                for told in _all_told(follower, heard, ()):
+                results += await self._results(run, heard, known)
+                ready = _ready(results, heard[-1].seq if heard else follower.cursor.seq)
+                results = results[len(ready) :]
+                for told in _all_told(follower, heard, ready):
                     yield told
                 if len(recorded) < _PAGE:
                     break
-            for told in _all_told(follower, (), chunks):
+            for told in _all_told(follower, (), [chunk for chunk in chunks if chunk.name.stream != TOOLS]):
                 yield told
             if len(chunks) < _PAGE and (was_over or not follower.is_over):
                 return
+
+    async def _results(self, run: RunId, events: Sequence[Heard], known: dict[StreamName, int]) -> list[Chunk]:
+        """Return the results that calls among these events were given, beyond what is `known`, which grows. They were in the
+        store before the call was recorded, so they are read after its event: what was read before may lack them."""
+        if not any(isinstance(each.event, ev.ModelCallHeld) for each in events):
+            return []
+        name, sizes = StreamName(run, TOOLS), await self._streams.sizes([run])
+        found: list[Chunk] = []
+        while sizes.get(name, 0) > known.get(name, 0):
+            page = await self._streams.chunks([run], {**sizes, name: known.get(name, 0)}, _PAGE)
+            more = _ready([chunk for chunk in page if chunk.name == name], events[-1].seq)
+            if not more:  # the rest belongs behind events that are read later
+                break
+            found += more
+            known[name] = more[-1].first + more[-1].size
+        return found
 
     async def _heard(self, recorded: ev.Recorded, tenant: str) -> Heard:
         event = recorded.event
@@ -306,12 +327,24 @@ class Listening:
             is_whole = (
                 len(events) < _PAGE
             )  # else pieces may be of calls that come in the next page, and are read again then
-            if events or run in chunks:
-                self._tell(run, feed, News(events, chunks.get(run, ()) if is_whole else ()))
+            results, pieces = await self._split(run, feed, events, chunks.get(run, ()))
+            if events or results or pieces:
+                self._tell(run, feed, News(events, [*results, *(pieces if is_whole else ())]))
             if not is_whole or len(found) == _PAGE:
                 self._unseen.add(run)
         if self._unseen:
             self.nudge()  # there is more
+
+    async def _split(
+        self, run: RunId, feed: Feed, events: Sequence[Heard], chunks: Sequence[Chunk]
+    ) -> tuple[list[Chunk], list[Chunk]]:
+        """Return the results that may be told with these events, and all other pieces."""
+        results = [chunk for chunk in chunks if chunk.name.stream == TOOLS]
+        known = dict(feed.sizes)
+        known.update({chunk.name: chunk.first + chunk.size for chunk in results})
+        results += await self._results(run, events, known)
+        ready = _ready(results, events[-1].seq if events else feed.seq)
+        return ready, [chunk for chunk in chunks if chunk.name.stream != TOOLS]
 
     def _tell(self, run: RunId, feed: Feed, news: News) -> None:
         now_s = self._heard_s = self._clock.monotonic_s()
@@ -342,8 +375,27 @@ def _is_known(feed: Feed, chunk: Chunk) -> bool:
     return stream != TOOLS if not is_call(stream) else call_of(stream) in feed.open
 
 
+def _ready(results: Sequence[Chunk], seq: int) -> list[Chunk]:
+    """Return the first of these results, as far as they belong behind the event `seq` or an earlier one."""
+    return [*takewhile(lambda chunk: (place_of(chunk.content) or 0) <= seq, results)]
+
+
 def _all_told(follower: Follower, events: Sequence[Heard], chunks: Sequence[Chunk]) -> Iterator[Told]:
+    """Tell events and pieces in order: a result behind the event that it belongs behind, any other piece at the end."""
+    at = 0
     for heard in events:
+        while at < len(chunks) and (chunks[at].name.stream == TOOLS) and _is_before(chunks[at], heard.seq):
+            yield from _told(follower, chunks[at])
+            at += 1
         yield from follower.event(*heard)
-    for name, first, _, content in chunks:
-        yield from follower.chunk(name.stream, first, content)
+    for chunk in chunks[at:]:
+        yield from _told(follower, chunk)
+
+
+def _told(follower: Follower, chunk: Chunk) -> Iterator[Told]:
+    return follower.chunk(chunk.name.stream, chunk.first, chunk.content)
+
+
+def _is_before(result: Chunk, seq: int) -> bool:
+    after = place_of(result.content)
+    return after is not None and after < seq

@@ -65,9 +65,10 @@ async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolRepl
     """What a model is told in answer to a request of `call`; those who watch are told too, unless nobody heard the call."""
     if call is None:
         return reply
-    payloads = journal.attempt.services.payloads
-    result = result_of(call, reply.name, reply.id, payloads.redact(reply.content), is_error=reply.is_error)
+    payloads, after = journal.attempt.services.payloads, (await journal.attempt.state()).seq
+    result = result_of(call, reply.name, reply.id, payloads.redact(reply.content), is_error=reply.is_error, after=after)
     await _write(journal, Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result)))
+    journal.has_told = True
     return reply
 
 
