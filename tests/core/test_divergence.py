@@ -83,6 +83,23 @@ def test_accepted_from_here_what_was_completed_is_reused_for_the_same_and_nothin
     assert kinds(game.open_gate("a", "3")) == ["GateOpened"], "it had been asked once"
 
 
+def test_of_equal_calls_each_keeps_what_became_of_it_at_its_place() -> None:
+    """Whichever the new code asks for first: what a person decided about one call is not the other's."""
+    game = Game(graph("a"))
+    game.sleep("a", 0, "0")
+    game.tick(1)
+    for path, response in (("1.0.0", "edited"), ("1.2.0", "done by hand")):
+        game.did(game.intended("a", path=path), response)
+    game.stop("a", "0")
+    game.decide("approve")
+    game.tick()
+    for path, response in (("1.2.0", "done by hand"), ("1.0.0", "edited")):
+        assert kinds(game.intend("a", path=path)) == ["OperationReused"]
+        outcome = game.op("a", path).outcome
+        assert outcome is not None
+        assert outcome.value() == response
+
+
 def test_an_effect_is_not_done_twice_wherever_the_new_code_asks_for_it() -> None:
     game = stopped()
     assert kinds(game.decide("answer", data="restart")) == ["GateDecided", "JournalDropped"]

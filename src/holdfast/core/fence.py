@@ -12,7 +12,7 @@ from holdfast.core import limits
 from holdfast.core.commands import AttemptCommand, Value
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import Path, StepId, approval_at, node_of
+from holdfast.core.ids import Path, StepId, approval_at, node_of, place_of
 from holdfast.core.state import Operation, State, Step
 from holdfast.errors import NonDeterministicStep, Suspended
 
@@ -48,10 +48,13 @@ def may_begin(state: State, step: StepId) -> None:
 def _reuse(
     d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str, values: tuple[Value, ...]
 ) -> None:
-    """Give the operation the outcome of an equal one: that of the run's origin at this place, or else the first that is left of
-    a journal that was dropped. With it goes what the step looked at before: whoever asks for the operation sends nothing more
-    about it."""
-    found = next((kept for kept, op in step.kept.items() if is_same(op, kind, name, args_hash)), None)
+    """Give the operation the outcome of an equal one: that of the run's origin at this place, or one that is left of a journal
+    that was dropped, from the same place if there is one. What a person decided about a call stays with that call so, though
+    another is equal to it. With it goes what the step looked at before: whoever asks for the operation sends nothing more about
+    it."""
+    equal = [kept for kept, op in step.kept.items() if is_same(op, kind, name, args_hash)]
+    here = (kept for kept in equal if place_of(kept) == path)
+    found = next(here, equal[0] if equal else None)
     mine = step.inherited.get(path)
     origin = None
     if d.state.origin is not None and mine is not None and is_same(mine, kind, name, args_hash):

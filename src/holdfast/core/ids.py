@@ -109,6 +109,17 @@ def gathers_around(path: Path) -> Iterator[Path]:
         is_branch = part.isdigit() and not is_branch
 
 
+def numbered(path: Path, generation: int) -> Path:
+    """Return the name of what is asked for at `path` when so much of its journal was dropped before."""
+    return Path(f"{path}~{generation}") if generation else path
+
+
+def place_of(name: Path) -> Path:
+    """Return the path in such a name."""
+    path, _, generation = name.rpartition("~")
+    return Path(path) if path and generation.isdecimal() else name
+
+
 def approval_at(path: Path) -> Path:
     """Where the approval stands of the call at `path`."""
     return Path(f"{path}.approval")

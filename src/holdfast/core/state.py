@@ -25,6 +25,7 @@ from holdfast.core.ids import (
     is_item,
     item_name,
     node_of,
+    numbered,
 )
 from holdfast.core.money import Budget
 from holdfast.core.payload import NULL, Payload
@@ -228,7 +229,7 @@ class Step(msgspec.Struct, omit_defaults=True):
 
     def named(self, path: Path) -> Path:
         """`path`, as the names of calls and gates have it that are new there."""
-        return Path(f"{path}~{self.generation}") if self.generation else path
+        return numbered(path, self.generation)
 
     def unsettled(self) -> Iterator[tuple[Path, Operation]]:
         """The operations that have no outcome. Not to be gone through while events are folded."""
