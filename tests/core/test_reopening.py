@@ -223,7 +223,7 @@ def test_one_that_completed_was_cancelled_or_has_not_ended_is_refused() -> None:
     game.complete("root")
     game.doubt(game.intended("a"))
     game.fail("b")
-    with pytest.raises(Conflict, match="is failing, and waits"):
+    with pytest.raises(Conflict, match="Say first what became of the call"):
         game.retry()
 
 
@@ -233,7 +233,7 @@ def test_what_has_been_undone_is_not_taken_up() -> None:
     game.complete("a")
     game.fail("b")
     call = game.intended("!compensate", compensates=game.state.compensable[0].call)
-    with pytest.raises(Conflict, match="is failing"):
+    with pytest.raises(RunEnded, match="or tried to"):
         game.retry()
     game.did(call)
     game.complete("!compensate")

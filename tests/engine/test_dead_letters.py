@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Engine, RetryPolicy, StateView, Workflow, task, tool, tool_node
+from holdfast import Context, Engine, RetryPolicy, StateView, Workflow, flow, step, task, tool, tool_node
 from holdfast.core import events as ev
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import DeadLettered
@@ -244,3 +244,60 @@ async def test_resolved_letters_are_forgotten_after_three_days_and_open_ones_nev
         ((letter, _),) = await engine.dead_letters(state=None)
         assert letter.run == runs[1].id
         assert await engine.run(runs[0].id).events() == history
+
+
+async def test_letters_of_calls_that_nobody_knows_the_end_of_are_replayed_by_one_command(store: str) -> None:
+    """An outage of one service, and sixty runs of it: nobody has to say of each what became of it."""
+    away, keys = [True], list[str]()
+
+    @step(effect="idempotent", retry=RetryPolicy(max_attempts=2, initial_s=0.001))
+    def charge(number: int, key: str) -> str:
+        keys.append(key)
+        if away:
+            raise ConnectionError("the service is away")
+        return f"charged {number}"
+
+    @flow
+    async def bill(ctx: Context, number: int) -> str:
+        return await charge(number)
+
+    async with opened(store, workflows=[bill]) as engine:
+        runs = [await engine.start(bill, number) for number in range(60)]
+        for run in runs:
+            await run.until(lambda state: bool(state.dead_letters()))
+        away.clear()
+        told = await engine.bulk_dead_letters("replay", by="grace")
+        assert [each for each in told if each.refused] == []
+        assert [await run.result() for run in runs] == [f"charged {number}" for number in range(60)]
+        assert await engine.dead_letters() == []
+    assert (len(keys), len({*keys})) == (180, 60), "each call has one key"
+
+
+async def test_a_run_that_fails_beside_a_harmless_call_in_doubt_is_replayed_in_one_commit(store: str) -> None:
+    away = [True]
+    wf = Workflow("beside")
+
+    @tool(effect="idempotent")
+    def send(key: str) -> str:
+        if away:
+            raise ConnectionError("the service is away")
+        return "sent"
+
+    @wf.node("notify")
+    @task(tools=[send])
+    async def notify(state: StateView, ctx: Any) -> str:
+        try:
+            return str(await ctx.tool("send", {}))
+        except Exception as problem:
+            raise RuntimeError("it was not to be") from problem
+
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        await run.until(lambda state: state.phase == "failing" and bool(state.gates))
+        ((letter, _),) = await engine.dead_letters()
+        away.clear()
+        await engine.replay_dead_letter(f"{letter.run}:{letter.step}", by="grace")
+        assert await run.result() == "sent"
+        names = [type(each).__name__ for each in await events_of(run, ev.Event)]
+    assert names.count("RunFailed") == 0
+    assert names.index("GateWithdrawn") > names.index("RunReopened")

@@ -500,11 +500,18 @@ class Auditor:
             self.fault("a failing run does not complete", run, books.phase)
 
     def _run_reopened(self, books: Books, run: RunId, e: ev.RunReopened) -> None:
-        books.ended = books.phase = ""
+        had_ended, books.ended, books.phase = bool(books.ended), "", ""
         books.before_the_end = [*books.steps.values()]
-        books.placed, books.awaits = e.counted, e.awaits
-        if books.parent is None and e.counted == (e.awaits is not None):
+        if had_ended:
+            books.placed, books.awaits = e.counted, e.awaits
+        elif e.counted or e.awaits is not None:
+            self.fault("a run that has not ended keeps its place", run, f"{e.counted}, {e.awaits}")
+        if had_ended and books.parent is None and e.counted == (e.awaits is not None):
             self.fault("a run has its place or waits for it", run, f"{e.counted}, {e.awaits}")
+        for id_, call in books.calls.items():
+            is_open = call.kind == "effect" and not (call.closed or call.superseded or call.reopened)
+            if not had_ended and is_open and call.policy == "once":
+                self.fault("a run goes on with no effect in doubt that may not be repeated", run, id_)
         if e.awaits is not None:  # there it comes last
             books.number = max(each.number for each in self.books.values()) + 1
         books.joins_over.clear()
@@ -1113,6 +1120,7 @@ class Auditor:
             self.fault("what has an outcome is not reopened", run, e.call)
         if call.policy == "once" and e.by is None:
             self.fault("nobody but a person has a `once` effect called again", run, e.call)
+        call.reopened = True
         self._doubt(books, call)
 
     def _orphaned(self, books: Books, run: RunId, e: ev.OutcomeOrphaned) -> None:

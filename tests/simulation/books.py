@@ -71,6 +71,8 @@ class Call(msgspec.Struct):
     answered: bool = False
     """A model has, with a reply that is paid for."""
     superseded: bool = False
+    reopened: bool = False
+    """It is to be called again, as a person or its tool's lookup has said, or because its process died."""
     compensation: str | None = None
     compensates: str | None = None
     agent: str | None = None

@@ -58,6 +58,8 @@ _APPROVING: Final = 0.6
 """How many programs without a file have people who say beforehand which calls need no question."""
 _TOGETHER: Final = 0.4
 """How many questions about calls are answered together with those that are asked beside them."""
+_REPLAYING: Final = 0.3
+"""How many questions about an outcome meet somebody who replays the dead letter behind them first."""
 _SCORING: Final = 0.1
 _MOST_REPLAYS: Final = 3
 _MOST_RETAKES: Final = 3
@@ -455,6 +457,9 @@ class People:
                 await self._decide(gate, gate.allowed[0], None, intruder="ada")
             if gate.reason == TOOL_APPROVAL and self._board.random() < _TOGETHER:
                 await self._decide_together(gate)
+            if gate.reason == EFFECT_UNKNOWN and self._retakes < _MOST_RETAKES and self._board.random() < _REPLAYING:
+                self._retakes += 1
+                await self._replay(run_of(gate.gate))
             while True:
                 try:
                     decision, data = await self._opinion(gate)
@@ -465,6 +470,13 @@ class People:
                     await asyncio.sleep(_LOOK_AGAIN_S)
         except Gone:
             pass
+
+    async def _replay(self, run: RunId) -> None:
+        """Have a dead letter tried again of which nobody knows what became of a call: where that is harmless, nobody need."""
+        try:
+            await self._ask(partial(Engine.replay_dead_letter, letter=run, by=self._name("replayer")))
+        except (Conflict, NotFound) as problem:
+            self._refused(problem)
 
     async def _mislead(self, gate: ev.GateOpened) -> None:
         wrong = GateId(f"{gate.gate}9")

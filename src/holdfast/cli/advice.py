@@ -198,8 +198,8 @@ def commands(gate: View, store: str | None) -> list[str]:
     """Every way to answer a gate, as commands."""
     run = gate["run_id"]
     if gate["reason"] == EFFECT_UNKNOWN and gate["subject"] is not None:
-        answers = (("--happened", "{...}"), ("--did-not",), ("--again",))
-        return [typed("effects", "resolve", gate["subject"], *answer, store=store) for answer in answers]
+        answers = {"answer": ("--happened", "{...}"), "reject": ("--did-not",), "retry": ("--again",)}
+        return [typed("effects", "resolve", gate["subject"], *answers[each], store=store) for each in gate["allowed"]]
     if gate["reason"] == WORKFLOW_MISSING:
         migrate = typed("runs", "migrate", run, store=store)
         return [f"{migrate} FILE.py:WORKFLOW", typed("runs", "cancel", run, store=store)]

@@ -170,15 +170,20 @@ class Repairs(Commands):
             ) from None
 
     async def replay_dead_letter(self, letter: str, *, by: str | Claim | None = None) -> None:
-        """Try it again: the step that its run waits for, or, where the run has failed, all that failed in it. What was
-        completed keeps its keys. Raises what `retry` raises, and Conflict while an effect of the step is in doubt."""
+        """Try it again: the step that its run waits for, or, where the run fails or has failed, all that failed in it. What was
+        completed keeps its keys, and a call of unknown outcome is asked for again where that is harmless: one that is
+        `idempotent` under its key, one that can be verified after its lookup. Raises what `retry` raises, and Conflict while a
+        call is in doubt that may not be made twice."""
         found, state = await self.dead_letter(letter)
         step = found.letter.step
         expect_settled(state, step)
         gate = _gate_about(state, step)
         if gate is not None:
             await self.decide(gate, "retry", by=by)
-        elif found.resolved_at_ms is not None and state.ended != "failed":
+        elif found.resolved_at_ms is None:
+            await self._expect_in_tables(state.run)
+            await self.runtime.runs.send(state.run, cmd.ReplayDeadLetter(step, self._claim(by)))
+        elif state.ended != "failed":
             raise Conflict(f"The dead letter {letter} is resolved, and its run goes on. Nothing was changed.")
         else:
             await self.retry(state.run, by=by)
@@ -195,7 +200,7 @@ class Repairs(Commands):
             await self.decide(gate, "answer", output, by=by, reason=reason)
         elif gate is not None:
             await self.decide(gate, "reject", by=by, reason=reason)
-        elif output is not NOT_GIVEN:
+        elif output is not NOT_GIVEN and not found.letter.asked:
             raise Conflict(
                 f"Run {state.run} has failed, and waits for no output. Nothing was changed: replay the letter, or fork the run"
                 " with that output."
@@ -255,12 +260,14 @@ def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
 
 
 def expect_settled(state: State, step: StepId) -> None:
-    """Raises Conflict while nobody knows what became of an effect of the step that cannot be done twice."""
+    """Raise Conflict while nobody knows what became of an effect that cannot be done twice: of the step, or of any where the
+    run is failing and goes on as a whole."""
     for id_, call in state.calls.items():
-        if call.kind == "effect" and call.step == step and not call.repeatable:
+        is_concerned = call.step == step or state.phase == "failing"
+        if call.kind == "effect" and is_concerned and not call.is_harmless:
             raise Conflict(
-                f"Nobody knows yet what became of the call {id_} of {call.name!r}. Nothing was changed: settle it first"
-                " (`holdfast effects list`)."
+                f"Say first what became of the call {id_} of {call.name!r}: `holdfast effects resolve '{id_}'`. Nobody knows,"
+                " and it may not be made twice. Nothing was changed."
             )
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from holdfast.core import commands, fence, limits, questions, shortages
+from holdfast.core import commands, dead_letters, fence, limits, mapping, questions, shortages, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import CallId, EffectKey, SessionId, call_id, effect_key, node_of, run_of
-from holdfast.core.policies import CANCELLED, LOST
-from holdfast.core.state import OPEN_STEPS, REPEATABLE, NamedEffect, OpenCall, State
+from holdfast.core.ids import CallId, EffectKey, Path, SessionId, call_id, effect_key, is_item, map_of, node_of, run_of
+from holdfast.core.policies import CANCELLED, LOST, TRANSIENT, ErrorRecord
+from holdfast.core.state import OPEN_STEPS, REPEATABLE, NamedEffect, OpenCall, State, Step
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
 
 COUNTED: Final = "the provider had said what the call used"
@@ -148,6 +148,7 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     loans = _granted(d, c)
     if loans is None:
         return
+    given_up = [call for call in d.state.calls.values() if call.key == key]
     for id_ in doubted:
         questions.withdraw_about(d, id_, "it is called again under its key")
     number = (op.tries if op is not None else 0) + 1
@@ -175,6 +176,8 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             loans=loans,
         )
     )
+    for call in given_up:
+        go_on(d, call, again=True)  # a step that failed for want of that outcome has this one's
 
 
 def _granted(d: Decision, c: commands.IntendEffect) -> dict[str, int] | None:
@@ -228,6 +231,7 @@ def complete_effect(d: Decision, c: commands.CompleteEffect) -> None:
     if call is not None:
         questions.withdraw_about(d, c.call, "its outcome arrived")
         d.emit(ev.EffectCompleted(c.call, c.response, hold=call.hold))
+        go_on(d, call, again=True)
 
 
 def fail_effect(d: Decision, c: commands.FailEffect) -> None:
@@ -235,6 +239,7 @@ def fail_effect(d: Decision, c: commands.FailEffect) -> None:
     if call is not None:
         questions.withdraw_about(d, c.call, "its outcome arrived")
         d.emit(ev.EffectFailed(c.call, c.error, hold=call.hold))
+        go_on(d, call)
 
 
 def release_effect(d: Decision, c: commands.ReleaseEffect) -> None:
@@ -242,6 +247,7 @@ def release_effect(d: Decision, c: commands.ReleaseEffect) -> None:
     if call is not None:
         questions.withdraw_about(d, c.call, "it provably never left")
         d.emit(ev.EffectReleased(c.call, call.hold))
+        go_on(d, call)
 
 
 def doubt_effect(d: Decision, c: commands.DoubtEffect) -> None:
@@ -274,6 +280,7 @@ def reopen_effect(d: Decision, c: commands.ReopenEffect) -> None:
         )
     questions.withdraw_about(d, c.call, "its lookup found that it did not happen")
     d.emit(ev.EffectReopened(c.call, hold=call.hold))
+    go_on(d, call)
 
 
 def deny_tool_call(d: Decision, c: commands.DenyToolCall) -> None:
@@ -304,6 +311,41 @@ def attend_doubts(d: Decision) -> None:
             questions.ask_about_effect(d, id_, call, unknown, repeatable=wanted)
 
 
+def doubt_behind(state: State, step: Step, error: ErrorRecord, path: Path | None) -> CallId | None:
+    """Return the call of unknown outcome that a step has failed of; None where it failed of something else, or may not ask for
+    that call again."""
+    op = step.journal.get(path) if path is not None else None
+    found = [op] if op is not None else [each for _, each in step.unsettled()]
+    passes = error.error_class in TRANSIENT
+    for each in found:
+        call = state.calls.get(each.call) if each.call is not None and each.kind == "tool" else None
+        if call is None or call.kind != "effect" or not call.doubted or each.call is None:
+            continue
+        if each.status == "unverified" or (call.repeatable and (each.status == "failed" or passes)):
+            return each.call
+    return None
+
+
+def go_on(d: Decision, call: OpenCall, *, again: bool = False) -> None:
+    """Let a step go on that had failed only because nobody knew what became of `call`. `again`: its operation is looked at
+    anew."""
+    step = d.state.step(call.step)
+    if step is None or step.failed_path != call.path or not _may_go_on(d.state, step):
+        return
+    if not questions.is_asked_about(d.state, step.id):  # else a person says what is to become of the step
+        dead_letters.replay(d, step.id, call.path if again else None)
+        mapping.resume(d, step)
+        waits.deliver(d)
+
+
+def _may_go_on(state: State, step: Step) -> bool:
+    """True for a step that is set aside until somebody answers, while anything waits for it."""
+    name = node_of(step.id)
+    if not step.parked or (is_item(name) and state.maps[map_of(name)].ended):
+        return False
+    return not state.phase or name == COMPENSATE
+
+
 def is_wanted(state: State, id_: CallId, call: OpenCall) -> bool:
     """Whether a step is still there that may make this call again: its own, or one that means the same effect."""
     return _has_its_step(state, id_, call) or any(
@@ -318,8 +360,7 @@ def _has_its_step(state: State, id_: CallId, call: OpenCall) -> bool:
     step = state.step(call.step)
     if step is None or (op := step.journal.get(call.path)) is None or op.call != id_:
         return False
-    parked = step.parked and (not state.phase or node_of(step.id) == COMPENSATE)
-    return step.status in OPEN_STEPS or parked
+    return step.status in OPEN_STEPS or _may_go_on(state, step)
 
 
 # --- What a dead session leaves behind ---------------------------------------------------------------------------------

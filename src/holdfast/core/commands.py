@@ -135,6 +135,13 @@ class EditDeadLetter(Command, frozen=True):
     arguments: Payload | None = None
 
 
+class ReplayDeadLetter(Command, frozen=True):
+    """Have a step that has failed for good tried again, or with it all that failed in its run."""
+
+    step: StepId
+    by: Claim = NOBODY
+
+
 class ResolveDeadLetter(Command, frozen=True):
     """Say that nothing more is to become of a step that has failed for good."""
 

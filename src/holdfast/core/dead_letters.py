@@ -18,7 +18,7 @@ from holdfast.errors import Conflict, NotFound, RunEnded
 
 
 def edit_dead_letter(d: Decision, c: commands.EditDeadLetter) -> None:
-    step, state = _open(d, c.step), d.state
+    step, state = open_letter(d, c.step), d.state
     if COMPENSATE in state.steps:
         raise RunEnded(
             f"Run {state.run} has undone what it did, or tried to: {step.id} cannot be tried again. Nothing was changed."
@@ -44,7 +44,13 @@ def failed_call(step: Step) -> tuple[Path, Operation]:
 
 
 def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
-    step = _open(d, c.step)
+    step = open_letter(d, c.step)
+    for id_, call in d.state.calls.items() if step.parked else ():
+        if call.kind == "effect" and call.step == step.id and call.path == step.failed_path:
+            raise Conflict(
+                f"Say what became of the call {id_} of {call.name!r} (`holdfast effects resolve '{id_}'`): {step.id} goes on"
+                " with that. Nothing was changed."
+            )
     if step.parked:
         raise Conflict(
             f"Run {d.state.run} waits for an answer about {step.id}: say what the step comes to, or have the run fail. Nothing"
@@ -63,16 +69,18 @@ def replay(d: Decision, step: StepId, path: Path | None) -> None:
 
 
 def expect_no_doubt(d: Decision, step: Step) -> None:
-    """Raises Conflict while nobody knows what became of an effect of the step: done otherwise, it might be done twice."""
+    """Raise Conflict while nobody knows what became of an effect of the step: done otherwise, it might be done twice."""
     for id_, call in d.state.calls.items():
         if call.kind == "effect" and call.step == step.id:
+            unedited = ", or replay the letter unedited: that is harmless" if call.is_harmless else ""
             raise Conflict(
-                f"Nobody knows yet what became of the call {id_} of {call.name!r}. Nothing was changed: settle it first"
-                " (`holdfast effects list`), or replay the letter unedited where its key makes that harmless."
+                f"Settle the call {id_} of {call.name!r} first (`holdfast effects resolve '{id_}'`){unedited}. Nobody knows yet"
+                " what became of it. Nothing was changed."
             )
 
 
-def _open(d: Decision, id_: StepId) -> Step:
+def open_letter(d: Decision, id_: StepId) -> Step:
+    """Return the step of an open dead letter. Raises NotFound."""
     step = next((each for each in d.state.dead_letters() if each.id == id_), None)
     if step is None:
         known = d.state.step(id_)

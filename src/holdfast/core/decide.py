@@ -89,13 +89,14 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.RetryRun: reopening.retry_run,
     commands.UndoRun: reopening.undo_run,
     commands.EditDeadLetter: dead_letters.edit_dead_letter,
+    commands.ReplayDeadLetter: reopening.replay_dead_letter,
     commands.ResolveDeadLetter: dead_letters.resolve_dead_letter,
     commands.MigrateRun: endings.migrate_run,
 }
 
 _AFTER_THE_END: Final = (
     commands.CallCommand, commands.ReconcileCall, commands.Tick, commands.RetryRun, commands.UndoRun,
-    commands.EditDeadLetter, commands.ResolveDeadLetter,
+    commands.EditDeadLetter, commands.ReplayDeadLetter, commands.ResolveDeadLetter,
 )  # fmt: skip
 """The truth about money and effects is taken even when the run has ended; a tick finds nothing in it. And one that has
 failed may be taken up again, or be said to be done with, one that has completed be undone with its parent."""

@@ -222,8 +222,11 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
         )
     check_person(opened, c.by.name, c.roles)
     data = _data(opened, c)
-    if opened.reason == EFFECT_UNKNOWN and c.decision == "retry":
-        _check_repeat(d, opened)
+    if c.decision not in offered(d.state, opened):
+        raise InvalidDecision(
+            f"Gate {opened.gate}: say what became of the call, for the step that made this call is over and nothing can call it"
+            " again. Answer with what the tool said, or reject if it did not happen."
+        )
     if opened.reason == CODE_CHANGED:
         divergence.check(d, opened, c)
     raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
@@ -291,14 +294,12 @@ def asked(opened: ev.GateOpened) -> str:
     return ", ".join(opened.reviewers) or ("somebody who did not ask for the run" if opened.four_eyes else "anybody")
 
 
-def _check_repeat(d: Decision, opened: ev.GateOpened) -> None:
-    """Raises InvalidDecision when nobody is left who could make the call again."""
-    id_ = CallId(opened.subject or "")
-    if not calls.is_wanted(d.state, id_, d.state.calls[id_]):
-        raise InvalidDecision(
-            f"Gate {opened.gate}: the step that made this call is over, so nothing can call it again. Say what became"
-            " of it: answer with what the tool said, or reject if it did not happen."
-        )
+def offered(state: State, opened: ev.GateOpened) -> tuple[str, ...]:
+    """Return the decisions that an open gate takes as things stand: a call is made again only while anything may make it."""
+    call = state.calls.get(CallId(opened.subject or "")) if opened.reason == EFFECT_UNKNOWN else None
+    if call is None or calls.is_wanted(state, CallId(opened.subject or ""), call):
+        return opened.allowed
+    return tuple(decision for decision in opened.allowed if decision != "retry")
 
 
 def closed(state: State, gate: GateId) -> HoldfastError:
@@ -404,7 +405,8 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
 
 def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
     call = CallId(opened.subject or "")
-    hold = d.state.calls[call].hold
+    made = d.state.calls[call]
+    hold = made.hold
     if c.decision == "answer":
         d.emit(ev.EffectCompleted(call, data, *c.by.kept, hold))
     elif c.decision == "reject":
@@ -416,6 +418,7 @@ def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate,
         d.emit(ev.EffectFailed(call, error, *c.by.kept, hold))
     else:
         d.emit(ev.EffectReopened(call, *c.by.kept, hold))
+    calls.go_on(d, made, again=c.decision != "reject")
 
 
 def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:

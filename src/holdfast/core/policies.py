@@ -55,6 +55,8 @@ LIMIT: Final = "limit"
 """A limit was reached or not extended, or a model took too many turns."""
 CHILD_FAILED: Final = "child_failed"
 """A child of the run failed; what went wrong in it, its own run says. A retry takes it up where it failed."""
+UNKNOWN: Final = "unknown"
+"""Nobody can know what became of a call of a tool. It is made again, under its key, where that is harmless."""
 LOST: Final = "lost"
 """The process lost its lease before a call left, or died in five attempts of one step in a row."""
 CANCELLED: Final = "cancelled"
@@ -64,7 +66,7 @@ MODEL: Final = "model"
 ERROR: Final = "error"
 """An exception of the user's own code."""
 
-TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, TEMPORARY, LOST})
+TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, TEMPORARY, UNKNOWN, LOST})
 """What passes by itself: tried again without anybody asking for it ("Agent Workflow Orchestration" §18)."""
 
 NEVER_RETRIED: Final = frozenset(

@@ -75,6 +75,8 @@ def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecor
         "what_is_known": error.message,
         "answers": {how: what for how, what in _OUTCOMES.items() if how != "retry" or repeatable},
     }
+    if d.state.phase == "failing":
+        shown["run"] = "it fails whatever is answered; `holdfast runs retry` takes it up again"
     allowed = ("answer", "reject", "retry") if repeatable else ("answer", "reject")
     open_engine_gate(d, EFFECT_UNKNOWN, shown, allowed=allowed, subject=id_)
 

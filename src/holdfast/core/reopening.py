@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.core import admission, commands, dead_letters, endings, mapping, waits
+from holdfast.core import admission, calls, commands, dead_letters, endings, mapping, questions, waits
 from holdfast.core import events as ev
+from holdfast.core.claim import Claim
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Graph, reachable
-from holdfast.core.ids import NodeName, node_of
+from holdfast.core.ids import CallId, NodeName, node_of
 from holdfast.core.policies import REJECTED
 from holdfast.core.readiness import TOLERANT, denied_failure
 from holdfast.core.state import State, Step
@@ -26,17 +27,40 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     again = [*_failures(graph, state), *(step for step in _known(graph, state) if step.called_off or step.provisional)]
     going_on, superseded = _sorted(graph, state, again)
     paths = {step.id: step.failed_path for step in going_on if step.status == "failed"}
-    awaits = admission.full_scope(d, state.tenant) if state.parent is None else None
     gone = tuple(step.id for step in superseded)
-    d.emit(ev.RunReopened(*c.by.kept, gone, awaits is None and state.parent is None, awaits))
+    if state.ended:
+        awaits = admission.full_scope(d, state.tenant) if state.parent is None else None
+        d.emit(ev.RunReopened(*c.by.kept, gone, awaits is None and state.parent is None, awaits))
+    else:  # it has kept its place
+        d.emit(ev.RunReopened(*c.by.kept, gone))
     if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:
         dead_letters.replay(d, step.id, paths.get(step.id))
+        _call_again(d, step, c.by)
         mapping.resume(d, step)
     waits.deliver(d)  # what was kept of signals while the run had ended
+    for id_, call in state.calls.items():
+        if call.kind == "effect" and calls.is_wanted(state, id_, call):
+            questions.withdraw_about(d, id_, "the run goes on, and asks for the call again")
     for name in graph.order:
         d.touch(name)
+
+
+def replay_dead_letter(d: Decision, c: commands.ReplayDeadLetter) -> None:
+    """Have a dead letter tried again: the step that waits for an outcome, or all that failed of a run that fails or has."""
+    step = dead_letters.open_letter(d, c.step)
+    if not step.parked or d.state.phase or d.state.ended:
+        retry_run(d, commands.RetryRun(c.by))
+        return
+    doubts = [id_ for id_, call in d.state.calls.items() if call.kind == "effect" and call.step == step.id]
+    _check_harmless(d, doubts)
+    why = f"{c.by.name or 'somebody'} has its dead letter replayed"
+    for subject in (*doubts, step.id):
+        questions.withdraw_about(d, subject, why)
+    dead_letters.replay(d, step.id, step.failed_path)
+    mapping.resume(d, step)
+    waits.deliver(d)
 
 
 def undo_run(d: Decision, c: commands.UndoRun) -> None:
@@ -50,12 +74,11 @@ def undo_run(d: Decision, c: commands.UndoRun) -> None:
 
 
 def _check(d: Decision) -> None:
-    """Raises Conflict where the run is not one that failed, or where trying again could not mend it."""
+    """Raise Conflict where the run is not one that failed, or that fails for good as soon as harmless calls are settled; or
+    where trying again could not mend it."""
     state = d.state
-    if state.ended != "failed":
+    if state.ended != "failed" and state.phase != "failing":
         now = f"has ended ({state.ended})" if state.ended else "has not ended"
-        if state.phase == "failing":
-            now = "is failing, and waits for what is still open of it"
         problem = RunEnded if state.ended else Conflict
         raise problem(f"Run {state.run} {now}; only a run that has failed is taken up again. Nothing was changed.")
     if COMPENSATE in state.steps:
@@ -63,12 +86,43 @@ def _check(d: Decision) -> None:
             f"Run {state.run} has undone what it did, or tried to: what it would go on from is not there any more."
             " Nothing was changed: start another run."
         )
+    if not state.ended:
+        _check_harmless(d, [id_ for id_, call in state.calls.items() if call.kind == "effect"])
+        if state.has_open_children:
+            raise Conflict(
+                f"Try again when the children of run {state.run} have ended: it is failing, and they are being called off."
+                " Nothing was changed."
+            )
     for step in _failures(d.graph, state):
         if step.error is not None and step.error.error_class == REJECTED and _is_gate(d.graph, step):
             raise RunEnded(
                 f"Run {state.run} failed because a person said no: {step.error.message} What was decided stands."
                 " Nothing was changed: start another run to ask again."
             )
+
+
+def _check_harmless(d: Decision, doubts: Iterable[CallId]) -> None:
+    """Raise Conflict for a call that may not simply be asked for again."""
+    for id_ in doubts:
+        call = d.state.calls[id_]
+        if not call.doubted:
+            raise Conflict(
+                f"Try again when the call {id_} of {call.name!r} has its outcome: it is still being made. Nothing was changed."
+            )
+        if not call.is_harmless:
+            raise Conflict(
+                f"Say first what became of the call {id_} of {call.name!r}: `holdfast effects resolve '{id_}'`. Nobody knows,"
+                " and it may not be made twice. Nothing was changed."
+            )
+
+
+def _call_again(d: Decision, step: Step, by: Claim) -> None:
+    """Have a harmless call made again of which a step has failed in words of its own. Where the step went on without its
+    outcome and asked for more, that stands."""
+    last = next(reversed(step.journal.values()), None)
+    call = d.state.calls.get(last.call) if last is not None and last.call is not None else None
+    if last is not None and last.call is not None and last.status == "failed" and call is not None and call.repeatable:
+        d.emit(ev.EffectReopened(last.call, *by.kept, call.hold))
 
 
 def _is_gate(graph: Graph, step: Step) -> bool:

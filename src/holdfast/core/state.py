@@ -327,6 +327,12 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
         """Whether an effect of unknown outcome may be called again under its key without anybody being asked."""
         return self.doubted and (self.reopened or self.policy in REPEATABLE)
 
+    @property
+    def is_harmless(self) -> bool:
+        """True if an effect of unknown outcome may be asked for again: its key, or its tool's lookup, sees that it is done
+        once."""
+        return self.repeatable or (self.doubted and self.policy == "verify")
+
 
 class NamedEffect(msgspec.Struct, omit_defaults=True):
     """What the run knows under an effect's own name."""

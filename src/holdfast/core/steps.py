@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from holdfast.core import admission, commands, endings, limits, mapping, policies, questions, typed_state
+from holdfast.core import admission, calls, commands, endings, limits, mapping, policies, questions, typed_state
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
@@ -238,7 +238,9 @@ def fail_step(
 ) -> None:
     """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure.
 
-    `final`: nobody could mend it, so it is no dead letter. `output`: what it came to, where only that leads nowhere.
+    Where it failed because nobody knows what became of a call, a person is asked first: the answer is the call's outcome, and
+    the step goes on with it. `final`: nobody could mend it, so it is no dead letter. `output`: what it came to, where only that
+    leads nowhere.
     """
     name = node_of(step.id)
     if name == COMPENSATE:
@@ -247,9 +249,18 @@ def fail_step(
         return
     taken_up = mapping.tolerates(d, name) if is_item(name) else absorbed(d.graph, d.state, name)
     parks = not taken_up and not final and d.graph.definition.on_exhausted == "dead_letter"
+    doubt = None if taken_up or parks or final else calls.doubt_behind(d.state, step, error, path)
     if step.maps:
         endings.call_items_off(d, step, "its step has failed")
-    d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up, parked=parks, path=path, output=output))
+    if doubt is not None:
+        path = d.state.calls[doubt].path
+    is_asked = parks or doubt is not None
+    d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up, parked=is_asked, path=path, output=output))
+    if doubt is not None:
+        if is_item(name):
+            d.touch(name)  # another may begin in its place
+        questions.ask_about_effect(d, doubt, d.state.calls[doubt], error, repeatable=True)
+        return
     if parks:
         if is_item(name):
             d.touch(name)  # another may begin in its place

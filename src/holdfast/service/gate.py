@@ -15,9 +15,10 @@ from holdfast.control.control import Control
 from holdfast.core import events as ev
 from holdfast.core.claim import is_among
 from holdfast.core.events import GateDecided, GateOpened, Recorded
-from holdfast.core.gates import TOOL_APPROVAL, check_person, closed
+from holdfast.core.gates import TOOL_APPROVAL, check_person, closed, offered
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.projection import RunRow
+from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.errors import NotFound
 from holdfast.ports import ToDecide
 from holdfast.service.view import is_verified, iso
@@ -113,7 +114,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "escalated_at": iso(story.escalated_at_ms),
         "expires_at": iso(opened.expires_at_ms),
         "assigned": [_assigned(each) for each in story.assigned],
-        "allowed": list(opened.allowed),
+        "allowed": await _allowed(control, story),
         "shown_hash": opened.shown_hash,
         "form": opened.form,
         "decision": decided.decision if decided is not None else None,
@@ -130,6 +131,14 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "data": await value(decided.data, run.tenant) if decided is not None else None,
         "asked_together": None if together is None or len(together.calls) == 1 else _together(together),
     }
+
+
+async def _allowed(control: Control, story: Story) -> list[str]:
+    """Return the decisions that a gate takes now; of one that is closed, those that it took."""
+    opened = story.opened
+    if opened.reason != EFFECT_UNKNOWN or story.state not in ("open", "escalated"):
+        return list(opened.allowed)
+    return list(offered(await control.run(run_of(opened.gate)).state(), opened))
 
 
 def _assigned(recorded: Recorded) -> dict[str, Any]:

@@ -15,7 +15,18 @@ from holdfast.authoring import trace
 from holdfast.authoring.tool import Tool
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import digest
-from holdfast.core.policies import DENIED, EXPIRED, LOST, NEVER_RETRIED, REJECTED, SCHEMA, VALIDATION, ErrorRecord
+from holdfast.core.policies import (
+    DENIED,
+    EXPIRED,
+    LOST,
+    NEVER_RETRIED,
+    REJECTED,
+    SCHEMA,
+    TOOL,
+    UNKNOWN,
+    VALIDATION,
+    ErrorRecord,
+)
 from holdfast.core.state import REPEATABLE
 from holdfast.core.tool_policy import ToolRule, ruling
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
@@ -212,6 +223,8 @@ class ToolExecutor:
         said = knowledge(problem)
         repeatable = tool.policy in REPEATABLE or said == "not_sent"
         klass = error_class(problem)
+        if said == "unknown" and klass == TOOL:
+            klass = UNKNOWN  # it is not the tool that says that it failed
         retryable = repeatable and klass not in NEVER_RETRIED
         message = f"{tool.name!r}: {describe(problem)}"
         after_s = retry_after_s(problem)
@@ -243,7 +256,12 @@ class ToolExecutor:
                 message = f"the lookup of {tool.name!r}: {describe(problem)}"
                 klass, after_s = error_class(problem), retry_after_s(problem)
                 error = journal.error(
-                    klass, message, retryable=True, tool=tool.name, retry_after_s=after_s, trace=trace.of(problem)
+                    UNKNOWN if klass == TOOL else klass,
+                    message,
+                    retryable=True,
+                    tool=tool.name,
+                    retry_after_s=after_s,
+                    trace=trace.of(problem),
                 )
                 journal.abandon(error)
             if found is not None:

@@ -83,8 +83,9 @@ def _end(s: State, how: Literal["completed", "failed", "cancelled"], at_ms: int)
 def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
     if s.error is not None and s.error.error_class == GUARD:
         _forget_denials(s, s.error.node)  # a guard broke: what counted as its word was none
+    if s.ended:  # one that was still failing has kept its place
+        s.counted, s.awaits = e.counted, e.awaits
     s.ended, s.ended_at_ms, s.phase, s.error = "", 0, "", None
-    s.counted, s.awaits = e.counted, e.awaits
     s.reopened += 1
     if s.messages:  # its conversation goes on with them
         s.told, s.messages = s.messages[0].number - 1, []
