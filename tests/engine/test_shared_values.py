@@ -18,6 +18,20 @@ async def count(ctx, given):
     return (await ctx.shared("board").update("total", lambda total: (total or 0) + given)).version
 
 
+SEEN: list[int] = []
+
+
+@flow
+async def counted(ctx, given):
+    """Adds to a number, and remembers on what."""
+
+    def add(total):
+        SEEN.append(total or 0)
+        return (total or 0) + given
+
+    await ctx.shared("board").update("counted", add)
+
+
 @flow
 async def careful(ctx, given):
     """Reads, waits, and writes what it expects to be the next version."""
@@ -49,6 +63,23 @@ async def test_many_runs_that_update_one_value_lose_no_update(store: str) -> Non
         latest = await shared.find("default", "board", "total")
         assert latest is not None
         assert (latest.value, latest.version) == (12, 12)
+
+
+async def test_a_process_never_gets_in_its_own_way(store: str) -> None:
+    async with opened(store, workflows=[counted]) as engine:
+        SEEN.clear()
+        runs = await asyncio.gather(*(engine.start(counted, 1) for _ in range(40)))
+        await asyncio.gather(*(run.result() for run in runs))
+        assert sorted(SEEN) == list(range(40)), "no change is worked out twice"
+
+
+async def test_however_many_update_one_value_at_once_no_update_is_lost_and_none_fails(store: str) -> None:
+    """Two processes, as it were, that know nothing of each other, and more flows at once than a write has tries."""
+    async with opened(store, workflows=[count]) as one, opened(store, workflows=[count]) as other:
+        starts = [engine.start(count, 1) for _ in range(75) for engine in (one, other)]
+        runs = await asyncio.gather(*starts)
+        versions = await asyncio.gather(*(run.result() for run in runs))
+        assert sorted(versions) == list(range(1, 151))
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ from holdfast.engine.step_services import StepServices
 from holdfast.engine.stream_writer import StreamWriter
 from holdfast.engine.supervising import Supervising
 from holdfast.engine.sweep import Sweep
+from holdfast.engine.value_turn import ValueTurns
 from holdfast.errors import UsageError
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.machine import resources as resources_of_machine
@@ -328,6 +329,7 @@ def _services(
         pool_client=PoolClient(store.lending, store.sessions, around.clock, around.ids.session(), session, scheduler),
         call_pools=CallPools(store.lending, store.sessions, around.clock, around.ids.session(), session, known.weights),
         models=ModelKnowledge(store.model_estimates, store.clock, around.clock),
+        value_turns=ValueTurns(),
         hindrances=Hindrances(around.clock, store.clock.now_ms, runtime.membership.describe),
         calls=OutsideCalls(around.clock, runtime.membership.give_up),
         job_logs=JobLogWriter(store.job_logs, around.clock),

@@ -8,6 +8,8 @@ here: what is read and written under it (shared_space).
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -23,6 +25,11 @@ _TAKEN: Final = "shared_lock"
 _LONGEST_S: Final = 3600.0
 _PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
+_TURNS: Final = "!turns"
+"""The space of the locks that processes take to write one value in turn. No code of a user's can name it."""
+_TURN_WAIT_S: Final = 30.0
+_TURN_LEASE_S: Final = 10.0
+"""Longer than any write takes; a process that dies with its turn keeps others waiting no longer."""
 Name = tuple[str, str]
 
 
@@ -76,8 +83,11 @@ class SharedLocks:
             return
         self._held.remove(held)
         if held.fence is not None:
-            values, fence = self._journal.attempt.services.runtime.store.shared_values, held.fence
-            await self._journal.attempt.patiently(lambda: values.unlock(self._journal.tenant, *held.name, fence))
+            await self._free(held, held.fence)
+
+    async def _free(self, held: Held, fence: int) -> None:
+        values = self._journal.attempt.services.runtime.store.shared_values
+        await self._journal.attempt.patiently(lambda: values.unlock(self._journal.tenant, *held.name, fence))
 
     async def take(self, held: Held) -> bool:
         """Whether the lock was taken in time."""
@@ -92,6 +102,18 @@ class SharedLocks:
                 return held.fence is not None
             await clock.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    @asynccontextmanager
+    async def turn(self, space: str, key: str) -> AsyncIterator[None]:
+        """Wait for one's turn among the processes that write a value again and again, and have it for the length of the block.
+        Whoever waits too long goes on all the same: it only makes conflicts rare."""
+        held = Held((_TURNS, f"{space}/{key}"), _TURN_WAIT_S, _TURN_LEASE_S)
+        await self.take(held)
+        try:
+            yield
+        finally:
+            if held.fence is not None:
+                await self._free(held, held.fence)
 
     def too_late(self, held: Held, path: Path | None) -> OperationFailed:
         space, key = held.name

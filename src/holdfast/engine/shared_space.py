@@ -7,6 +7,7 @@ read and decided again. Never here: what a strategy makes of a conflict (core.sh
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -17,6 +18,7 @@ from holdfast.core import commands as cmd
 from holdfast.core import shared_values as rule
 from holdfast.core.ids import Path, node_of
 from holdfast.core.payload import Payload, digest, inline
+from holdfast.core.policies import TEMPORARY
 from holdfast.core.shared_values import (
     LOCK_LEASE_S,
     LOCK_WAIT_S,
@@ -30,13 +32,17 @@ from holdfast.core.state import SHARED, SHARED_WAIT
 from holdfast.engine.cursor import Suspension, cursor
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_lock import Held, SharedLock, SharedLocks
-from holdfast.errors import Conflict, InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
+from holdfast.errors import InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
 from holdfast.ports import Recall, SharedFound
 
 _READ: Final = "shared_read"
 """The kind of what a step has read."""
-_TRIES: Final = 50
-"""Of a write that others have come before."""
+_TRIES: Final = 100
+"""Of a write that others have come before: with the turns below, no more than a few are ever needed."""
+_FREE_TRIES: Final = 3
+"""So often a write is tried before its process takes turns with others."""
+_PAUSE_S: Final = 0.002
+_LONGEST_PAUSE_S: Final = 0.25
 _decode: Final = msgspec.json.Decoder(SharedValue | None).decode
 
 
@@ -212,9 +218,22 @@ class SharedSpace:
         return written
 
     async def _send(self, path: Path, write: _Write, args_hash: str, held: Held | None) -> None:
-        """Have the write committed, or its refusal, on whatever version is the latest."""
+        """Have the write committed, or its refusal, on whatever version is the latest. Raises OperationFailed where others are
+        first again and again."""
+        async with AsyncExitStack() as turns:
+            if held is None:  # a lock has its own order
+                at = self._journal.attempt.services.value_turns.at(self._journal.tenant, self._space, write.key)
+                await turns.enter_async_context(at)
+            await self._try(path, write, args_hash, held, turns)
+
+    async def _try(self, path: Path, write: _Write, args_hash: str, held: Held | None, turns: AsyncExitStack) -> None:
         lost: SharedLockLost | None = None
-        for _ in range(_TRIES):
+        for number in range(_TRIES):
+            if number == _FREE_TRIES and held is None:
+                await turns.enter_async_context(self._locks.turn(self._space, write.key))
+            elif number:
+                pause_s = min(_PAUSE_S * 2**number, _LONGEST_PAUSE_S)
+                await self._journal.attempt.services.runtime.clock.sleep(pause_s)
             fence = None if lost is not None else await self._locks.within(held)
             current = await self.latest(write.key)
             dropped = await write.evict() if write.evict is not None else ()
@@ -227,10 +246,11 @@ class SharedSpace:
                 lost = problem
                 continue
             return
-        raise Conflict(
-            f"{write.key!r} of {self._space!r} was changed by others {_TRIES} times in a row. Nothing was written: try again"
-            " later, or share less under one key."
+        message = (
+            f"Try again later, or share less under one key: {write.key!r} of {self._space!r} was changed by others {_TRIES}"
+            " times in a row. Nothing was written."
         )
+        raise OperationFailed(message, error=self._journal.error(TEMPORARY, message, retryable=True), path=path)
 
     def _command(
         self, path: Path, write: _Write, args_hash: str, current: SharedValue | None, fence: int | None,

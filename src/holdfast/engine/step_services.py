@@ -19,6 +19,7 @@ from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stream_writer import StreamWriter
 from holdfast.engine.supervising import Supervising
+from holdfast.engine.value_turn import ValueTurns
 from holdfast.models.gateway import Gateway
 from holdfast.ports import StandIn, Threads, WorkerGateway
 from holdfast.settings import ScriptLimits, Secrets
@@ -41,6 +42,7 @@ class StepServices:
     pool_client: PoolClient
     call_pools: CallPools
     models: ModelKnowledge
+    value_turns: ValueTurns
     hindrances: Hindrances
     calls: OutsideCalls
     job_logs: JobLogWriter
