@@ -36,6 +36,21 @@ def test_a_tail_is_all_events_and_goes_on_after_any_line(shell: Shell) -> None:
     assert run in shell("runs", "tail").out
 
 
+def test_the_events_of_a_fork_are_numbered_without_gaps(shell: Shell) -> None:
+    """Its origin's place stands beside its own."""
+    shell(*GREET)
+    (run,) = [row["run_id"] for row in shell("runs", "list", "--json").data]
+    (step,) = {
+        each["step"] for each in events(shell("runs", "events", run, "--json").out) if each["type"] == "StepCompleted"
+    }
+    assert shell("runs", "fork", run, "--from", step, "--key", "again").code == 0
+    told = events(shell("runs", "tail", "--json").out)
+    (forked,) = [each for each in told if each["type"] == "RunForked"]
+    numbers = [each["seq"] for each in told if each["run_id"] == forked["run_id"]]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    assert forked["origin_seq"] > 0
+
+
 def test_what_is_no_cursor_is_told_and_no_store_is_made_by_asking(shell: Shell) -> None:
     assert shell("runs", "tail").code == 3
     shell(*GREET)

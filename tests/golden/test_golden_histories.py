@@ -6,14 +6,14 @@ field a default; never record a history again to make its test pass.
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
-from holdfast.core.events import AnyEvent, encode
+from holdfast.core.events import AnyEvent, RunStarted, encode
 from holdfast.core.evolve import evolve
 from holdfast.core.graph import Graph
 from holdfast.core.state import FOLD_VERSION, State
@@ -61,6 +61,24 @@ def test_what_a_server_tells_of_a_history_is_the_same_path(name: str) -> None:
     events = read(name).events
     told = [msgspec.json.decode(msgspec.json.encode(view.of_event(each))) for each in events]
     assert trajectory(map(view.recorded_of, told)) == trajectory(events)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_field_of_an_event_hides_what_is_said_of_its_place(name: str) -> None:
+    """Each kind of event is in one of these, so this is about all of them."""
+    for each in read(name).events:
+        told = view.of_event(each)
+        assert (told["seq"], told["type"]) == (each.seq, type(each.event).__name__)
+        assert (told["at"], told["trace_id"]) == (view.iso(each.at_ms), each.trace_id)
+        again = view.recorded_of(msgspec.json.decode(msgspec.json.encode(told))).event
+        assert getattr(again, "seq", None) == getattr(each.event, "seq", None)
+
+
+@pytest.mark.parametrize("kind", get_args(AnyEvent))
+def test_a_field_that_is_called_like_something_of_the_place_has_another_name_beside_it(kind: Any) -> None:
+    place = {"seq", "at", "type", "trace_id", "verified", "run_id", "workflow", "cursor"}
+    hidden = place.intersection(kind.__struct_fields__) - {*view.SHOWN_AS.get(kind.__name__, {})}
+    assert hidden <= ({"workflow"} if kind is RunStarted else set()), "a name in SHOWN_AS is missing"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -70,10 +70,11 @@ async def tail(inquiries: Inquiries, query: asked.Tail, tenant: str | None) -> P
     told, cursor = await found.after(None if query.cursor == START else query.cursor, query.limit)
     runs = {each: await inquiries.store.views.run(each) for each in {event.run for event in told}}
     return Page([
-        {"run_id": each.run, "workflow": row.workflow, "cursor": each.cursor, **view.of_event(each.recorded)}
+        {**place, **view.of_event(each.recorded), **place}
         for each in told
         if (row := runs[each.run]) is not None
         and tenant in (None, row.tenant) and query.workflow in (None, row.workflow)
+        and (place := {"run_id": each.run, "workflow": row.workflow, "cursor": each.cursor})
     ], None if query.ends and len(told) < query.limit else cursor)  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from holdfast.service.view.conversation import of_conversation, of_exchange, of_
 from holdfast.service.view.effect import MOST_EFFECTS, of_effect
 from holdfast.service.view.evaluation import of_evaluation
 from holdfast.service.view.gate import of_gate
-from holdfast.service.view.history import facts, is_verified, news, of_event, of_log, of_told, recorded_of
+from holdfast.service.view.history import SHOWN_AS, facts, is_verified, news, of_event, of_log, of_told, recorded_of
 from holdfast.service.view.money import of_budget, of_cost, of_doubt, of_owner, of_team_budget
 from holdfast.service.view.plain import iso, maybe_usd, without_traces
 from holdfast.service.view.repair import of_cancel, of_fork, of_letter, of_letter_whole, of_letters, of_outcome
@@ -44,6 +44,7 @@ from holdfast.service.view.workflow import of_workflow, of_workflow_whole
 
 __all__ = [
     "MOST_EFFECTS",
+    "SHOWN_AS",
     "demanded",
     "facts",
     "is_verified",

@@ -17,14 +17,26 @@ if TYPE_CHECKING:
     from holdfast.ports import LogPiece
 
 
+SHOWN_AS: Final[dict[str, dict[str, str]]] = {
+    "RunForked": {"seq": "origin_seq"},
+    "ChildRequested": {"workflow": "child_workflow"},
+    "ChildAwaited": {"workflow": "child_workflow"},
+    "ChildUndone": {"workflow": "child_workflow"},
+}
+"""The fields of events that are called as something of the record is: beside it they have another name."""
+
+
 def of_event(recorded: Recorded) -> dict[str, Any]:
-    """An event in its place: what it says about the run, under the names of its fields."""
+    """An event in its place: what it says about the run, under the names of its fields. None of these hides what is said of the
+    place."""
+    kind = type(recorded.event).__name__
+    place = {"seq": recorded.seq, "at": iso(recorded.at_ms), "type": kind, "trace_id": recorded.trace_id}
+    told, others = facts(recorded.event), SHOWN_AS.get(kind, {})
     return {
-        "seq": recorded.seq,
-        "at": iso(recorded.at_ms),
-        "type": type(recorded.event).__name__,
-        "trace_id": recorded.trace_id,
-        **facts(recorded.event),
+        **place,
+        **told,
+        **{shown: told[name] for name, shown in others.items()},
+        **place,  # it comes first, and nothing of the event hides it
         **({"verified": is_verified(recorded.event)} if getattr(recorded.event, "by", None) is not None else {}),
     }
 
@@ -70,7 +82,14 @@ def facts(event: msgspec.Struct) -> dict[str, Any]:
 def news(event: dict[str, Any]) -> dict[str, Any]:
     """The fields of an event that say more than their default does."""
     usual = {field.name: field.default for field in msgspec.structs.fields(_EVENTS[event["type"]])}
-    return {name: event[name] for name in usual if event[name] not in (usual[name], [], {})}
+    shown = {name: event[_key(event, name)] for name in usual}
+    return {name: value for name, value in shown.items() if value not in (usual[name], [], {})}
+
+
+def _key(event: dict[str, Any], name: str) -> str:
+    """Return under what a field stands in what `of_event` shows; older versions had no other names."""
+    shown = SHOWN_AS.get(event["type"], {}).get(name, name)
+    return shown if shown in event else name
 
 
 def is_verified(event: Any) -> bool:
@@ -83,15 +102,15 @@ _EVENTS: Final = {kind.__name__: kind for kind in get_args(AnyEvent)}
 
 def _made(kind: Any, row: dict[str, Any]) -> Any:
     return kind(**{
-        field.name: _of_plain(row[field.name], field.type)
+        field.name: _of_plain(row[name], field.type)
         for field in msgspec.structs.fields(kind)
-        if field.name in row
+        if (name := _key(row, field.name)) in row
     })  # fmt: skip
 
 
 def _of_plain(value: Any, kind: Any) -> Any:
     if kind is SharedConflict:
-        return _made(kind, value)
+        return _made(kind, {"type": "", **value})
     if kind is not Payload and (value is None or Payload not in get_args(kind)):
         return msgspec.convert(value, kind)
     if get_origin(kind) is dict:
