@@ -515,6 +515,9 @@ class Auditor:
         if e.awaits is not None:  # there it comes last
             books.number = max(each.number for each in self.books.values()) + 1
         books.joins_over.clear()
+        if books.messages:  # its conversation tells it again what no model was told
+            books.latest_message = min(books.messages) - 1
+            books.messages.clear()
         for step in e.superseded:
             visit = books.steps[node_of(step)]
             if visit.ended == "completed" and not self._follows_a_failure(books, visit):

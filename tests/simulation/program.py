@@ -393,9 +393,7 @@ class _Draft:
             ops = self._saying_so(ops)
 
         async def handler(state: Any, ctx: Any) -> Any:
-            await _begin(state, ctx)
-            got = await _perform(ctx, ops, "")
-            await _end()
+            got = await perform(state, ctx, ops)
             patch = {field: _PATCHES[field](ctx.step_id) for field in patches}
             return {"step": ctx.step_id, "got": got, "big": _BIG if big else "", **patch}
 
@@ -458,10 +456,7 @@ class _Draft:
             ops = (*ops, self._child_op())
 
         async def handler(state: Any, ctx: Any) -> Any:
-            await _begin(state, ctx)
-            got = await _perform(ctx, ops, "")
-            await _end()
-            return {"done": ctx.step_id, "got": got}
+            return {"done": ctx.step_id, "got": await perform(state, ctx, ops)}
 
         made.node("work")(kinds.task(handler, tools=TOOLS, retry=self._family.choice((None, 3))))
         return made
@@ -787,6 +782,14 @@ async def _perform(ctx: Any, ops: Sequence[Op], place: str) -> list[Any]:
         else:
             here().witness.operation_gave(ctx.run_id, ctx.step_id, ctx._attempt.number, here_, op.kind, value)
         got.append(value)
+    return got
+
+
+async def perform(state: Any, ctx: Any, ops: Sequence[Op]) -> list[Any]:
+    """All that a handler does."""
+    await _begin(state, ctx)
+    got = await _perform(ctx, ops, "")
+    await _end()
     return got
 
 

@@ -25,12 +25,13 @@ from tests.simulation.approval import Approvals
 from tests.simulation.auditor import Auditor, Violation
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.desk import Desk, chore
-from tests.simulation.fault import Faults
+from tests.simulation.fault import RATES, Faults
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop, Stuck, TooLong
 from tests.simulation.people import People
 from tests.simulation.process import Process
 from tests.simulation.program import DAY_S, TENANT, Program, draw, draw_of_file, draw_with_agent
+from tests.simulation.scenario import Scenario
 from tests.simulation.schedule import Timetable, nightly
 from tests.simulation.score import Scores
 from tests.simulation.store import Disk
@@ -83,28 +84,36 @@ class Outcome(msgspec.Struct):
 
 def simulate(
     seed: int, mode: Mode | None = None, kinds: Iterable[str] | None = None, *, made_of: Kind | None = None,
-    tells: bool = False,
+    scenario: Scenario | None = None, tells: bool = False,
 ) -> Outcome:  # fmt: skip
-    """Run the program of `seed`, and judge it.
+    """Run the program of `seed`, or that of a scenario, and judge it.
 
-    In `safety` faults never end; in `progress` they do, and then the program must end too. Undeclared, the seed
-    decides; so it does about what the program is `made_of`, and which `kinds` of faults happen. With `tells` the outcome
+    In `safety` faults never end; in `progress` they do, and then the program must end too. Undeclared, it is the seed that
+    decides, and `safety` for a scenario; so it does about what the program is `made_of`, and which `kinds` of faults happen. With `tells` the outcome
     has the whole history.
     """
     with _quiet():
-        return _Simulation(seed, mode, kinds, made_of).run(tells)
+        return _Simulation(seed, mode, kinds, made_of, scenario).run(tells)
 
 
 class _Simulation:
-    def __init__(self, seed: int, mode: Mode | None, kinds: Iterable[str] | None, made_of: Kind | None) -> None:
+    def __init__(
+        self, seed: int, mode: Mode | None, kinds: Iterable[str] | None, made_of: Kind | None, scenario: Scenario | None
+    ) -> None:
         self.seed = seed
         self.chance = Chance(seed)
         self._stream = self.chance.stream("simulation")
         drawn: Mode = self._stream.choice(("safety", "progress"))
-        self.mode: Mode = mode or drawn
+        self.mode: Mode = mode or (drawn if scenario is None else "safety")
         self.faults = Faults(self.chance, kinds)
         self.made_of: Kind = made_of or _kind(self.chance.stream("made of").random())
-        self.program = _DRAWING[self.made_of](self.chance.stream("program"), f"p{seed}")
+        self._scenario = scenario
+        if scenario is None:
+            self.program = _DRAWING[self.made_of](self.chance.stream("program"), f"p{seed}")
+        else:
+            self.program = scenario.program()
+            self.made_of = "file" if self.program.file else "talk" if self.program.agent else "python"
+            self.faults.rates = {kind: scenario.faults.get(kind, 0.0) for kind in RATES}
         self.loop = SimulatedLoop(self.chance.stream("loop"))  # type: ignore[abstract]
         self.disk = Disk(self.loop.time)
         self.auditor = Auditor(self.loop, self.disk)
@@ -137,9 +146,11 @@ class _Simulation:
             self.auditor.desk = Desk(stream, TENANT, self.auditor.books, self.auditor.fault, agree)
             self.disk.on_supervised = self.auditor.desk.changed
         self._ending = False
+        if scenario is not None:
+            scenario.arrange(self)
 
     def _processes(self) -> list[Process]:
-        count = self._stream.choice((1, 2, 2, 3))
+        count = self._stream.choice((1, 2, 2, 3)) if self._scenario is None else self._scenario.processes
         labels = self.chance.stream("labels")
         made = []
         for number in range(count + 1):
