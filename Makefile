@@ -25,7 +25,7 @@ NODE := examples/node_worker/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test quick mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
+.PHONY: help setup demo test tests-again quick mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,10 @@ demo: setup ## Run the support-triage example from start to end
 
 test: setup ## Run the tests
 	@$(PY) -m pytest $(ARGS)
+
+# What .ci/run says: the record, and which tests.
+tests-again:
+	@$(PY) -m tests.again $(RECORD) $(ARGS)
 
 quick: setup ## The rules, the scheduler, the layers, and the promises of the store on SQLite: under a minute
 	@$(PY) -m pytest tests/core tests/scheduling tests/stores/test_sqlite.py tests/stores/test_store_conformance.py \
