@@ -168,9 +168,17 @@ async def test_a_pool_that_is_closed_lets_nobody_in_anywhere_until_it_opens(shar
     async with process(shared) as one, process(shared) as other:
         for each in (one, other):
             await each.call({"CALLS": 1, "TOKENS": 10}, {})
+        scheduler, heard = other.pools._pool_client._scheduler, asyncio.Event()
+        close_pool = scheduler.close_pool
+
+        def close(name: str, until_s: float) -> None:
+            close_pool(name, until_s)
+            heard.set()
+
+        scheduler.close_pool = close  # type: ignore[method-assign]
         began_s = asyncio.get_running_loop().time()
-        one.pools.close("CALLS", 2.0)
-        await asyncio.sleep(1.2)  # others hear of it within a visit
+        one.pools.close("CALLS", 3.0)
+        await heard.wait()  # with its next visit
         went_s: list[float] = []
 
         async def call(process: Process) -> None:
@@ -178,7 +186,7 @@ async def test_a_pool_that_is_closed_lets_nobody_in_anywhere_until_it_opens(shar
             went_s.append(asyncio.get_running_loop().time() - began_s)
 
         await asyncio.gather(call(one), call(other))
-        assert min(went_s) >= 1.95
+        assert min(went_s) >= 2.95
         await one.call({"TOKENS": 10}, {})
 
 

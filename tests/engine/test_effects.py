@@ -6,7 +6,7 @@ The witness is the world outside: what the tools were really asked to do, under 
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -564,16 +564,18 @@ async def test_a_response_that_cannot_be_stored_is_an_unknown_outcome_not_a_hang
 async def test_a_plain_tool_runs_in_a_thread_and_holds_nobody_up(store: str) -> None:
     wf = Workflow("plain")
     met: list[str] = []
+    quick_is_over = threading.Event()
 
     @tool(effect="read")
     def slow() -> str:
-        time.sleep(0.15)
+        assert quick_is_over.wait(20)
         met.append("slow")
         return "slow"
 
     @tool(effect="read")
     async def quick() -> str:
         met.append("quick")
+        quick_is_over.set()
         return "quick"
 
     for name in (slow, quick):

@@ -89,8 +89,7 @@ async def test_a_handler_that_runs_again_after_a_crash_carries_on_at_the_first_o
     wf = one(handler, note, refuse)
     async with opened(store) as first, opened(store, workflows=[wf]) as second:
         run = await first.start(wf)
-        await eventually(lambda: len(world) == 3)
-        await asyncio.sleep(0.02)
+        await eventually(lambda: len(seen[0]) == 7 if seen else False)
         await die(first)
         assert await second.run(run.id).result() == "done"
         assert await events_of(run, ev.AttemptLost) != []

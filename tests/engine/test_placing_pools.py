@@ -43,8 +43,8 @@ async def test_a_step_waits_for_a_pool_until_it_is_declared_and_is_large_enough(
     async with opened(store, workflows=[wf]) as engine:
         run = await engine.start(wf)
         await engine.set_pool("LATER", slots=2)
-        await asyncio.sleep(0.3)
-        assert await waits_of(run) == [("worker", "placement")]
+        while await waits_of(run) != [("worker", "placement")]:
+            await asyncio.sleep(0.01)
         await engine.set_pool("LATER", slots=3)
         await run.result()
 

@@ -15,13 +15,14 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from holdfast import Engine, Workflow, task, tool, tool_node
 from holdfast.engine.journal import StepJournal
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite.thread import Job
 
 world = Path(os.environ.get("WORLD", "world.jsonl"))
+stores: list[SqliteStore] = []
 points: list[str] = []
 """Where this process is still to stop, or to die."""
 CHAIN = 5
@@ -43,9 +44,16 @@ def happen(what: str, key: str = "") -> None:
 
 
 def reach(here: str, how: int) -> None:
-    """Do what the point `here` is for, once."""
-    if here in points:
-        points.remove(here)
+    """Do what the point `here` is for, once. Who stands still does so outside of a commit: inside of one it would keep all
+    others from writing."""
+    if here not in points:
+        return
+    points.remove(here)
+    stop = Job(lambda db: os.kill(os.getpid(), how))
+    if how == signal.SIGSTOP:
+        stores[0].context.writer.submit(stop)  # what its thread does between two commits
+        stop.future.result()
+    else:
         os.kill(os.getpid(), how)
 
 
@@ -157,7 +165,8 @@ def freeze_before_sending() -> None:
 async def main(store: str, lease_s: str, *at: str) -> None:
     points.extend(at)
     freeze_before_sending()
-    opened: Any = await SqliteStore.connect(store, lease_s=float(lease_s))
+    opened = await SqliteStore.connect(store, lease_s=float(lease_s))
+    stores.append(opened)
     async with Engine.open(opened, workflows=list(WORKFLOWS.values()), slots=SLOTS):
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)

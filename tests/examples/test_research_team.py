@@ -13,7 +13,7 @@ import pytest
 
 from examples.research_team import library
 from examples.research_team.team import BUDGET, TEAM, TOTAL_USD, hired
-from examples.research_team.workflow import DRAFTS, wf
+from examples.research_team.workflow import DRAFTS, MODELS, wf
 from holdfast import Accepted, Engine, Rejected
 from holdfast.testing.model_server import ModelServer, Rule, load_rules
 
@@ -79,7 +79,10 @@ async def test_three_questions_are_answered_with_one_budget_and_one_memory(
         assert board.money is not None
         assert board.money.used + board.money.in_doubt <= float(TOTAL_USD) * 1e9
         assert {name for name, agent in board.money.agents.items() if agent.used} == {*TEAM}
-        assert len({call.model for call in models.calls}) == 3, "each agent's calls go to a model of their level"
+        *cheap, dear = (each.model for each in MODELS.models)
+        # Which of the cheap ones is asked depends on what was known of each by then.
+        assert sum(call.model == dear for call in models.calls) == 2 + DRAFTS + 1, "drafts alone are complex"
+        assert {call.model for call in models.calls} - {dear} <= {*cheap}
 
 
 @complete

@@ -445,8 +445,11 @@ async def test_a_worker_that_is_busy_does_not_lengthen_a_time_out(tmp_path: Path
     pids = tmp_path / "pids"
     task = asyncio.ensure_future(ending_of(f"echo $$ > {pids}; sleep 300", Limits(timeout_s=0.3, grace_s=0.1)))
     await until(lambda: numbers(pids))
-    time.sleep(1.5)  # nothing of the loop runs meanwhile
-    assert not alive(*numbers(pids))
+    (pid,) = numbers(pids)
+    ends_s = time.monotonic() + 60
+    while alive(pid) and time.monotonic() < ends_s:
+        time.sleep(0.01)  # nothing of the loop runs meanwhile
+    assert not alive(pid)
     assert (await task).timed_out
 
 
