@@ -773,13 +773,13 @@ def _generator() -> Any:
     yield 1
 
 
-async def _takes_three(ctx: Any, a: Any, b: Any) -> None: ...
+async def _takes_any_number(ctx: Any, *a: Any) -> None: ...
 
 
 async def _swapped(given: Any, ctx: Any) -> None: ...
 
 
-async def _takes_price(ctx: Any, price: Price) -> None: ...
+async def _takes_a_thread(ctx: Any, given: threading.Thread) -> None: ...
 
 
 class _Shop:
@@ -791,9 +791,9 @@ _tool_step: Any = step(effect="read")(_plain)
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: flow(lambda ctx: None), "`async def handle"),
     (lambda: flow(step(_plain)), "`async def handle"),
-    (lambda: flow(_takes_three), r"takes \(ctx: 'Any', a: 'Any', b: 'Any'\)"),
+    (lambda: flow(_takes_any_number), r"takes \(ctx: 'Any', \*a: 'Any'\)"),
     (lambda: flow(_swapped), "with its operations and its input"),
-    (lambda: flow(_takes_price), "its input is said to be Price"),
+    (lambda: flow(_takes_a_thread), "takes 'given' as Thread, which cannot be kept: return a Pydantic model"),
     (lambda: flow(_plain).node("n")(_plain), "is one function, and has no graph"),
     (lambda: step(_generator), "has no one result"),
     (lambda: step(Price), "it is a class"),

@@ -5,29 +5,33 @@ To everything that takes a Workflow it is one, of a single node. Never here: run
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from decimal import Decimal
-from types import ModuleType, UnionType
-from typing import Any, Final, Literal, get_args, get_origin, is_typeddict, overload
+from types import ModuleType
+from typing import Any, Final, Literal, overload
 
-from pydantic import BaseModel
+from pydantic import ValidationError
 
+from holdfast.authoring.adapter import Adapter
+from holdfast.authoring.arguments import describe
+from holdfast.authoring.flow_input import FlowInput
 from holdfast.authoring.node import NodeDefinition
+from holdfast.authoring.signature import Signature
 from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.policies import OnLimit, RetryPolicy
-from holdfast.errors import UsageError
+from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 FlowFunction = Callable[..., Coroutine[Any, Any, Any]]
 
 NODE: Final = "flow"
 """The name of a flow's node, whatever the function is called: it counts for the workflow's hash."""
-_PLAIN: Final = (dict, list, str, int, float, bool, type(None))
-"""What an input is that has no model."""
 
 
 class FlowDefinition(NodeDefinition):
@@ -35,20 +39,21 @@ class FlowDefinition(NodeDefinition):
 
     is_flow = True
 
-    def __init__(self, function: FlowFunction, model: type[BaseModel] | None, **options: Any) -> None:
-        self._model = model
+    def __init__(self, function: FlowFunction, signature: Signature, taken: FlowInput, **options: Any) -> None:
+        self.signature = signature
+        self._input = taken
         self.doubles: dict[str, Tool] = {}
         """What a test has called in the place of tools, by name."""
         super().__init__(function, "task", join=None, guard=None, continue_on_error=False, **options)
 
     def _parameters_of(self, function: Callable[..., Any]) -> tuple[str, ...]:
-        return tuple(inspect.signature(function).parameters)[:2]
+        return tuple(inspect.signature(function).parameters)
+
+    def _returns_of(self, function: Callable[..., Any]) -> Adapter:
+        return self.signature.returns
 
     def given(self, view: Any, context: Any) -> dict[str, Any]:
-        found = {self.parameters[0]: context}
-        for name in self.parameters[1:]:
-            found[name] = view.input if self._model is None else self._model.model_validate(view.input)
-        return found
+        return {self.parameters[0]: context, **self._input.given(view.input)}
 
     def called(self, tool: Tool) -> Tool:
         """What is called where the flow calls `tool`."""
@@ -75,7 +80,7 @@ class Flow(Workflow):
         self,
         function: FlowFunction,
         *,
-        input: type[BaseModel] | None,  # noqa: A002 - the word of the public surface
+        signature: Signature,
         name: str,
         version: int,
         cost_limit_usd: float | str | Decimal | None,
@@ -95,20 +100,36 @@ class Flow(Workflow):
     ) -> None:
         self.function = function
         self._is_made = False
+        self._input = _input_of(function, signature)
+        self.returns = signature.returns
         super().__init__(
-            name, version=version, cost_limit_usd=cost_limit_usd, input=input, max_tokens=max_tokens, max_active_s=max_active_s,
-            max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls,
+            name, version=version, cost_limit_usd=cost_limit_usd, input=self._input.model, max_tokens=max_tokens,
+            max_active_s=max_active_s, max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls,
+            max_tool_calls=max_tool_calls,
             max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, runs_on=runs_on,
         )  # fmt: skip
         settings = {"tools": tuple(tools)}
         self.node(NODE, demand=demand)(
-            FlowDefinition(function, input, retry=retry, timeout_s=timeout_s, settings=settings)
+            FlowDefinition(function, signature, self._input, retry=retry, timeout_s=timeout_s, settings=settings)
         )
         self._is_made = True
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **given: Any) -> Coroutine[Any, Any, Any]:
         return self.function(*args, **given)
+
+    def validated_input(self, raw: Any) -> Any:
+        try:
+            return self._input.validated(raw)
+        except ValidationError as problem:
+            fits = "its parameters" if self.input_model is None else self.input_model.__name__
+            raise InvalidInput(
+                f"The input does not fit {fits} of workflow {self.name!r}: {describe(problem)}. No run was started."
+            ) from None
+        except (InvalidInput, SchemaMismatch) as problem:
+            raise InvalidInput(
+                f"The input of workflow {self.name!r} cannot be kept: {problem.message}. No run was started."
+            ) from None
 
     def __repr__(self) -> str:
         return f"<flow {self.name!r} version {self.version}>"
@@ -181,58 +202,67 @@ def flow(
     # Hints may name what is defined beside the function, inside another one.
     names = dict(sys._getframe(1).f_locals)
 
-    def make(inner: FlowFunction) -> Flow:
+    def make(inner: FlowFunction, known: Signature | None = None) -> Flow:
+        signature = known or Signature(inner, names, f"The flow {getattr(inner, '__qualname__', inner)!r}")
         return Flow(
-            inner, input=_input_of(inner, names), name=name or inner.__name__, version=version,
+            inner, signature=signature, name=name or inner.__name__, version=version,
             cost_limit_usd=cost_limit_usd, max_tokens=max_tokens, max_active_s=max_active_s,
             max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls,
             max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, tools=tools, runs_on=runs_on,
             retry=retry, timeout_s=timeout_s, demand=demand,
         )  # fmt: skip
 
-    return make(function) if function is not None else make
+    def decorate(inner: FlowFunction) -> Any:
+        _expect_function(inner)
+        if next(iter(inspect.signature(inner).parameters), None) != "self":
+            return make(inner)
+        signature = Signature(inner, names, f"The flow {inner.__qualname__!r}")
+        return FlowMethod(inner, lambda bound: make(bound, signature))
+
+    return decorate(function) if function is not None else decorate
 
 
-def _input_of(function: Any, names: Mapping[str, Any]) -> type[BaseModel] | None:
-    """The model of a flow's input, if it has one. Raises UsageError for a function that cannot be a flow."""
+def _input_of(function: Any, signature: Signature) -> FlowInput:
+    """Return a flow's input. Raises UsageError for a function that cannot be a flow."""
     label = getattr(function, "__qualname__", repr(function))
-    if isinstance(function, Step | Tool | Workflow | NodeDefinition) or not inspect.iscoroutinefunction(function):
-        raise UsageError(
-            f"@flow stands above `async def handle(ctx, input)`; {label:.200} is none. Plain functions are its steps."
-        )
     parameters = [*inspect.signature(function).parameters.values()]
-    named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
-    if len(named) != len(parameters) or not 1 <= len(named) <= 2 or "ctx" in named[1:]:
+    named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    if len(named) != len(parameters) or not named or "ctx" in [each.name for each in named[1:]]:
         raise UsageError(
             f"The flow {label!r} takes ({', '.join(map(str, parameters))}); it is called with its operations and its"
             " input, as in `async def handle(ctx, input)`, or with ctx alone."
         )
-    return _model(label, function, named[1], names) if len(named) == 2 else None
+    return FlowInput(f"The flow {label!r}", signature, named[1:])
 
 
-def _model(label: str, function: Any, name: str, names: Mapping[str, Any]) -> type[BaseModel] | None:
-    try:
-        hint = inspect.signature(function, locals=names, eval_str=True).parameters[name].annotation
-    except NameError as problem:
+def _expect_function(function: Any) -> None:
+    """Raise UsageError for what is no function of a flow."""
+    if isinstance(function, Step | Tool | Workflow | NodeDefinition) or not inspect.iscoroutinefunction(function):
+        label = getattr(function, "__qualname__", repr(function))
         raise UsageError(
-            f"The flow {label!r}: a hint names what is not there yet ({problem}); define it above the flow."
-        ) from None
-    if isinstance(hint, type) and issubclass(hint, BaseModel):
-        return hint
-    if hint is not inspect.Parameter.empty and not _is_plain(hint):
-        told = hint.__name__ if isinstance(hint, type) else hint
-        raise UsageError(
-            f"The flow {label!r}: its input is said to be {told}. An input is a Pydantic model, or plain JSON data (a dict, a"
-            " list, text, a number …)."
+            f"@flow stands above `async def handle(ctx, input)`; {label:.200} is none. Plain functions are its steps."
         )
-    return None
 
 
-def _is_plain(hint: Any) -> bool:
-    """Whether it names nothing but what JSON data is anyway."""
-    bare = get_origin(hint) or hint
-    if not all(_is_plain(each) for each in get_args(hint)):
-        return False
-    if not isinstance(bare, type) or bare in (Any, UnionType) or is_typeddict(bare):
-        return True
-    return issubclass(bare, dict) or any(issubclass(each, bare) for each in _PLAIN)
+class FlowMethod:
+    """A flow that is a method: of each object it is another flow, `desk.handle`, which calls that object's."""
+
+    def __init__(self, function: FlowFunction, make: Callable[[FlowFunction], Flow]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self._make = make
+        self._name = function.__name__
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        bound = self._make(self.function.__get__(instance, owner))
+        with suppress(AttributeError, TypeError):  # an object without room for it gets another one each time
+            vars(instance)[self._name] = bound
+        return bound
+
+    def __call__(self, *args: Any, **given: Any) -> Coroutine[Any, Any, Any]:
+        return self.function(*args, **given)

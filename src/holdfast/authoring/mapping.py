@@ -12,7 +12,9 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from holdfast.authoring.adapter import PLAIN
 from holdfast.authoring.node import Handler, NodeDefinition, join_of, task
+from holdfast.authoring.signature import Signature, signature_of
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.tool import Tool, variables
 from holdfast.core.demand import Demand
@@ -248,11 +250,33 @@ class ItemDefinition(NodeDefinition):
         self.handler = mapped.function if isinstance(mapped, Step | Tool) else mapped
         self.kind, self.settings, self.tools = "task", around.settings, around.tools
         self.retry, self.timeout_s = retry_of(mapped), getattr(mapped, "timeout_s", None)
+        self.signature = mapped.signature if isinstance(mapped, Step | Tool) else signature_of(mapped)
+        self.returns = PLAIN if isinstance(mapped, Tool) else self.signature.returns
         self.around = around
         self.is_flow = around.is_flow
 
     def called(self, tool: Tool) -> Tool:
         return self.around.called(tool)
+
+    def loaded(self, item: Any) -> Any:
+        """Return an item as what the hint of its parameter says; of a call, each argument. Raises SchemaMismatch."""
+        if isinstance(self.mapped, Tool):
+            return item  # its arguments are validated where it is called
+        if self.is_call:
+            return {name: self._load(name, each) for name, each in item.items()}
+        return self._load(item_parameter(self.mapped, self.signature), item)
+
+    def _load(self, name: str | None, value: Any) -> Any:
+        try:
+            return value if name is None else self.signature.parameter(name).load(value)
+        except UsageError:  # a type that nothing can make of JSON, as a Protocol: it gets the data
+            return value
+
+
+def item_parameter(mapped: Mapped, signature: Signature) -> str | None:
+    """Return the parameter that takes the item."""
+    names = signature.names
+    return next((name for name in names if name not in ("self", "ctx")), None)
 
 
 def name_of(mapped: Any) -> str:

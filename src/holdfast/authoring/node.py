@@ -16,12 +16,14 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring import compaction
+from holdfast.authoring.adapter import PLAIN, Adapter
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.cache import SemanticCache, expect_cache
 from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.offer import Named, Offer
 from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.router import Router, expect_complexity, expect_latency
+from holdfast.authoring.signature import Signature
 from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
 from holdfast.core.demand import LABEL, RESERVED
@@ -75,6 +77,8 @@ class NodeDefinition:
     ) -> None:
         self.handler = handler
         self.parameters = self._parameters_of(handler)
+        self.returns = self._returns_of(handler) if kind == "task" else PLAIN
+        """The adapter of what its function returns."""
         self.kind = kind
         self.retry = retry_policy(retry)
         self.timeout_s = timeout_s
@@ -92,9 +96,17 @@ class NodeDefinition:
     def _parameters_of(self, handler: Handler) -> tuple[str, ...]:
         return parameters(handler)
 
+    def _returns_of(self, handler: Handler) -> Adapter:
+        return Signature(handler).returns
+
     def given(self, view: Any, context: Any) -> dict[str, Any]:
         """What its function is called with, of the run as it sees it and of its operations."""
         return {name: context if name == "ctx" else view for name in self.parameters}
+
+    @property
+    def label(self) -> str:
+        """How errors call its function."""
+        return str(getattr(self.handler, "__qualname__", self.handler)).rpartition("<locals>.")[2]
 
     @property
     def is_for_items(self) -> bool:

@@ -19,7 +19,9 @@ from typing import Any, Final
 
 import msgspec
 from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
 
+from holdfast.authoring.round_trip import lost_secret
 from holdfast.errors import InvalidInput
 
 _MOST_DEPTH: Final = 200
@@ -39,18 +41,24 @@ _WAYS_OUT: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     (enum.Enum, "give its .value"),
 )
 """What would read back as something else, and what to give instead."""
+_BYTES_REMEDY: Final = (
+    "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has bytes"
+)
 _FIELD: Final = "or a field of a Pydantic model or a dataclass"
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any, *, is_kept: bool = False) -> bytes:
     """`value` as JSON. Pydantic models, dataclasses and msgspec Structs become what their fields are in JSON, and a tuple is
     an array.
 
     Raises InvalidInput for what JSON cannot hold or would read back as something else, saying where: functions and other
-    objects, NaN and infinity, lone surrogates, cycles; sets, bytes, dates, numbers as names.
+    objects, NaN and infinity, lone surrogates, cycles; sets, bytes, dates, numbers as names. What `is_kept` to be read back
+    may have no secrets either, of which only asterisks would be left.
     """
     try:
-        encoded = msgspec.json.encode(value, enc_hook=_plain)
+        encoded = msgspec.json.encode(value, enc_hook=_whole if is_kept else _plain)
+    except (UnicodeDecodeError, PydanticSerializationError) as problem:
+        raise InvalidInput(_undumped(problem)) from None
     except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
         raise _unstorable(_culprit(value) or str(problem)) from None
     # msgspec writes more than reads back the same: NaN as null, a set as an array.
@@ -75,6 +83,13 @@ def _unstorable(where: str) -> InvalidInput:
     return InvalidInput(f"This value cannot be stored: {where}. Only plain JSON data can.")
 
 
+def _undumped(problem: Exception) -> str:
+    """Say why Pydantic has no JSON of a model."""
+    if "utf" in str(problem):
+        return f"{_BYTES_REMEDY}; it keeps bytes as text, and these are not UTF-8."
+    return f"This value cannot be stored: {problem}."
+
+
 def _is_deep(encoded: bytes) -> bool:
     """Whether JSON may be too deep for its readers."""
     if encoded.count(b"[") + encoded.count(b"{") <= _MOST_DEPTH:
@@ -84,6 +99,12 @@ def _is_deep(encoded: bytes) -> bool:
     except RecursionError:
         return True
     return False
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, BaseModel) and (remedy := lost_secret(value)) is not None:
+        raise InvalidInput(f"{remedy[0].upper()}{remedy[1:]}.")
+    return _plain(value)
 
 
 def _plain(value: Any) -> Any:

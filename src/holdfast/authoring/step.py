@@ -16,8 +16,9 @@ from contextvars import ContextVar
 from decimal import Decimal
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from holdfast.authoring.adapter import loader
 from holdfast.authoring.node import NodeDefinition, retry_policy
-from holdfast.authoring.result import reader_of
+from holdfast.authoring.signature import Signature, signature_of
 from holdfast.authoring.tool import GIVEN, Approval, EffectPolicy, Tool, Verify, check_policy
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.ids import MOST_NAME_BYTES, Unique
@@ -63,17 +64,18 @@ class Step(Generic[P, T]):
 
     def __init__(
         self, function: Callable[P, Any], *, name: str, retry: RetryPolicy | int | None = None,
-        timeout_s: float | None = None, demand: Demand = NOTHING, names: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None, demand: Demand = NOTHING, signature: Signature | None = None,
     ) -> None:  # fmt: skip
-        """`names` are those that its return hint may use besides its module's."""
+        """`signature` is the function's, where it is known already. Raises UsageError for a result that cannot be kept."""
         functools.update_wrapper(self, function)
         self.function = function
         self.name = _name(name)
         self.retry = _retry(name, retry)
         self.timeout_s = _limit(name, timeout_s)
         self.demand = _demand(name, demand)
-        self.read = reader_of(function, names)
-        """Makes what it says that it returns of what was recorded."""
+        self.signature = signature or signature_of(function)
+        self.returns = self.signature.returns
+        self.load = loader(self.returns)
 
     def __call__(self, *args: P.args, **given: P.kwargs) -> Awaitable[T]:
         flow = _flow.get()
@@ -89,7 +91,7 @@ class Step(Generic[P, T]):
         if self.demand is not NOTHING:
             raise _is_method(self, instance)
         bound: Any = self.function.__get__(instance, owner)
-        return Step(bound, name=self.name, retry=self.retry, timeout_s=self.timeout_s)
+        return Step(bound, name=self.name, retry=self.retry, timeout_s=self.timeout_s, signature=self.signature)
 
     def __repr__(self) -> str:
         return f"<step {self.name!r}>"
@@ -128,8 +130,8 @@ class EffectStep(Tool, Generic[P, T]):
         self.demand = _demand(self.name, demand)
         self.key = key
         self.unique = unique
-        self.read = reader_of(function, names)
         signature = inspect.signature(function)
+        self.load = loader(self.returns)
         asked = [each for each in signature.parameters.values() if each.name not in GIVEN]
         self._signature = signature.replace(parameters=asked)
 
@@ -256,7 +258,8 @@ def step(
         _check(inner)
         label = _name(name or getattr(inner, "__name__", None))
         if effect is None:
-            return Step(inner, name=label, retry=retry, timeout_s=timeout_s, demand=demand, names=names)
+            signature = Signature(inner, names, f"The step {label!r}")
+            return Step(inner, name=label, retry=retry, timeout_s=timeout_s, demand=demand, signature=signature)
         check_policy(label, effect, verify)
         told = {**of_tool, "description": description or inspect.getdoc(inner) or ""}
         return EffectStep(
@@ -309,7 +312,13 @@ def step_of(name: str, function: Any) -> Step[Any, Any]:
     if isinstance(function, Step):
         if function.demand is not NOTHING:
             raise UsageError(f"{function!r} asks for a place of its own: call it as `await {function.name}(...)`.")
-        return Step(function.function, name=name, retry=function.retry, timeout_s=function.timeout_s)
+        return Step(
+            function.function,
+            name=name,
+            retry=function.retry,
+            timeout_s=function.timeout_s,
+            signature=function.signature,
+        )
     _check(function)
     return Step(function, name=name)
 

@@ -16,6 +16,9 @@ from typing import Any, Final, Literal, overload
 from pydantic import BaseModel, ConfigDict, create_model
 
 from holdfast.authoring.arguments import Arguments, ObjectArguments
+from holdfast.authoring.hint import rewritten
+from holdfast.authoring.round_trip import expect_kept
+from holdfast.authoring.signature import Signature
 from holdfast.core.money import nanousd
 from holdfast.errors import SchemaMismatch, UsageError
 
@@ -80,6 +83,8 @@ class Tool:
         except ValueError as problem:
             raise UsageError(f"Tool {name!r}: price_usd: {problem}") from None
         signature = inspect.signature(function, eval_str=arguments is None, locals=names)
+        self.signature = Signature(function, names, f"The tool {name!r}")
+        self.returns = self.signature.returns
         self.given = GIVEN & set(signature.parameters)
         self._arguments = arguments if arguments is not None else ObjectArguments(_model(name, signature))
         _defined.add(self)
@@ -132,9 +137,14 @@ def _model(name: str, signature: inspect.Signature) -> type[BaseModel]:
             raise UsageError(
                 f"Tool {name!r}: parameter {parameter.name!r} cannot be named in a call; give every parameter a name."
             )
-        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+        hint = Any if parameter.annotation is parameter.empty else rewritten(parameter.annotation)
         fields[parameter.name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
-    return create_model(f"{name}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
+    model = create_model(f"{name}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
+    try:
+        expect_kept(model)
+    except UsageError as problem:
+        raise UsageError(f"Tool {name!r} cannot be called with its arguments as they are: {problem.message}") from None
+    return model
 
 
 @overload

@@ -279,7 +279,7 @@ class StepContext(AttemptContext):
             if step.demand is not NOTHING:
                 alone: T = await mapping.alone(self._journal, path, step, step.bound(args, given))
                 return alone
-            result: T = step.read(await function.call(self._journal, path, step, args, given))
+            result: T = step.load(await function.call(self._journal, path, step, args, given))
         return result
 
     async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
@@ -302,7 +302,7 @@ class StepContext(AttemptContext):
                 await function.retry(self._journal, path, step.retry)
                 setattr(failed, "spent", True)  # noqa: B010 - a fact of this error, not of its class
                 raise
-        result: T = step.read(answer)
+        result: T = step.load(answer)
         return result
 
     # --- What the engine's own steps call ----------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def _data(journal: StepJournal, argument: Any) -> Any:
     """An argument as it counts for what was asked. It is not kept, so a date or a set will do; what JSON can say nothing of (a
     client, a connection) counts by its type only."""
     try:
-        return msgspec.json.decode(journal.attempt.services.payloads.clean(argument))
+        return msgspec.json.decode(journal.attempt.services.payloads.clean(argument, is_kept=False))
     except InvalidInput:
         pass
     try:
@@ -92,6 +92,8 @@ async def _called(
         error, _ = error_of(journal, problem)
     else:
         try:
+            if not step.returns.is_plain:
+                result = step.returns.dump(result)
             return Recall(await _kept(journal, path, name, args_hash, result))
         except (InvalidInput, Unstorable) as problem:
             error = journal.error(VALIDATION, f"What {name!r} returned cannot be kept: {problem.message}")

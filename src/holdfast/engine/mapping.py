@@ -25,8 +25,9 @@ from holdfast.authoring.mapping import (
     retry_of,
 )
 from holdfast.authoring.node import retry_policy
+from holdfast.authoring.signature import signature_of
 from holdfast.authoring.step import EffectStep, Step
-from holdfast.authoring.view import fields
+from holdfast.authoring.tool import Tool
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.demand import NOTHING, Demand
@@ -67,8 +68,8 @@ async def over(
     listed = _listed(journal, items, terms)
     demands = _demands(asked, items)
     results = await _done(journal, path, name_of(function), listed, terms, policy, demands, fail_fast=fail_fast)
-    read = function.read if isinstance(function, Step | EffectStep) else fields
-    return [None if each is None else read(each) for each in results]
+    load = function.returns.load if isinstance(function, Step | Tool) else signature_of(function).returns.load
+    return [None if each is None else load(each) for each in results]
 
 
 async def alone(
@@ -81,7 +82,7 @@ async def alone(
     check_known(step, definition)
     retry, listed = retry_of(step), _listed(journal, [dict(arguments)], ONE)
     (found,) = await _done(journal, path, step.name, listed, ONE, retry, _demands(step.demand, ()), is_call=True)
-    return step.read(found)
+    return step.returns.load(found)
 
 
 async def of_node(journal: StepJournal, definition: MapDefinition, items: Callable[[], Awaitable[Any]]) -> list[Any]:

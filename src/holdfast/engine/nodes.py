@@ -67,7 +67,8 @@ async def run(attempt: Attempt, context: StepContext) -> Result:
         if ended is not None:
             return await _stood_in(context, ended)
     if isinstance(definition, ItemDefinition):
-        return Result(await item.do(attempt, context, definition))
+        done = await item.do(attempt, context, definition)
+        return Result(done if definition.returns.is_plain else _dumped(definition, done))
     return await _RUNNERS[definition.kind](attempt, context, definition.settings)
 
 
@@ -101,7 +102,8 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
 async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
     returned = await _handled(attempt, context)
     if not isinstance(returned, NodeResult):
-        return Result(returned)
+        assert attempt.definition is not None
+        return Result(returned if attempt.definition.returns.is_plain else _dumped(attempt.definition, returned))
     model = attempt.state_model
     if model is not None and (unknown := [name for name in returned.state_patch if name not in model.model_fields]):
         raise SchemaMismatch(
@@ -109,6 +111,14 @@ async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]
             f" {', '.join(model.model_fields)}."
         )
     return await _said(returned, context)
+
+
+def _dumped(definition: NodeDefinition, returned: Any) -> Any:
+    """Return what a function returned as data that JSON has. Raises InvalidInput."""
+    try:
+        return definition.returns.dump(returned)
+    except InvalidInput as problem:
+        raise InvalidInput(f"What {definition.label!r} returned cannot be kept: {problem.message}.") from None
 
 
 async def _said(result: NodeResult, context: StepContext) -> Result:

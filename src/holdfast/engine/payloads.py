@@ -117,10 +117,10 @@ class Payloads:
         """The same of a text that comes in pieces."""
         return self._secrets.masking()
 
-    def clean(self, value: Any) -> bytes:
+    def clean(self, value: Any, *, is_kept: bool = True) -> bytes:
         """`value` as JSON without a secret in it; piece by piece where it holds one, so that it stays JSON. Raises InvalidInput
-        for what is not JSON data."""
-        encoded = encode(value)
+        for what is not JSON data. What is not kept only counts for what was asked for: nobody reads it back."""
+        encoded = encode(value, is_kept=is_kept)
         if self._secrets.redact_bytes(encoded) is encoded:
             return encoded
         return msgspec.json.encode(_redacted(msgspec.json.decode(encoded), self._secrets.redact))

@@ -211,7 +211,7 @@ class ToolExecutor:
         except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
             return await self._lost(journal, tool, call, problem)
         try:
-            return Recall(await journal.complete(call, response))
+            return Recall(await journal.complete(call, tool.returns.dump(response)))
         except InvalidInput as problem:
             # It happened; only its answer is of no use to anybody.
             error = journal.error(VALIDATION, f"The answer of {tool.name!r}: {problem.message}", tool=tool.name)
@@ -265,7 +265,7 @@ class ToolExecutor:
                 )
                 journal.abandon(error)
             if found is not None:
-                return Recall(await journal.complete(call, found))
+                return Recall(await journal.complete(call, tool.returns.dump(found)))
             if number == 0 and tool.settles_within_s:
                 since_ms = journal.sent_at_ms(call)
                 place = Path(f"{path}.settle{call.rpartition(':')[2]}")

@@ -1,0 +1,242 @@
+"""A flow's input: what its function takes besides `ctx`, as its hints say.
+
+One parameter is the whole input; several, or one that is given by name only, are the fields of an object. Never here: the
+flow (flow), the schema that processes without its code have (input_schema).
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, is_typeddict
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, RootModel, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+
+from holdfast.authoring.adapter import Adapter, TypedAdapter, adapter_of
+from holdfast.authoring.hint import is_plain, label, rewritten
+from holdfast.authoring.round_trip import expect_kept
+from holdfast.authoring.signature import Signature
+from holdfast.errors import SchemaMismatch, UsageError
+
+_PLAIN: Final = (dict, list, str, int, float, bool, type(None))
+"""Data that has no model."""
+_EMPTY: Final = inspect.Parameter.empty
+
+
+class FlowInput:
+    """The input of a flow: which parameters take it, and what each of them is given."""
+
+    def __init__(self, what: str, signature: Signature, parameters: list[inspect.Parameter]) -> None:
+        """`parameters` are those besides `ctx`. Raises UsageError for a type that cannot be kept."""
+        self._what = what
+        self._names = [each.name for each in parameters]
+        self._is_whole = len(parameters) == 1 and parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY
+        self._default: Any = parameters[0].default if self._is_whole else _EMPTY
+        self._check: Adapter | None = None
+        """The adapter of plain data."""
+        self.model: type[BaseModel] | None = None
+        """The Pydantic model of the input; None where it is plain data."""
+        self._writes: Adapter | None = None
+        if not parameters:
+            return
+        hints = {each.name: self._hint(signature, each.name) for each in parameters}
+        self.model = self._taken_whole(hints[self._names[0]]) if self._is_whole else self._taken(hints, parameters)
+        if self.model is not None:
+            self._writes = self._kept(self.model)
+
+    def validated(self, raw: Any) -> Any:
+        """Return `raw`, JSON data or Python objects, as the JSON data that a run starts with. Raises ValidationError,
+        SchemaMismatch or InvalidInput."""
+        if raw is None and self._default is not _EMPTY:
+            raw = self._default
+        if self.model is None:
+            return self._plain(raw)
+        if isinstance(raw, BaseModel) and not isinstance(raw, self.model):
+            raw = raw.model_dump(mode="json")
+        if raw is None and not (self._wraps and self._takes(None)):
+            raw = {}
+        assert self._writes is not None
+        return self._writes.dump(_fitted(self.model, raw))
+
+    def given(self, plain: Any) -> dict[str, Any]:
+        """Return the arguments of the function, made of what its run has started with."""
+        if not self._names:
+            return {}
+        if self.model is None:
+            return {self._names[0]: self._loaded(plain)}
+        if not self._is_whole and not isinstance(plain, dict):
+            return {self._names[0]: plain}  # started when one parameter always was the whole input
+        assert self._writes is not None
+        found = self._writes.load(plain)
+        if self._is_whole:
+            return {self._names[0]: found.root if isinstance(found, RootModel) and self._wraps else found}
+        return {name: found.__dict__[name] for name in self._names}
+
+    # --- How it is made ----------------------------------------------------------------------------------------------
+
+    _wraps = False
+    """True if the model is made around a type that is none."""
+
+    def _hint(self, signature: Signature, name: str) -> Any:
+        try:
+            return signature.hint(name)
+        except NameError as problem:
+            raise UsageError(
+                f"{self._what}: a hint names what is not there yet ({problem}); define it above the flow."
+            ) from None
+
+    def _taken_whole(self, hint: Any) -> type[BaseModel] | None:
+        if isinstance(hint, type) and issubclass(hint, BaseModel):
+            return hint
+        if hint in (_EMPTY, Any, object):
+            return None
+        if was_plain(hint):
+            self._check = _check_of(hint) if is_plain(hint) else self._adapter(hint)
+            return None
+        self._wraps = True
+        default = ... if self._default is _EMPTY else self._default
+        return self._made(label(hint), {"root": (self._type(self._names[0], hint), default)})
+
+    def _taken(self, hints: Mapping[str, Any], parameters: list[inspect.Parameter]) -> type[BaseModel]:
+        found = {
+            each.name: (
+                Any if hints[each.name] is _EMPTY else self._type(each.name, hints[each.name]),
+                ... if each.default is _EMPTY else each.default,
+            )
+            for each in parameters
+        }
+        return self._made("Input", found)
+
+    def _type(self, name: str, hint: Any) -> Any:
+        """Return the type of a field. Raises UsageError for what cannot be kept."""
+        self._adapter(hint, name)
+        return rewritten(hint)
+
+    def _adapter(self, hint: Any, name: str | None = None) -> Adapter:
+        name = self._names[0] if name is None else name
+        try:
+            return adapter_of(hint)
+        except UsageError as problem:
+            raise UsageError(
+                f"{self._what} takes {name!r} as {label(hint)}, which cannot be kept:"
+                f" {problem.message[0].lower()}{problem.message[1:]}"
+            ) from None
+
+    def _made(self, name: str, fields: dict[str, Any]) -> type[BaseModel]:
+        base: Any = _Whole if self._wraps else _Fields
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a parameter may be called like a method of a model
+                made: type[BaseModel] = create_model(name, __base__=base, **fields)
+                return made
+        except (PydanticUserError, NameError, ValueError, TypeError) as problem:
+            raise UsageError(
+                f"{self._what}: call its parameters something else, or give them another type:"
+                f" {str(problem).partition(chr(10))[0]}"
+            ) from None
+
+    def _kept(self, model: type[BaseModel]) -> Adapter:
+        try:
+            expect_kept(model)
+            return adapter_of(model)
+        except UsageError as problem:
+            raise UsageError(f"{self._what} cannot be given its input: {problem.message}") from None
+
+    # --- Plain data ----------------------------------------------------------------------------------------------------
+
+    def _plain(self, raw: Any) -> Any:
+        if isinstance(raw, BaseModel):
+            raw = raw.model_dump(mode="json")
+        if self._check is None:
+            return {} if raw is None and self._default is _EMPTY else raw
+        if raw is None and not self._takes(None):
+            raw = {}
+        return self._check.dump(self._check.load(raw))
+
+    def _takes(self, raw: Any) -> bool:
+        try:
+            if self.model is not None:
+                self.model.model_validate(raw)
+            elif self._check is not None:
+                self._check.load(raw)
+        except (ValidationError, SchemaMismatch):
+            return False
+        return True
+
+    def _loaded(self, plain: Any) -> Any:
+        """Return plain data as the function gets it. Where a process without its code has started the run without an input,
+        the default counts."""
+        if plain == {} and self._default is not _EMPTY and self._check is not None and not self._takes({}):
+            return self._default
+        if self._check is None or isinstance(self._check, _Checked):
+            return plain
+        try:
+            return self._check.load(plain)
+        except SchemaMismatch:
+            return plain  # started before such hints counted
+
+
+class _Whole(RootModel[Any]):
+    """An input that is one value."""
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class _Fields(BaseModel):
+    """An input that has a field for each parameter."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=(), ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class _Checked(Adapter):
+    """The adapter of data that is plain but must fit."""
+
+    def __init__(self, hint: Any) -> None:
+        self._typed = TypedAdapter(hint)
+        self._is_changed = not any(map(is_typeddict, _named(hint)))
+
+    def load(self, plain: Any) -> Any:
+        assert self._typed.schema is not None
+        found = self._typed.schema.validate_python(plain, by_alias=True, by_name=True)
+        return found if self._is_changed else plain
+
+    def dump(self, value: Any) -> Any:
+        return self._typed.dump(value) if self._is_changed else value
+
+
+def _fitted(model: type[BaseModel], raw: Any) -> BaseModel:
+    """Return what fits a model, given as Python objects or, where the model is strict about these, as JSON. Raises
+    ValidationError."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError:
+        try:
+            return model.model_validate_json(msgspec.json.encode(raw))
+        except (ValidationError, TypeError, NotImplementedError, ValueError, OverflowError, RecursionError):
+            pass
+        raise
+
+
+def _check_of(hint: Any) -> Adapter | None:
+    try:
+        return _Checked(hint)
+    except UsageError:
+        return None
+
+
+def _named(hint: Any) -> list[Any]:
+    return [hint, *(found for each in get_args(hint) for found in _named(each))]
+
+
+def was_plain(hint: Any) -> bool:
+    """True if a hint names nothing but what JSON data is anyway; its workflow has no schema of its input."""
+    bare = get_origin(hint) or hint
+    if not all(was_plain(each) for each in get_args(hint)):
+        return False
+    if not isinstance(bare, type) or bare in (Any, UnionType) or is_typeddict(bare):
+        return True
+    return issubclass(bare, dict) or any(issubclass(each, bare) for each in _PLAIN)

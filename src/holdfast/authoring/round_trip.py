@@ -1,0 +1,186 @@
+"""What comes back of a value that was kept: seen in its schema where that can tell, else by comparing the two.
+
+Never here: reading or writing a value (adapter).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, Secret, SecretBytes, SecretStr
+
+from holdfast.authoring.hint import CONSTANTS
+from holdfast.errors import UsageError
+
+_MAX_REMEMBERED: Final = 1024
+_SECRETS: Final = (SecretStr, SecretBytes, Secret)
+_SECRET_REMEDY: Final = "hand over the name of a secret and read it with ctx.secret"
+_COMPOUND: Final = frozenset({
+    "tuple", "list", "set", "frozenset", "dict", "model", "dataclass", "typed-dict", "arguments", "call", "generator",
+})  # fmt: skip
+"""The schemas of keys that JSON has no text for."""
+_REFUSED: Final = {
+    "callable": "a function is not data; return what it would return, or the name of it",
+    "generator": "a generator is not data; return a list(...)",
+    "is-subclass": "a class is not data; return its name",
+}
+_CUSTOM: Final = frozenset({"function-before", "function-after", "function-wrap", "function-plain", "typed-dict"})
+_NO_SCHEMAS: Final = frozenset(
+    {"metadata", "config", "serialization", "cls", "ref", "default", "computed_fields", "expected"}
+)
+"""What stands in a schema and has none inside."""
+
+
+class Findings:
+    """What a schema says about whether values come back: looked at once, when an adapter is made."""
+
+    def __init__(self, schema: Any) -> None:
+        self.refusal: str | None = None
+        """Why no value of it can come back, with the remedy."""
+        self.lossy: dict[str, str] = {}
+        """The fields that may come back as something else, and their remedies."""
+        self.is_proved = False
+        """True if only a value can show whether it comes back."""
+        self.round_trip = False
+        """True if what is computed would not be read."""
+        self._look(schema, "", "the value", is_required=True)
+
+    def _look(self, node: Any, owner: str, name: str, *, is_required: bool) -> None:
+        if isinstance(node, list | tuple):
+            for each in node:
+                self._look(each, owner, name, is_required=is_required)
+        if not isinstance(node, dict):
+            return
+        kind = node.get("type")
+        self._look_at(kind, node, owner, name, is_required=is_required)
+        if kind in ("model", "dataclass"):
+            owner = node["cls"].__name__
+        if kind in ("default", "nullable", "union", "tagged-union"):
+            is_required = False
+        if isinstance(serialization := node.get("serialization"), dict):
+            self.is_proved |= serialization.get("type", "").startswith("function")
+            if serialization.get("is_field_serializer"):
+                return  # it says itself what it writes
+        for inner_name, inner in _inner(node):
+            self._look(inner, owner, inner_name or name, is_required=is_required)
+
+    def _look_at(self, kind: Any, node: Mapping[str, Any], owner: str, name: str, *, is_required: bool) -> None:
+        place = f"the field {name!r} of {owner}" if owner else name
+        self.is_proved |= kind in _CUSTOM or kind == "union"
+        self.is_proved |= kind == "literal" and not all(type(each) in CONSTANTS for each in node["expected"])
+        if kind == "function-after" and _is_secret(made := node["function"]["function"]):
+            remedy = f"{_SECRET_REMEDY}; {place} is a {made.__name__}, whose value is not kept"
+            self._loses(name, remedy, is_required=is_required)
+        elif kind == "is-instance" and _is_secret(node["cls"]):
+            self._loses(name, f"{_SECRET_REMEDY}; {place} is a secret, whose value is not kept", is_required=False)
+        elif node.get("serialization_exclude"):
+            remedy = f"leave exclude=True away, or hand over another model; {place} is left out of what is kept"
+            self._loses(name, remedy, is_required=is_required and node["schema"].get("type") != "default")
+        elif kind == "computed-field" or (kind in ("model-fields", "dataclass-args") and node.get("computed_fields")):
+            self.round_trip |= self._forbids
+        elif kind in _REFUSED and not owner:
+            self.refusal = self.refusal or f"{_REFUSED[kind]}; {place} is one"
+        elif kind == "dict" and node.get("keys_schema", {}).get("type") in _COMPOUND:
+            self.refusal = self.refusal or (
+                f"use a list of pairs, or keys that are text, numbers or dates; {place} has keys that JSON has no text for"
+            )
+        if kind in ("model", "dataclass"):
+            self._forbids = node.get("config", {}).get("extra_fields_behavior") == "forbid"
+
+    _forbids = False
+
+    def _loses(self, name: str, remedy: str, *, is_required: bool) -> None:
+        self.is_proved = True
+        self.lossy.setdefault(name, remedy)
+        if is_required:
+            self.refusal = self.refusal or remedy
+
+
+def _inner(node: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
+    """The schemas inside another, each with the name of the field that it is of."""
+    for key, inner in node.items():
+        if key == "fields" and isinstance(inner, dict):
+            yield from inner.items()
+        elif key == "fields":
+            yield from ((field["name"], field) for field in inner if isinstance(field, dict))
+        elif key not in _NO_SCHEMAS:
+            yield None, inner
+
+
+def _is_secret(made: Any) -> bool:
+    return isinstance(made, type) and issubclass(made, _SECRETS)
+
+
+def expect_kept(model: type[BaseModel]) -> None:
+    """Raise UsageError, with the remedy, for a model of which no value comes back."""
+    refusal = Findings(model.__pydantic_core_schema__).refusal
+    if refusal is not None:
+        raise UsageError(f"{refusal}.")
+
+
+def lost_secret(value: BaseModel) -> str | None:
+    """Return the remedy where a model has a secret, of which only asterisks would be kept; else None."""
+    remedy = _secret_in(type(value))
+    return remedy if remedy is not None and _has_secret(value.model_dump()) else None
+
+
+@functools.lru_cache(_MAX_REMEMBERED)
+def _secret_in(model: type[BaseModel]) -> str | None:
+    found = Findings(model.__pydantic_core_schema__)
+    return next((each for each in (found.refusal, *found.lossy.values()) if each and _SECRET_REMEDY in each), None)
+
+
+def _has_secret(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_secret, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(map(_has_secret, value))
+    return isinstance(value, _SECRETS)
+
+
+def difference(value: Any, again: Any, where: str = "") -> str | None:
+    """Return the place at which `again` is not what `value` is; None where it is the same."""
+    if value is again:
+        return None
+    if isinstance(again, BaseModel):
+        if not isinstance(value, type(again)):
+            return where
+        pairs = [
+            (f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in type(again).model_fields
+        ]
+        extra = (value.__pydantic_extra__ or {}, again.__pydantic_extra__ or {})
+        return _first(where, pairs) or difference(*extra, where)
+    if dataclasses.is_dataclass(again) and not isinstance(again, type):
+        if not isinstance(value, type(again)):
+            return where
+        names = [each.name for each in dataclasses.fields(again)]
+        return _first(where, [(f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in names])
+    if isinstance(again, dict):
+        if not isinstance(value, Mapping) or len(value) != len(again) or any(key not in again for key in value):
+            return where
+        return _first(where, [(f"[{key!r}]", item, again[key]) for key, item in value.items()])
+    if isinstance(again, list | tuple):
+        if not isinstance(value, list | tuple) or len(value) != len(again):
+            return where
+        return _first(where, [(f"[{index}]", *pair) for index, pair in enumerate(zip(value, again, strict=True))])
+    return None if _is_same(value, again) else where
+
+
+def _first(where: str, pairs: list[tuple[str, Any, Any]]) -> str | None:
+    found = (difference(value, again, f"{where}{place}") for place, value, again in pairs)
+    return next((each for each in found if each is not None), None)
+
+
+def _is_same(value: Any, again: Any) -> bool:
+    kind: Any = type(again)
+    if kind.__eq__ is object.__eq__:
+        return type(value) is type(again)
+    if not isinstance(value, type(again)) and not (type(value) is int and type(again) is float):
+        return False
+    try:
+        return bool(value == again)
+    except Exception:  # noqa: BLE001 - a user's own comparison
+        return False

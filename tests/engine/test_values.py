@@ -1,0 +1,568 @@
+"""Values: what a function says that it takes and returns is what comes back, on the first pass and on replay alike."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import fractions
+import ipaddress
+import re
+import sqlite3
+import typing
+import uuid
+import zoneinfo
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+import pytest
+import typing_extensions
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretBytes,
+    SecretStr,
+    computed_field,
+    field_serializer,
+)
+
+from holdfast import Context, Fields, RunFailed, flow, step, task, tool
+from holdfast.errors import InvalidInput, UsageError
+from tests.engine.kit import opened
+
+T = TypeVar("T")
+ID = uuid.UUID("507b202a-9f3b-4d47-ba12-f34ec0be8c27")
+DAY = dt.date(2026, 3, 4)
+NOON = dt.datetime(2026, 3, 4, 12, 30, 1, 5, tzinfo=dt.UTC)
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Word(enum.StrEnum):
+    YES = "yes"
+
+
+class Name(str):  # noqa: SLOT000 - as people write it
+    """A text that is more than one."""
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+    name: str = "Rex"
+
+
+class Order(BaseModel):
+    id: uuid.UUID
+    price: decimal.Decimal = decimal.Decimal("1.10")
+    at: dt.datetime = NOON
+    tags: set[str] = {"a"}
+    where: Path = Path("a/b")
+
+
+class Tree(BaseModel):
+    kids: list[Tree] = []
+    when: dt.date | None = None
+
+
+class Box(BaseModel, Generic[T]):
+    inside: T
+
+
+class Aliased(BaseModel):
+    number: int = Field(alias="n")
+
+
+class Computed(BaseModel):
+    net: int
+
+    @computed_field
+    def gross(self) -> int:
+        return self.net * 2
+
+
+class Forbidding(Computed):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+    day: dt.date
+    id: uuid.UUID
+
+
+class Revealing(BaseModel):
+    """Its author has said that the secret is to be written."""
+
+    password: SecretStr
+
+    @field_serializer("password", when_used="json")
+    def _written(self, password: SecretStr) -> str:
+        return password.get_secret_value()
+
+
+class Optional(BaseModel):
+    password: SecretStr | None = None
+
+
+class Base64(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    raw: bytes
+
+
+class Text(BaseModel):
+    raw: bytes
+
+
+@dataclasses.dataclass
+class Raw:
+    data: bytes
+    more: Raw | None = None
+    parts: list[bytes] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Visit:
+    at: dt.datetime
+    who: Order | None = None
+
+
+class Row(NamedTuple):
+    id: uuid.UUID
+    count: int = 0
+
+
+class Given(typing.TypedDict):
+    id: uuid.UUID
+
+
+class Plain(typing.TypedDict):
+    count: int
+
+
+class Extended(typing_extensions.TypedDict):
+    raw: bytes
+
+
+class Struct(msgspec.Struct):
+    raw: bytes
+    order: Order | None = None
+    at: dt.datetime | None = None
+
+
+KEPT: list[tuple[Any, Any]] = [
+    (uuid.UUID, ID),
+    (decimal.Decimal, decimal.Decimal("0.10")),
+    (dt.datetime, NOON),
+    (dt.datetime, NOON.replace(tzinfo=None)),
+    (dt.datetime, dt.datetime(2026, 3, 4, 12, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))),
+    (dt.date, NOON.date()),
+    (dt.time, dt.time(12, 30, 1)),
+    (dt.timedelta, dt.timedelta(days=1, microseconds=3)),
+    (Color, Color.RED),
+    (Level, Level.LOW),
+    (Word, Word.YES),
+    (Literal["a", 1], "a"),
+    (bytes, b"\xff\x00abc"),
+    (bytearray, bytearray(b"\xff")),
+    (Path, Path("a/b")),
+    (PurePosixPath, PurePosixPath("/x")),
+    (ipaddress.IPv4Address, ipaddress.IPv4Address("10.0.0.1")),
+    (fractions.Fraction, fractions.Fraction(1, 3)),
+    (complex, 1 + 2j),
+    (re.Pattern[str], re.compile("a+")),
+    (Name, Name("ann")),
+    (set[int], {1, 2}),
+    (frozenset[str], frozenset({"a"})),
+    (collections.deque[int], collections.deque([1, 2])),
+    (collections.Counter[str], collections.Counter("aab")),
+    (collections.defaultdict[str, int], collections.defaultdict(int, a=1)),
+    (collections.OrderedDict[str, dt.date], collections.OrderedDict(a=NOON.date())),
+    (tuple[int, str], (1, "x")),
+    (tuple[uuid.UUID, ...], (ID, ID)),
+    (list[uuid.UUID], [ID]),
+    (Sequence[dt.date], [NOON.date()]),
+    (Iterable[dt.date], [NOON.date()]),
+    (Mapping[str, decimal.Decimal], {"a": decimal.Decimal(1)}),
+    (dict[int, str], {1: "a"}),
+    (dict[uuid.UUID, int], {ID: 1}),
+    (dict[dt.date, list[bytes]], {NOON.date(): [b"\xff"]}),
+    (uuid.UUID | None, ID),
+    (uuid.UUID | None, None),
+    (dt.datetime | int, NOON),
+    (Annotated[uuid.UUID, "of an order"], ID),
+    (Order, Order(id=ID)),
+    (Order | None, Order(id=ID)),
+    (Order | None, None),
+    (Cat | Dog, Dog(name="Bo")),
+    (Annotated[Cat | Dog, Field(discriminator="kind")], Cat()),
+    (list[Cat | Dog], [Cat(), Dog()]),
+    (dict[str, Order], {"a": Order(id=ID)}),
+    (Box[dt.date], Box[dt.date](inside=NOON.date())),
+    (Tree, Tree(kids=[Tree(when=NOON.date())])),
+    (Aliased, Aliased(n=3)),
+    (Computed, Computed(net=1)),
+    (Forbidding, Forbidding(net=1)),
+    (Strict, Strict(day=NOON.date(), id=ID)),
+    (Optional, Optional()),
+    (Revealing, Revealing(password=SecretStr("p"))),
+    (Base64, Base64(raw=b"\xff")),
+    (Text, Text(raw=b"abc")),
+    (Raw, Raw(b"abc", Raw(b"\xff"), [b"a"])),
+    (list[Raw], [Raw(b"\x00")]),
+    (Raw | None, Raw(b"abc")),
+    (Visit, Visit(NOON, Order(id=ID))),
+    (Row, Row(ID, 2)),
+    (Given, {"id": ID}),
+    (Extended, {"raw": b"\xff"}),
+    (Struct, Struct(b"\xff", Order(id=ID), NOON)),
+    (list[Struct], [Struct(b"a")]),
+    (Struct | None, Struct(b"a")),
+]
+"""Hints and values that are the same again wherever a function has that hint."""
+
+SAME: list[tuple[Any, Any]] = [
+    (int, 2**80),
+    (float, -0.0),
+    (str, "a\0" * 9),
+    (str, "x" * 1_000_000),
+    (None, None),
+    (list[int], [1]),
+    (dict[str, Any], {"a": [1, {"b": None}]}),
+    (Plain, {"count": 1}),
+    (Any, {"a": 1}),
+]
+"""The same, of plain data."""
+
+
+def named(value: Any) -> str:
+    return re.sub(r"[^\w\[\], |.]", "", str(value)).replace("tests.engine.test_values.", "")[:60]
+
+
+def returning(result: Any, hint: Any) -> Any:
+    def made() -> Any:
+        return result
+
+    made.__annotations__ = {"return": hint}
+    return made
+
+
+def taking(hint: Any, seen: list[Any], **more: Any) -> Any:
+    async def handle(ctx: Any, given: Any) -> None:
+        seen.append(given)
+
+    handle.__annotations__ = {"given": hint, **more}
+    return handle
+
+
+def check_same(seen: Any, value: Any) -> None:
+    assert type(seen) in (type(value), Fields if type(value) is dict else type(value))
+    if isinstance(value, Revealing):
+        assert seen.password.get_secret_value() == value.password.get_secret_value()
+    assert seen == value
+    if isinstance(value, float):
+        assert str(seen) == str(value)
+
+
+@pytest.mark.parametrize(("hint", "value"), [*KEPT, *SAME], ids=named)
+async def test_what_a_step_returns_comes_back_as_its_hint_says(store: str, hint: Any, value: Any) -> None:
+    seen: list[Any] = []
+    source = step(name="source")(returning(value, hint))
+
+    @flow
+    async def handle(ctx: Context) -> None:
+        seen.append(await source())
+        await ctx.sleep(0)  # what follows is a replay
+        seen.append(await ctx.step("plain", returning(value, hint)))
+
+    async with opened(store) as engine:
+        await (await engine.start(handle)).result()
+    assert len(seen) == 3
+    for each in seen:
+        check_same(each, value)
+
+
+@pytest.mark.parametrize(("hint", "value"), [*KEPT, *SAME], ids=named)
+async def test_a_flow_is_given_what_the_hint_of_its_input_says(store: str, hint: Any, value: Any) -> None:
+    seen: list[Any] = []
+    handle = flow(name="handle")(taking(hint, seen))
+    async with opened(store) as engine:
+        await (await engine.start(handle, value)).result()
+    check_same(seen[0], value)
+
+
+# --- Inputs --------------------------------------------------------------------------------------------------------------
+
+
+async def given_to(store: str, function: Any, *started_with: Any) -> Any:
+    """What a flow returns that is started so."""
+    async with opened(store) as engine:
+        return await (await engine.start(flow(name="handle")(function), *started_with)).result()
+
+
+async def _takes_two(ctx: Any, order: Order, count: int = 2, *, when: dt.date | None = None) -> Any:
+    return [type(order).__name__, str(order.id), count, when and when.isoformat()]
+
+
+async def _takes_a_name(ctx: Any, *, a: int = 1) -> Any:
+    return a
+
+
+async def _takes_a_number(ctx: Any, n: int = 5) -> Any:
+    return n
+
+
+async def _takes_perhaps(ctx: Any, n: int | None = None) -> Any:
+    return n
+
+
+async def _takes_a_day(ctx: Any, day: dt.date = DAY) -> Any:
+    return day.isoformat()
+
+
+async def _takes_an_order(ctx: Any, order: Order | None = None) -> Any:
+    return order and str(order.id)
+
+
+async def _takes_anything(ctx: Any, given: Any) -> Any:
+    return given
+
+
+async def _takes_an_object(ctx: Any, given: dict[str, Any]) -> Any:
+    return given
+
+
+GIVEN: list[tuple[Any, tuple[Any, ...], Any]] = [
+    (_takes_two, ({"order": {"id": str(ID)}},), ["Order", str(ID), 2, None]),
+    (_takes_two, ({"order": Order(id=ID), "count": 3, "when": NOON.date()},), ["Order", str(ID), 3, "2026-03-04"]),
+    (_takes_a_name, ({"a": 5},), 5),
+    (_takes_a_name, (), 1),
+    (_takes_a_number, (), 5),
+    (_takes_a_number, (7,), 7),
+    (_takes_perhaps, (), None),
+    (_takes_perhaps, (3,), 3),
+    (_takes_a_day, (), "2026-03-04"),
+    (_takes_a_day, ("2026-01-01",), "2026-01-01"),
+    (_takes_an_order, (), None),
+    (_takes_an_order, ({"id": str(ID)},), str(ID)),
+    (_takes_anything, (), {}),
+    (_takes_an_object, (), {}),
+]
+
+
+@pytest.mark.parametrize(("function", "started_with", "expected"), GIVEN)
+async def test_parameters_of_a_flow_take_what_was_given_or_their_defaults(
+    store: str, function: Any, started_with: tuple[Any, ...], expected: Any
+) -> None:
+    assert await given_to(store, function, *started_with) == expected
+
+
+async def _takes_a_choice(ctx: Any, given: Literal["a", "b"]) -> None: ...
+
+
+async def _takes_numbers(ctx: Any, given: dict[str, int]) -> None: ...
+
+
+async def _takes_optional_secret(ctx: Any, given: Optional) -> None: ...
+
+
+MISFITS: list[tuple[Any, Any, str]] = [
+    (_takes_a_number, "abc", "value: Input should be a valid integer"),
+    (_takes_a_choice, "c", "value: Input should be 'a' or 'b'"),
+    (_takes_numbers, {"a": "x"}, "a: Input should be a valid integer"),
+    (_takes_two, {"order": {"id": "x"}}, "order.id: Input should be a valid UUID"),
+    (_takes_two, {"order": {"id": str(ID)}, "cuont": 1}, "cuont: Extra inputs are not permitted"),
+    (_takes_a_day, "soon", "Input should be a valid date"),
+    (
+        _takes_optional_secret,
+        {"password": "p"},
+        "hand over the name of a secret and read it with ctx.secret; the field",
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "started_with", "words"), MISFITS)
+async def test_an_input_that_does_not_fit_its_hint_is_refused_at_the_start(
+    store: str, function: Any, started_with: Any, words: str
+) -> None:
+    async with opened(store) as engine:
+        with pytest.raises(InvalidInput, match=re.escape(words)):
+            await engine.start(flow(name="handle")(function), started_with)
+
+
+async def test_a_method_is_a_flow_of_its_object(store: str) -> None:
+    class Desk:
+        def __init__(self, rate: int) -> None:
+            self.rate = rate
+
+        @flow
+        async def handle(self, ctx: Context, count: int, at: dt.date | None = None) -> int:
+            return await self.priced(count)
+
+        @step
+        def priced(self, count: int) -> int:
+            return count * self.rate
+
+    desk = Desk(3)
+    handle: Any = desk.handle
+    assert desk.handle is handle, "one object has one flow"
+    async with opened(store, workflows=[handle]) as engine:
+        assert await (await engine.start(handle, {"count": 2})).result() == 6
+
+
+def _plain_flow_schema(hint: Any) -> Any:
+    return flow(name="handle")(taking(hint, [])).input_schema
+
+
+def test_the_stored_schema_of_an_input_that_was_taken_before_stays_what_it_was() -> None:
+    for hint in (int, dict[str, int], Literal["a"], Plain, Given, list[Any], Any):
+        assert _plain_flow_schema(hint) is None
+    assert (
+        _plain_flow_schema(Order)
+        == flow(name="x")(taking(Order, [])).input_schema
+        == Order.model_json_schema() | {"properties": _plain_flow_schema(Order)["properties"]}
+    )
+    assert _plain_flow_schema(uuid.UUID) == {"title": "UUID", "type": "string", "format": "uuid"}
+
+
+# --- Refusals ------------------------------------------------------------------------------------------------------------
+
+
+class Login(BaseModel):
+    password: SecretStr
+
+
+class Hidden(BaseModel):
+    shown: int = 1
+    cache: int = Field(default=0, exclude=True)
+
+
+class HiddenAlways(BaseModel):
+    cache: int = Field(exclude=True)
+
+
+class Rounding(BaseModel):
+    net: float
+
+    @field_serializer("net")
+    def _rounded(self, net: float) -> float:
+        return round(net, 1)
+
+
+class Unreadable(BaseModel):
+    net: float
+
+    @field_serializer("net")
+    def _written(self, net: float) -> str:
+        return f"{net} EUR"
+
+
+DEFINED: list[tuple[Any, str]] = [
+    (Iterator[int], "a generator is not data; return a list(...)"),
+    (typing.Generator[int, None, None], "a generator is not data; return a list(...)"),
+    (typing.Callable[[], int], "a function is not data; return what it would return"),
+    (type[Order], "a class is not data; return its name"),
+    (sqlite3.Connection, "return a Pydantic model, a dataclass or plain JSON data instead of Connection"),
+    (dict[tuple[int, int], int], "use a list of pairs, or keys that are text"),
+    (SecretStr, "hand over the name of a secret and read it with ctx.secret"),
+    (Login, "hand over the name of a secret and read it with ctx.secret; the field 'password' of Login is a SecretStr"),
+    (list[Login], "the field 'password' of Login is a SecretStr"),
+    (dict[str, SecretBytes], "hand over the name of a secret"),
+    (HiddenAlways, "leave exclude=True away, or hand over another model; the field 'cache' of HiddenAlways"),
+]
+
+
+@pytest.mark.parametrize(("hint", "words"), DEFINED, ids=named)
+def test_a_type_that_cannot_be_kept_is_refused_where_its_function_is_defined(hint: Any, words: str) -> None:
+    function = returning(None, hint)
+    for define in (step(name="s"), step(name="s", effect="read"), tool(name="s"), task, flow(name="s")):
+        made = function if define is not flow else taking(Any, [])
+        if "flow" in repr(define):
+            made = taking(Any, [], **{"return": hint})
+        with pytest.raises(UsageError, match=re.escape(words)) as refused:
+            define(made)
+        assert ", which cannot be kept: " in refused.value.message.partition(". ")[0]
+    with pytest.raises(UsageError, match=re.escape(words)):
+        flow(name="s")(taking(hint, []))
+
+
+RETURNED: list[tuple[Any, Any, str]] = [
+    (
+        Optional,
+        Optional(password=SecretStr("p")),
+        "hand over the name of a secret and read it with ctx.secret; the field 'password'",
+    ),
+    (None, Login(password=SecretStr("p")), "Hand over the name of a secret and read it with ctx.secret"),
+    (Hidden, Hidden(cache=3), "leave exclude=True away, or hand over another model; the field 'cache' of Hidden"),
+    (
+        Rounding,
+        Rounding(net=1.26),
+        "name one type in the hint, or give it a serializer that its validators can read; its field 'net'",
+    ),
+    (Unreadable, Unreadable(net=1.0), "give Unreadable a serializer that its validators can read"),
+    (uuid.UUID | str, ID, "name one type in the hint"),
+    (Text, Text(raw=b"\xff"), "say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
+    (None, Text(raw=b"\xff"), "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
+    (Order, {"id": "x"}, "return a value that fits Order, or change the hint"),
+    (Order, None, "return a value that fits Order, or change the hint"),
+]
+
+
+@pytest.mark.parametrize(("hint", "value", "words"), RETURNED, ids=named)
+async def test_a_value_that_would_change_silently_is_refused_with_the_remedy(
+    store: str, hint: Any, value: Any, words: str
+) -> None:
+    made = returning(value, hint)
+    if hint is None:
+        del made.__annotations__["return"]
+    source = step(name="source")(made)
+
+    @flow
+    async def handle(ctx: Context) -> None:
+        await source()
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match=re.escape(f"What 'source' returned cannot be kept: {words}")):
+            await (await engine.start(handle)).result()
+        with pytest.raises(RunFailed, match=re.escape(words)):
+            await (await engine.start(flow(name="f")(returning_flow(value, hint)))).result()
+
+
+def returning_flow(value: Any, hint: Any) -> Any:
+    async def handle(ctx: Any) -> Any:
+        return value
+
+    handle.__annotations__ = {} if hint is None else {"return": hint}
+    return handle
+
+
+# --- What was kept before ------------------------------------------------------------------------------------------------
+
+
+OLD: list[tuple[Any, Any, Any]] = [
+    (Raw, {"data": "YWJj", "more": {"data": "/w==", "more": None, "parts": []}}, Raw(b"abc", Raw(b"\xff"))),
+    (dt.datetime, "not a date, and nobody looked", "not a date, and nobody looked"),
+    (Plain, {"other": 1}, {"other": 1}),
+    (Level, 1, Level.LOW),
+    (Tree, {"kids": [], "when": "2026-03-04"}, Tree(when=NOON.date())),
+]
+
+
+@pytest.mark.parametrize(("hint", "recorded", "expected"), OLD, ids=named)
+def test_what_earlier_versions_have_recorded_is_read(hint: Any, recorded: Any, expected: Any) -> None:
+    assert step(name="s")(returning(None, hint)).returns.load(recorded) == expected
