@@ -26,7 +26,8 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, project
 from holdfast.core.scopes import PLACEMENT, counts_tokens, family_of, money_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step
-from holdfast.core.status import Wait, due_at_ms, may_be_placed, status, waiting_for
+from holdfast.core.status import NOTHING, Wait, due_at_ms, may_be_placed, status, waiting_for
+from holdfast.core.waking import stuck
 from holdfast.errors import HoldfastError, InvalidWorkflow
 
 START_MS = 1_700_000_000_000
@@ -213,6 +214,8 @@ class Game:
         for step in state.steps.values():
             open_ = {path for path, op in step.journal.items() if op.status not in ("done", "failed")}
             assert set(step.pending) == open_, "what is looked up as open is what is open"
+        assert not stuck(state), "a suspended step has something that wakes it"
+        assert NOTHING not in {wait.kind for wait in self.waits}, "a run waits for something"
         if state.ended:
             assert not state.unfinished
             assert not state.gates

@@ -252,7 +252,7 @@ def test_an_item_that_tells_of_a_failure_stops_the_others_and_what_is_active_is_
     )
     assert not map_in(game).ended
     assert {*game.active} == {"m[1]", "m[2]"}
-    assert kinds(game.suspend("m[1]")) == ["StepSuspended", "StepCancelled"], "what it waits for is of no use"
+    assert kinds(game.sleep("m[1]", 60)) == ["StepSuspended", "StepCancelled"], "what it waits for is of no use"
     assert kinds(game.complete("m[2]", "cancelled", provisional=True)) == ["StepCompleted", "MapEnded", "StepStarted"]
     assert [seq > 0 for seq in map_in(game).results] == [True, False, True]
 

@@ -111,8 +111,8 @@ def test_the_sessions_to_watch_are_those_with_attempts_or_calls_in_flight() -> N
     game.intended("a")
     lost = game.lose()
     assert game.rows(lost).sessions == (OTHER,)
-    game.suspend("a")
-    assert game.rows(game.suspend("b")).sessions == ()
+    game.sleep("a", 60, path="1")
+    assert game.rows(game.sleep("b", 60)).sessions == ()
 
 
 def test_a_call_outlives_the_attempt_that_made_it() -> None:

@@ -62,11 +62,11 @@ async def engine_on(url: str, **options: object) -> AsyncIterator[Engine]:
         await store.aclose()
 
 
-async def started(engine: Engine, wf: Workflow, key: str) -> Run:
+async def started(engine: Engine, wf: Workflow, key: str, given: object = None) -> Run:
     """Start a run for certain: again under the same key, for as long as the store is away."""
     while True:
         try:
-            return await engine.start(wf, key=key)
+            return await engine.start(wf, given, key=key)
         except StoreError:
             await asyncio.sleep(0.1)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Engine, RetryPolicy, RunFailed, Workflow, task, tool, tool_node
+from holdfast import Context, Engine, RetryPolicy, RunFailed, Workflow, flow, step, task, tool, tool_node
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.claim import Claim
@@ -23,10 +23,13 @@ from holdfast.core.ids import GateId, RunId
 from holdfast.core.ids import Path as Place
 from holdfast.core.payload import NULL, digest, inline
 from holdfast.core.status import status
+from holdfast.core.waking import stuck
 from holdfast.errors import AlreadyClosed, AlreadyDecided, KeyReused, RunEnded, SeqConflict, StaleAttempt
+from holdfast.ports import Committed, Observation
 from holdfast.stores.sqlite import SqliteStore
 from tests.core.game import error
 from tests.engine import worker
+from tests.engine.early import strand
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, die, divergence, eventually, gate_of, lose_lease, opened
 from tests.engine.test_kill_and_resume import victim, world
@@ -515,3 +518,49 @@ async def test_invariant_30_progress_resumes_within_a_bound_after_faults_stop(
     hashes = [wf.graph.hash for wf in worker.WORKFLOWS.values()]
     left = await desk.runtime.store.views.due(2**60, hashes, 100)
     assert list(left) == [], "nothing is left to be looked at"
+
+
+@bounded
+async def test_invariant_32_a_suspended_step_has_something_that_wakes_it(store: str) -> None:
+    """After every commit; and a run that an early version left waiting for nothing is found, and goes on."""
+    seen: Counter[str] = Counter()
+
+    def look(observation: Observation) -> None:
+        if isinstance(observation, Committed):
+            seen.update(type(event).__name__ for event in observation.events)
+            assert stuck(observation.state) == [], f"{observation.state.run}: {observation.events}"
+
+    @step
+    async def price(number: int) -> int:
+        return number
+
+    @flow
+    async def child(ctx: Context, number: int) -> int:
+        await ctx.sleep(0.01)
+        return await price(number)
+
+    async def item(ctx: Context, number: int) -> int:
+        await ctx.sleep(0.01)
+        return number
+
+    @flow
+    async def waits(ctx: Context, count: int) -> list[int]:
+        found = await ctx.gather(ctx.child(child, 1), ctx.map(item, [*range(count)], max_parallel=2))
+        await ctx.wait_signal("go")
+        await ctx.stream("progress").write(found)
+        return [found[0], *found[1], await price(7)]
+
+    async with opened(store, execute=False) as desk:
+        left = [await desk.start(waits, 3) for _ in range(3)]
+        for run in left:
+            await strand(desk.runtime.store, run.id)
+            assert (await desk.find(run.id)).status == "waiting"
+    async with opened(store, workflows=[waits, child], observers=[look]) as engine:
+        for run in [await engine.start(waits, 3), *(engine.run(each.id) for each in left)]:
+            await run.until(
+                lambda state: any(op.kind == "signal" for step in state.steps.values() for op in step.journal.values())
+            )
+            await engine.signal(run.id, "go")
+            assert await run.result() == [1, 0, 1, 2, 7]
+    assert seen["StepSuspended"] > 20
+    assert seen["AttemptLost"] == 0

@@ -17,6 +17,7 @@ from holdfast.cli import sample
 from holdfast.cli.given import who
 from holdfast.cli.moment import around, clock
 from holdfast.cli.opening import typed
+from holdfast.core import status
 from holdfast.core.claim import is_among
 from holdfast.core.divergence import RESTART
 from holdfast.core.gates import TOOL_APPROVAL
@@ -107,11 +108,21 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
             return [waits, *(f"  {typed('pools', 'show', name, store=store)}" for name in names)]
         case "worker":
             return [f"{wait.step} waits for a worker that has {_wanted(wait.demand)}."]
+        case status.NOTHING:
+            return [of_nothing(wait.step or "The run")]
         case "child":
             show = typed("runs", "show", wait.about or "", store=store)
             return [f"{wait.step} waits for its child {wait.about}:", f"  {show}"]
         case _:
             return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
+
+
+def of_nothing(what: str) -> str:
+    """That a step, or a run, is stuck."""
+    return (
+        f"{what} waits for nothing: this is a fault of Holdfast. A process that has its workflow starts it again; please report"
+        " it with the run's history (holdfast runs export)."
+    )
 
 
 def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:

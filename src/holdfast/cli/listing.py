@@ -92,13 +92,21 @@ async def _named(asking: Asking, asked: Asked) -> Asked:
     return asked if asked.parent is None else asked._replace(parent=await reference.run_id(asking, asked.parent))
 
 
+def _status(row: View) -> str:
+    """A run's status, and whether it is stuck."""
+    from holdfast.core.status import NOTHING
+
+    stuck = any(wait["kind"] == NOTHING for wait in row["waiting_for"])
+    return f"{row['status']} for nothing" if stuck else str(row["status"])
+
+
 def line(row: View, now_ms: int) -> tuple[str, ...]:
     """A run in the columns of a list."""
     from holdfast.core.money import nanousd, usd
 
     spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
     return (
-        row["run_id"], f"{row['workflow']} {row['version']}", row["status"], moment.ago(moment.ms(row["updated_at"]), now_ms),
+        row["run_id"], f"{row['workflow']} {row['version']}", _status(row), moment.ago(moment.ms(row["updated_at"]), now_ms),
         moment.ago(moment.ms(row["started_at"]), now_ms), f"${usd(spent)}",
         f"${row['limit_usd']}" if row["limit_usd"] is not None else "-", row["key"] or "-",
     )  # fmt: skip

@@ -51,11 +51,12 @@ def why(
     store: Store = None,
 ) -> None:
     """Tell what a step waits for before it starts: which pool or label, its place in line, and who holds it."""
-    found = asyncio.run(_why(job, store))
+    found, stuck = asyncio.run(_why(job, store))
     if as_json:
         terminal.emit(found)
     elif not found:
-        terminal.show(f"No step of {job} waits for a place. `holdfast runs show` says what the run is at.")
+        for line in stuck or [f"No step of {job} waits for a place. `holdfast runs show` says what the run is at."]:
+            terminal.show(line)
     for each in () if as_json else found:
         terminal.show(each["words"])
 
@@ -65,14 +66,20 @@ async def _list(store: str | None) -> list[dict[str, Any]]:
         return await service.rows(query.Queue())
 
 
-async def _why(job: str, store: str | None) -> list[View]:
+async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
+    """Why the steps wait for their places; and which of the run wait for nothing."""
+    from holdfast.cli.advice import of_nothing
+    from holdfast.core.status import NOTHING
+
     run, _, step = job.partition("/")
     async with backend(store, who(None)) as service:
         run = await reference.run_id(service, run)
         now_ms = service.now_ms()
         found = await service.rows(query.Queue(run, step or None))
         held = await _held(service, {holder for each in found for holder in each["holders"]}, now_ms)
-    return [{**each, "words": words(each, now_ms, held)} for each in found]
+        waits = [] if found else (await service.row(query.Run(run)))["waiting_for"]
+    told = [{**each, "words": words(each, now_ms, held)} for each in found]
+    return told, [of_nothing(each.get("step") or "The run") for each in waits if each["kind"] == NOTHING]
 
 
 async def _held(asking: Asking, holders: set[str], now_ms: int) -> dict[str, str]:

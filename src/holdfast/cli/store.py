@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import table, terminal
-from holdfast.cli.exit_code import CONFLICT, OK
-from holdfast.cli.opening import administering, located, shown, typed
+from holdfast.cli.exit_code import CONFLICT, OK, WAITING
+from holdfast.cli.opening import administering, asking, located, shown, typed
 from holdfast.cli.option import AsJson, Store
-from holdfast.cli.table import Column
+from holdfast.cli.table import ID, Column
 from holdfast.errors import MonthHeld, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.engine.stuck import StuckRun
     from holdfast.ports import Administration, Freed, StoreStanding
 
 app = typer.Typer(
@@ -129,6 +130,59 @@ def _plain(found: StoreStanding) -> dict[str, Any]:
 
 
 # --- Migrations -------------------------------------------------------------------------------------------------------
+
+
+STUCK: Final = (
+    Column("run", ID), Column("workflow", 8), Column("status"), Column("step", 12), Column("since"),
+    Column("tenant", 8, goes=1),
+)  # fmt: skip
+
+
+@app.command()
+def check(
+    wake: Annotated[bool, typer.Option("--wake", help="Start their steps again.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
+    """Find runs that wait for nothing, by reading the history of each run that waits. Exits with 8 if there are any."""
+    from holdfast.cli.moment import around
+
+    found, read, now_ms = asyncio.run(_check(wake, store))
+    if as_json:
+        terminal.emit({"read": read, "stuck": [_stuck(each) for each in found]})
+    elif found:
+        table.show(STUCK, [
+            (each.run, f"{each.workflow} {each.version}", each.status, ", ".join(each.steps) or "-",
+             around(each.since_ms, now_ms), each.tenant)
+            for each in found
+        ])  # fmt: skip
+        goes_on = (
+            "A worker that has their workflow goes on with them."
+            if wake
+            else (f"Start their steps again with: {typed('store', 'check', '--wake', store=store)}")
+        )
+        terminal.say(f"{len(found)} runs wait for nothing, which is a fault of Holdfast. {goes_on}")
+    else:
+        terminal.say(f"Each of {read} runs that wait has something that it waits for.")
+    return WAITING if found else OK
+
+
+def _stuck(found: StuckRun) -> dict[str, Any]:
+    from holdfast.service.view import iso
+
+    return {
+        "run_id": found.run, "workflow": found.workflow, "version": found.version, "tenant": found.tenant,
+        "status": found.status, "since": iso(found.since_ms), "steps": [*found.steps],
+    }  # fmt: skip
+
+
+async def _check(wake: bool, store: str | None) -> tuple[Sequence[StuckRun], int, int]:
+    """The runs that are stuck, how many were read, and when."""
+    async with asking(store) as engine:
+        found, read = await engine.stuck_runs()
+        if wake and found:
+            await engine.wake_stuck_runs()
+        return found, read, engine.now_ms()
 
 
 @app.command()

@@ -156,6 +156,9 @@ def _tell_of(left: Sequence[Left], store: str | None) -> None:
                 f"Left behind: {what}, of which the history cannot be read, or what follows not be stored:\n{shown_runs}"
             )
             continue
+        if why == "stuck":
+            terminal.say(f"Left behind: {what} that wait for nothing, which is a fault of Holdfast:\n{shown_runs}")
+            continue
         terminal.say(
             f"Left behind: {what}, started with another definition of it ({graph_hash:.12}), which no process that lives"
             f" has:\n{shown_runs}\nStart a worker with the code that they were started with, or move each to this one:\n"

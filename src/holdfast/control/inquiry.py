@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.core.trajectory import TraceEvent, Trajectory
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.stored_workflow import StoredWorkflow
+    from holdfast.engine.stuck import StuckRun
 
 
 class Inquiries:
@@ -222,6 +223,14 @@ class Inquiries:
     async def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
         """How many there are by workflow, node and class of error, those with the oldest open one first."""
         return await self.store.dead_letters.counts(tenant)
+
+    async def stuck_runs(self) -> tuple[Sequence[StuckRun], int]:
+        """The runs that wait for nothing, found by reading the history of each that has not ended and is not at work; and
+        how many were read. There are none unless Holdfast has a fault, or had one in an early version.
+        """
+        from holdfast.engine import stuck  # noqa: PLC0415 - as above
+
+        return await stuck.check(self.store)
 
     async def line(self) -> Sequence[PlacedStep]:
         """The steps that wait for a worker or a pool, longest first."""

@@ -5,6 +5,7 @@ Never here: taking up a failed run, answering a question (command), what a fork 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -27,12 +28,22 @@ from holdfast.core.payload import Payload, digest
 from holdfast.core.questions import EXHAUSTED
 from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.engine.stuck import StuckRun
 from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
 from holdfast.ports import Letter
 
 
 class Repairs(Commands):
     """Each is durable when its call returns."""
+
+    async def wake_stuck_runs(self) -> Sequence[StuckRun]:
+        """Have the steps begin again that wait for nothing, in all runs of the store; those runs. A worker that has their
+        workflow goes on with them."""
+        found, _ = await self.stuck_runs()
+        for each in found:
+            with contextlib.suppress(Conflict, NotFound):  # it has gone on meanwhile
+                await self.runtime.runs.send(each.run, cmd.Tick())
+        return found
 
     async def fork(
         self,

@@ -376,7 +376,9 @@ class AwaitPools(AttemptCommand, frozen=True):
 
 
 class LoseAttempt(AttemptCommand, frozen=True):
-    """The worker that did the attempt's work is gone, though the session to which it was connected lives."""
+    """The attempt gives its step up, though its session lives: the connected worker that did its work is gone."""
+
+    values: tuple[Value, ...] = ()
 
 
 class Offer(msgspec.Struct, frozen=True):

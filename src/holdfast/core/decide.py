@@ -52,7 +52,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.ReuseOperation: functions.reuse_operation,
     commands.MapItems: mapping.map_items,
     commands.AwaitPools: steps.await_pools,
-    commands.LoseAttempt: tick.lose_attempt,
+    commands.LoseAttempt: steps.lose_attempt,
     commands.JudgeGuards: steps.judge_guards,
     commands.HoldModelCall: calls.hold_model_call,
     commands.SettleModelCall: calls.settle_model_call,

@@ -57,7 +57,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
     step = intends(d, c, c.path, "gate", c.reason, c.args_hash)
     if c.path in step.journal:
         if c.completes_step:
-            d.emit(ev.StepSuspended(c.step, c.attempt))
+            steps.suspend(d, step)
         return
     _check_form(c)
     d.record(c.step, c.values)
@@ -87,7 +87,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
         )
     )
     if c.completes_step:
-        d.emit(ev.StepSuspended(c.step, c.attempt))
+        steps.suspend(d, step)
 
 
 def _check_form(c: commands.OpenGate) -> None:

@@ -464,8 +464,8 @@ class Derived:
 
 
 class _Timed(Derived):
-    """The unfinished steps about which time may say something: those that are to be tried again or have operations without
-    an outcome. Steps that only wait for somebody to start them may be thousands."""
+    """The unfinished steps about which time may say something: those that are to be tried again, have operations without
+    an outcome, or are suspended. Steps that only wait for somebody to start them may be thousands."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -630,15 +630,19 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         return found
 
     def timed(self) -> list[NodeName]:
-        """The unfinished steps that are to be tried again, have operations without an outcome or wait for pools, by name."""
+        """The unfinished steps that are to be tried again, have operations without an outcome, wait for pools, or are suspended
+        and were not woken; by name."""
         timed = self.derived(_Timed)
         for name in timed.moved:
             step = self.steps.get(name)
             if (
                 step is not None
                 and name in self.unfinished
-                and (step.status == "retrying" or step.pending or step.pool_waits)
-            ):
+                and (
+                    step.status == "retrying" or step.pending or step.pool_waits
+                    or (step.status == "suspended" and name not in self.startable and name not in self.unplaced)
+                )
+            ):  # fmt: skip
                 timed.names.add(name)
             else:
                 timed.names.discard(name)

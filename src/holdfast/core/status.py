@@ -5,7 +5,7 @@ Never here: anything that changes the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -23,6 +23,7 @@ from holdfast.core.questions import (
     WORKFLOW_MISSING,
 )
 from holdfast.core.state import SHARED_WAIT, Operation, State, Step
+from holdfast.core.waking import stuck
 
 Status = Literal[
     "completed", "failed", "cancelled", "paused", "running", "requires_attention", "budget_blocked", "waiting"
@@ -49,6 +50,8 @@ _ATTENTION: Final = frozenset(
 
 _TIMED: Final = ("open", "retrying")
 """Operations that may wait for a moment."""
+NOTHING: Final = "nothing"
+"""The kind of a wait that never ends by itself."""
 MOST_CHILDREN_TOLD: Final = 20
 """Of those that a run waits for: its row is written with each commit. `children` lists all."""
 _PICKUP_MS: Final = 1000
@@ -76,6 +79,8 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     - `effect`: `same_effect_in_flight`, `same_effect_in_another_run`: the outcome of another call of the same name;
       `unverified`: the tool's own lookup; `outcome_outstanding`: the outcome of a call whose step is no longer there
     - `model`: `outcome_outstanding`, as of an effect
+    - `nothing`: `fault`; nothing wakes the step, or the run where no step is named. That is a fault of Holdfast; a process
+      that has the workflow starts the step again
     """
 
     kind: str
@@ -145,6 +150,7 @@ def waiting_for(state: State) -> list[Wait]:
     ]
     if state.awaits is not None:
         found.append(Wait("place", "admission", state.run, state.started_at_ms, about=state.awaits))
+    found += [Wait("nothing", "fault", step.id, step.since_ms, step.id) for step in stuck(state)]
     for name in dict.fromkeys((*state.unplaced, *state.timed())):
         found += _of_step(state, state.steps[name])
     if state.children:
@@ -153,7 +159,20 @@ def waiting_for(state: State) -> list[Wait]:
         step_ = state.step(call.step)
         if not call.doubted and (step_ is None or step_.status != "active"):
             found.append(Wait(call.kind, "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
+    if not found and status(state) == "waiting":
+        found.append(for_nothing(state.run, state.at_ms))
     return found
+
+
+def for_nothing(run: str, since_ms: int) -> Wait:
+    """A run's own wait, where it has none and is not at work."""
+    return Wait("nothing", "fault", run, since_ms)
+
+
+def waits_for_nothing(how: str, waits: Iterable[Wait]) -> bool:
+    """True if a run of this status and with these waits is stuck. Early versions listed no wait at all for such a run."""
+    kinds = {wait.kind for wait in waits}
+    return NOTHING in kinds or (how == "waiting" and not kinds)
 
 
 def _for_children(state: State) -> Iterator[Wait]:
@@ -217,6 +236,8 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
     due: list[int | None] = [*limits.due_at_ms(state)]
     if _needs_the_code(state):
         due.append(state.at_ms + (_PICKUP_MS if executing else 0))
+    if (state.awaits is None or state.phase) and stuck(state):
+        due.append(state.at_ms)
     for name in state.timed():
         due += _due_of_step(state.steps[name])
     for gate in state.gates.values():

@@ -23,6 +23,8 @@ from holdfast.core.policies import (
     CONFLICT,
     DEFAULT_RETRY,
     LOOP_EXHAUSTED,
+    LOST,
+    MOST_LOST_ATTEMPTS,
     RATE_LIMIT,
     REJECTED,
     ROUTING,
@@ -47,6 +49,7 @@ from holdfast.core.readiness import (
 )
 from holdfast.core.state import Step, verdict_key
 from holdfast.core.typed_state import Meeting
+from holdfast.core.waking import will_wake
 from holdfast.errors import Conflict, InvalidInput
 
 _MOST_REASON: Final = 500
@@ -291,8 +294,38 @@ def _at_hand(d: Decision, name: NodeName) -> dict[NodeName, Payload]:
 def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
-    d.emit(ev.StepSuspended(c.step, step.attempt, c.yields))
-    note_left(d, node_of(c.step))
+    suspend(d, step, yields=c.yields)
+
+
+def suspend(d: Decision, step: Step, *, yields: bool = False) -> None:
+    """Leave a step until something wakes it. Where nothing ever would, its attempt is lost instead, and another begins."""
+    if yields or step.woken or d.state.paused or will_wake(d.state, step):
+        d.emit(ev.StepSuspended(step.id, step.attempt, yields))
+        note_left(d, node_of(step.id))
+    else:
+        lose(d, step)
+
+
+def lose_attempt(d: Decision, c: commands.LoseAttempt) -> None:
+    step = d.current(c)
+    d.record(c.step, c.values)
+    lose(d, step)
+
+
+def lose(d: Decision, step: Step) -> None:
+    """Take an attempt for lost: nothing that it says counts any more, and another may begin, up to so many in a row."""
+    session = step.session
+    assert session is not None
+    d.emit(ev.AttemptLost(step.id, step.attempt, session))
+    if step.losses >= MOST_LOST_ATTEMPTS:
+        error = d.error(
+            node_of(step.id),
+            LOST,
+            f"The process died in each of {step.losses} attempts of step {step.id}; it may be the step that kills it.",
+        )
+        fail_step(d, step, error)
+    else:
+        note_left(d, node_of(step.id))
 
 
 def note_left(d: Decision, name: NodeName) -> None:

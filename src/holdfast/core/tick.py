@@ -10,9 +10,10 @@ from holdfast.core import admission, calls, commands, deployment, gates, limits,
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
-from holdfast.core.policies import JOIN, LOST, MOST_LOST_ATTEMPTS
+from holdfast.core.policies import JOIN
 from holdfast.core.readiness import judge, next_step
-from holdfast.core.state import Derived, Step
+from holdfast.core.state import Derived
+from holdfast.core.waking import stuck
 
 
 def tick(d: Decision, c: commands.Tick) -> None:
@@ -24,13 +25,10 @@ def tick(d: Decision, c: commands.Tick) -> None:
     for name in list(d.state.active):
         step = d.state.steps[name]
         if step.session in c.dead:
-            _lose(d, step)
+            steps.lose(d, step)
     if c.dead:
         calls.lose_calls(d, c.dead)
-    for name in d.state.timed():
-        step = d.state.steps[name]
-        if step.status == "retrying" and step.retry_at_ms is not None and step.retry_at_ms <= d.now_ms:
-            d.ready[name] = None
+    _find_startable(d)
     admission.attend(d, c.headroom)
     waits.fire_due(d)
     gates.attend_due(d)
@@ -49,6 +47,16 @@ def tick(d: Decision, c: commands.Tick) -> None:
         deployment.ask(d, c.loaded)
 
 
+def _find_startable(d: Decision) -> None:
+    """Have those steps start that are to be tried again by now, and those that nothing would ever wake."""
+    for name in d.state.timed():
+        step = d.state.steps[name]
+        if step.status == "retrying" and step.retry_at_ms is not None and step.retry_at_ms <= d.now_ms:
+            d.ready[name] = None
+    for step in stuck(d.state):
+        d.ready[node_of(step.id)] = None
+
+
 class _Moved(Derived):
     """What has moved since the last tick. Each rule follows what it has moved; a tick makes sure, and where the state has
     just been loaded it goes through all of it."""
@@ -62,26 +70,6 @@ def _touch_what_moved(d: Decision) -> None:
     moved.clear()
     for name in sorted(names & d.graph.place.keys(), key=d.graph.place.__getitem__):
         d.touch(name)
-
-
-def lose_attempt(d: Decision, c: commands.LoseAttempt) -> None:
-    _lose(d, d.current(c))
-
-
-def _lose(d: Decision, step: Step) -> None:
-    """The process of an attempt is gone: nothing it says counts any more, and another attempt may begin."""
-    session = step.session
-    assert session is not None
-    d.emit(ev.AttemptLost(step.id, step.attempt, session))
-    if step.losses >= MOST_LOST_ATTEMPTS:
-        error = d.error(
-            node_of(step.id),
-            LOST,
-            f"The process died in each of {step.losses} attempts of step {step.id}; it may be the step that kills it.",
-        )
-        steps.fail_step(d, step, error)
-    else:
-        steps.note_left(d, node_of(step.id))
 
 
 def _time_join_out(d: Decision, node: NodeName) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from holdfast.engine.cursor import Divergence, Suspension, cursor, in_branch
+from holdfast.engine.cursor import Displacement, Divergence, Suspension, cursor, in_branch
 from holdfast.engine.journal import GATHER, StepJournal
 
 T = TypeVar("T")
@@ -39,7 +39,8 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
     diverged = [result for result in results if isinstance(result, Divergence)]
-    for result in (*diverged, *results):
+    displaced = [result for result in results if isinstance(result, Displacement)]  # who only waits must not hide it
+    for result in (*diverged, *displaced, *results):
         if isinstance(result, Suspension):
             cursor().left = result
         if isinstance(result, BaseException):

@@ -37,6 +37,10 @@ class Abandonment(Suspension):
         self.error = error
 
 
+class Displacement(Suspension):
+    """Leaves a handler whose process has lost its session: its attempt counts no more, and another one goes on."""
+
+
 class Divergence(Suspension):
     """Leaves a handler whose code does not ask any more for what stands in the journal at `path`."""
 

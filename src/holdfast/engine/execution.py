@@ -24,7 +24,7 @@ from holdfast.core.typed_state import misfits
 from holdfast.engine import conversation, cursor, divergence, nodes
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.context import StepContext
-from holdfast.engine.cursor import Abandonment, Divergence, Suspension
+from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Suspension
 from holdfast.engine.isolation import isolated
 from holdfast.engine.journal import StepJournal, error_of
 from holdfast.engine.time_limit import within
@@ -157,10 +157,10 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
     except Divergence as left:
         recorded, asked = await divergence.shown(attempt, left)
         return cmd.StopStep(attempt.step, attempt.number, left.path, recorded, asked)
+    except (Displacement, PlaceLost):
+        return cmd.LoseAttempt(attempt.step, attempt.number, journal.take())
     except Suspension:
         return cmd.SuspendStep(attempt.step, attempt.number, journal.take())
-    except PlaceLost:
-        return cmd.LoseAttempt(attempt.step, attempt.number)
     except StoreError:
         raise  # not the step's own error
     except Exception as problem:

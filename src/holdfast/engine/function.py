@@ -22,7 +22,7 @@ from holdfast.core.policies import VALIDATION, RetryPolicy
 from holdfast.core.state import FUNCTION
 from holdfast.engine import cursor
 from holdfast.engine.cursor import Suspension
-from holdfast.engine.journal import StepJournal, error_of
+from holdfast.engine.journal import StepJournal, error_of, keep_place
 from holdfast.engine.time_limit import within
 from holdfast.errors import InvalidInput, OperationFailed, Suspended, Unstorable
 from holdfast.ports import Recall
@@ -74,13 +74,13 @@ async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, as
 
 async def _expect_to_begin(journal: StepJournal) -> None:
     """Leaves the step where nothing new may begin in its run, or by this process."""
+    if not journal.may_send():
+        await keep_place(journal)
     state = journal.attempt.mailbox.state or await journal.attempt.state()
     try:
         may_begin(state, journal.step)
     except Suspended:
         raise Suspension from None
-    if not journal.may_send():
-        raise Suspension  # frozen past its lease: somebody else may already be at it
 
 
 async def _called(

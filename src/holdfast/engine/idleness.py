@@ -7,18 +7,22 @@ Never here: running a step, letting the process end.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId
 from holdfast.core.projection import RunRow
 from holdfast.core.scopes import with_headroom
-from holdfast.core.status import Wait
+from holdfast.core.status import NOTHING, Wait
 from holdfast.engine.adoption import Adoption
 from holdfast.engine.executor import Executor
 from holdfast.engine.placing import in_line
 from holdfast.engine.stored_line import StoredLine
+from holdfast.engine.stuck import UNENDED, is_stuck
+from holdfast.errors import Conflict, CorruptHistory, NotFound, Unstorable
 from holdfast.ports import DueRun
 
 _LOOK_EVERY_S: Final = 0.02
@@ -31,12 +35,12 @@ MOST_LEFT: Final = 500
 """Runs left behind that are told one by one."""
 
 
-Why = Literal["workflow_missing", "damaged"]
+Why = Literal["workflow_missing", "damaged", "stuck"]
 
 
 class Left(NamedTuple):
     """A run that could go on now, and that nobody goes on with: no living process has its definition, or its history
-    cannot be read, or what follows not be stored."""
+    cannot be read, or what follows not be stored. Or one that is stuck: it waits for nothing, though it was looked at."""
 
     run: RunId
     workflow: str
@@ -80,11 +84,26 @@ class Idleness:
         missing = [row for due, row in stranded if row is not None and _is_work(due, row, now_ms)]
         found: list[tuple[RunRow | None, Why]] = [(row, "damaged") for row in damaged]
         found += [(row, "workflow_missing") for row in missing]
+        found += [(row, "stuck") for row in await self._stuck()]
         return [
             Left(row.run, row.workflow, row.version, row.graph_hash, why)
             for row, why in found
             if row is not None and self._is_ours(row)
         ][:MOST_LEFT]
+
+    async def _stuck(self) -> list[RunRow]:
+        """The runs of its workflows that wait for nothing, and still do after a look at them, which has most of them go on."""
+        runtime, found = self._runtime, list[RunRow]()
+        for name in {workflow.name for workflow in runtime.catalog.workflows.values()}:
+            before: RunId | None = None
+            while page := await runtime.store.views.runs(workflow=name, status=UNENDED, before=before, limit=_PAGE):
+                found += [row for row in page if is_stuck(row) and runtime.catalog.is_here(row)]
+                before = page[-1].run
+        for row in found:
+            with contextlib.suppress(Conflict, NotFound, CorruptHistory, Unstorable):
+                await runtime.runs.send(row.run, Tick())
+        again = [await runtime.store.views.run(row.run) for row in found]
+        return [row for row in again if row is not None and is_stuck(row)]
 
     def _is_ours(self, row: RunRow) -> bool:
         """Whether it is a run of this process's workflows and lane, be it of another definition."""
@@ -147,6 +166,6 @@ def _is_work(due: DueRun, row: RunRow, by_ms: int) -> bool:
     if due.dead or row.status == "running":
         return True
     return any(
-        wait.kind == "worker" if wait.due_at_ms is None else wait.kind != "gate" and wait.due_at_ms <= by_ms
+        wait.kind in ("worker", NOTHING) if wait.due_at_ms is None else wait.kind != "gate" and wait.due_at_ms <= by_ms
         for wait in msgspec.json.decode(row.waiting_for, type=list[Wait])
     )

@@ -38,7 +38,7 @@ from holdfast.core.state import FUNCTION, MAP, Operation, State, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine import failure, standing_approvals
 from holdfast.engine.attempt import Attempt
-from holdfast.engine.cursor import Abandonment, Divergence, Suspension
+from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Suspension
 from holdfast.engine.outcomes import Outcomes
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Asked, Edited, Pace, PoolWaited, Recall, Reservation, Usage
@@ -360,6 +360,12 @@ class StepJournal(Outcomes):
 
 if TYPE_CHECKING:
     _kept: type[Journal] = StepJournal
+
+
+async def keep_place(journal: StepJournal) -> None:
+    """Wait while it is not known whether the process still has its session. Leaves the step where it has lost it."""
+    if not await journal.attempt.services.runtime.membership.keeps(journal.attempt.session):
+        raise Displacement
 
 
 def _named_key(journal: StepJournal, name: str, unique: Unique, tool: str) -> EffectKey:

@@ -5,9 +5,10 @@ Never here: a run, a step, what this process does while its session lives.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,6 +18,9 @@ from holdfast.errors import StoreError
 from holdfast.ports import Ids, Report, Sessions
 
 log = logging.getLogger("holdfast")
+
+_LONGEST_UNKNOWN_S: Final = 600.0
+"""How long a step waits to learn whether its session lives: as long as it waits for a store that is away."""
 
 
 class Work(Protocol):
@@ -57,6 +61,8 @@ class Membership:
         """Why it can no longer work, if so."""
         self._described = b""
         """What the session has said of itself to those who ask."""
+        self._news: asyncio.Future[None] | None = None
+        """Ends as soon as more is known of the session."""
 
     def alive(self, session: SessionId | None = None) -> bool:
         """Whether this process holds a lease and, where `session` is given, still the one of that name."""
@@ -68,9 +74,30 @@ class Membership:
         """Whether something may begin here, under the session that there is."""
         return not self.closing and self.alive()
 
+    async def keeps(self, session: SessionId | None) -> bool:
+        """Wait until it is known whether this process still has that session; true if it has.
+
+        A lease that is over says nothing: a process that stood still, or whose store is away, may renew it as long as
+        nobody has found the session dead.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_UNKNOWN_S):
+                while not self.alive(session) and self.session == session and self.broken is None:
+                    if self._news is None:
+                        self._news = asyncio.get_running_loop().create_future()
+                    await asyncio.shield(self._news)
+        return self.alive(session)
+
+    def _tell(self) -> None:
+        """Have those look again who wait for news of the session."""
+        news, self._news = self._news, None
+        if news is not None:
+            news.set_result(None)
+
     def give_up(self, problem: BaseException) -> None:
         """Begin nothing more: callers that wait are told, and another process can take over."""
         self.broken = problem
+        self._tell()
         self.work.given_up()
 
     async def hold(self) -> None:
@@ -83,12 +110,14 @@ class Membership:
         if not self.works:
             return
         if old is not None and (self.alive() or await self._sessions.renew(old)):
+            self._tell()
             self.work.session_held()
             return
         if old is not None:
             log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
             self.session = None
             self.work.session_lost()
+            self._tell()
             await self._sessions.close(old)
         new, said = self._ids.session(), self._catalog.runnable
         self._described = msgspec.json.encode(self.work.report(new))

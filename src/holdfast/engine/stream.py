@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.ids import CallId
 from holdfast.core.streams import MODEL, TOOLS, result_of
 from holdfast.engine.cursor import Suspension, cursor
-from holdfast.engine.journal import StepJournal
+from holdfast.engine.journal import StepJournal, keep_place
 from holdfast.errors import InvalidInput
 from holdfast.ports import Piece, StreamName, ToolReply
 
@@ -74,7 +74,11 @@ async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolRepl
 
 async def _write(journal: StepJournal, piece: Piece) -> None:
     if not journal.may_send():
-        raise Suspension  # frozen past its lease: somebody else may already be at it
+        try:
+            await keep_place(journal)
+        except Suspension as why:
+            cursor().left = why
+            raise
     journal.attempt.writes = True
     await journal.attempt.services.streams.write(piece)
 

@@ -25,6 +25,7 @@ from holdfast.engine.firing import Firing
 from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
+from holdfast.engine.stuck import StuckRuns
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone, Unstorable
 from holdfast.ports import RESOLVED_FOR_MS, DueRun
 
@@ -87,6 +88,7 @@ class Sweep:
         self._seen_dead_s: dict[RunId, float] = {}
         self._maintained_s = -math.inf
         self._line = StoredLine(runtime.store.views, runtime.clock, runtime.catalog.is_here)
+        self._stuck = StuckRuns(runtime.store.views, runtime.clock)
         self._described_s = -math.inf
         self._costs = Daily(runtime.store.costs, runtime.store.log, runtime.store.clock, runtime.clock)
         self._doubts = doubts
@@ -137,6 +139,8 @@ class Sweep:
             self._tick(run, Tick(headroom=scopes)) for run, scopes in waiting.items() if run not in runtime.runs.damaged
         ]
         ticks += [self._tick_again(run) for run in runtime.runs.take_unknown_commits()]
+        if not self._is_led:
+            ticks += [self._tick(row.run, Tick()) for row in await self._stuck.look() if runtime.catalog.is_here(row)]
         await asyncio.gather(*ticks)
         await self._look_for_stranded()
         await self._maintain()

@@ -129,6 +129,9 @@ def of_drawing(graph: Graph, state: State) -> dict[str, Any]:
 
 def of_row(row: RunRow, missing_ms: int | None = None, tags: Sequence[str] = ()) -> dict[str, Any]:
     """A run as lists show it; `missing_ms` is since when no living process can go on with it."""
+    waits = json.loads(row.waiting_for)
+    if not waits and status.waits_for_nothing(row.status, ()):  # early versions said nothing of it
+        waits = [status.describe(status.for_nothing(row.run, row.updated_at_ms))]
     return {
         "run_id": row.run,
         "workflow": row.workflow,
@@ -143,7 +146,7 @@ def of_row(row: RunRow, missing_ms: int | None = None, tags: Sequence[str] = ())
         "cost_usd": usd(row.settled_nanousd),
         "held_usd": usd(row.held_nanousd + row.in_doubt_nanousd),
         "limit_usd": maybe_usd(row.limit_nanousd),
-        "waiting_for": json.loads(row.waiting_for),
+        "waiting_for": waits,
         "workflow_missing_since": iso(missing_ms),
     }
 
