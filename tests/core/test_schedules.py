@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core.ids import RunId
 from holdfast.core.schedules import (
+    MOST_COUNTED,
     MOST_FIRED,
     QUEUE_LOOK_MS,
     Schedule,
@@ -162,11 +163,39 @@ def test_more_than_fit_into_one_go_come_in_the_next() -> None:
     assert (len(rest.after.pending), rest.is_all) == (120 - MOST_FIRED, True)
 
 
-def test_of_more_than_fit_into_one_go_the_last_counts_and_not_the_last_of_the_first_go() -> None:
-    found = turn(schedule("* * * * *", catch_up_s=86_400), ms("2026-11-23T02:00:00"), last_has_ended=True)
-    assert (found.after.pending, found.after.missed, found.is_all) == ((), MOST_FIRED, False)
-    rest = turn(found.after, ms("2026-11-23T02:00:00"), last_has_ended=True)
-    assert stamps(rest.after.pending) == ["2026-11-23T02:00:00Z"]
+@pytest.mark.parametrize(("cron", "counted"), [("* * * * *", 1439), ("* * * * * *", MOST_COUNTED)])
+def test_of_more_than_fit_into_one_go_the_last_counts_and_not_the_last_of_the_first_go(cron: str, counted: int) -> None:
+    found = turn(schedule(cron, catch_up_s=86_400), ms("2026-11-24T00:00:00"), last_has_ended=True)
+    assert stamps(found.after.pending) == ["2026-11-24T00:00:00Z"]
+    assert (found.after.missed, found.is_all) == (counted, True)
+    assert found.after.missed + found.after.uncounted_s == pytest.approx(
+        counted if counted < MOST_COUNTED else 86_399, abs=1
+    )
+
+
+@pytest.mark.parametrize("overlap", ["allow", "skip", "queue", "cancel"])
+def test_after_a_year_away_it_fires_in_the_first_go_and_says_what_nobody_counted(overlap: Any) -> None:
+    away = schedule("*/4 * * * * *", overlap=overlap, catch_up_s=8)
+    found, is_all = turn(away, ms("2027-11-23T00:00:00"), last_has_ended=True)
+    assert (stamps(found.pending)[-1], is_all) == ("2027-11-23T00:00:00Z", True)
+    assert found.missed == MOST_COUNTED + (0 if overlap == "allow" else 2)
+    assert found.uncounted_s == 365 * 86_400 - 4 * MOST_COUNTED - 9
+    later = turn(begun(found, [RunId("r")] * len(found.pending)), ms("2027-11-23T00:00:04"), last_has_ended=True).after
+    assert (stamps(later.pending), later.uncounted_s) == (["2027-11-23T00:00:04Z"], found.uncounted_s)
+
+
+def test_the_jitter_of_what_is_almost_too_old_is_looked_at() -> None:
+    """A time that is too old may have a run that is not, because it starts later."""
+    away = schedule("* * * * *", overlap="allow", catch_up_s=600, jitter_s=3600)
+    now_ms = ms("2026-11-23T20:00:00")
+    found = turn(away, now_ms, last_has_ended=True).after
+    wanted = [
+        at for at in range(ms("2026-11-23T00:01:00"), now_ms, 60_000) if now_ms - 600_000 <= starts_at_ms(away, at)
+    ]
+    first_not_due = next(
+        at for at in range(ms("2026-11-23T00:01:00"), now_ms, 60_000) if starts_at_ms(away, at) > now_ms
+    )
+    assert [*found.pending] == [at for at in wanted if at < first_not_due]
 
 
 def test_what_is_to_be_started_stays_so_whatever_a_person_changes_until_it_is() -> None:

@@ -256,6 +256,12 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
         *([("Jitter", f"up to {found['jitter_s']:g} s")] if found["jitter_s"] else []),
         ("Next", "paused" if found["paused"] else "\n".join(map(_short, found["next_times"])) or "never"),
         ("Last run", last),
-        ("Times", f"{found['fired']} started, {found['skipped']} skipped, {found['missed']} missed"),
+        ("Times", f"{found['fired']} started, {found['skipped']} skipped, {_missed(found)}"),
         *([("Problem", found["problem"])] if found["problem"] else []),
     ])  # fmt: skip
+
+
+def _missed(found: View) -> str:
+    """Return how many times were missed, and of how long they were too many to be counted."""
+    uncounted = f", and those of {moment.span(found['uncounted_s'] * 1000)} more" if found["uncounted_s"] else ""
+    return f"{found['missed']} missed{uncounted}"

@@ -183,7 +183,16 @@ class Schedules(Commands):
 def _in_place_of(before: Schedule, schedule: Schedule, now_ms: int) -> Schedule:
     kept = {
         field: getattr(before, field)
-        for field in ("created_ms", "last_run", "last_nominal_ms", "fired", "skipped", "missed", "pending")
+        for field in (
+            "created_ms",
+            "last_run",
+            "last_nominal_ms",
+            "fired",
+            "skipped",
+            "missed",
+            "uncounted_s",
+            "pending",
+        )
     }
     return _armed(msgspec.structs.replace(schedule, **kept), now_ms, paused=before.paused)
 

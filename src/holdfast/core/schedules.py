@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
@@ -42,6 +42,8 @@ LONGEST_JITTER_S: Final = 86_400
 LONGEST_CATCH_UP_S: Final = 366 * 86_400
 MOST_FIRED: Final = 100
 """Times of one schedule that are fired in one go; the rest follows at once, after the others."""
+MOST_COUNTED: Final = 5_000
+"""Times that are counted in one go: a tenth of a second's work. Where more have passed, the rest is passed over."""
 QUEUE_LOOK_MS: Final = 2_000
 _RAREST_LOOK_MS: Final = 60_000
 """How often it is looked whether the run before has ended: the rarer, the longer that takes, for each look is written down."""
@@ -91,6 +93,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Times at which nothing was started because the run before had not ended."""
     missed: int = 0
     """Times that passed while nobody was there, and were not made up for."""
+    uncounted_s: int = 0
+    """Seconds of which the missed times are not counted, because there were too many."""
     problem: str | None = None
     """Why the last firing could start nothing; None once one has."""
 
@@ -221,9 +225,15 @@ def hindered(schedule: Schedule, problem: str, again_at_ms: int) -> Schedule:
 
 def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
     """What is due of it now. `last_has_ended`: whether the run that it has started last is over, or there is none."""
-    due = list(islice(_due(schedule, now_ms), MOST_FIRED + 1))
-    is_all, due = len(due) <= MOST_FIRED, due[:MOST_FIRED]
     oldest_ms = now_ms - int(schedule.catch_up_s * 1000)
+    if schedule.queued_ms is None:
+        schedule = _passed_over(schedule, oldest_ms - int(schedule.jitter_s * 1000) - 1)
+    most = MOST_FIRED if schedule.overlap == "allow" else MOST_COUNTED
+    due = list(islice(_due(schedule, now_ms), most + 1))
+    if len(due) > most and schedule.overlap != "allow":  # only the last counts
+        schedule = _passed_over(schedule, _shortly_before(schedule, now_ms))
+        due = list(islice(_due(schedule, now_ms), most + 1))
+    is_all, due = len(due) <= most, due[:most]
     kept = [at_ms for at_ms in due if at_ms == schedule.queued_ms or starts_at_ms(schedule, at_ms) >= oldest_ms]
     if kept:  # what is too old after them is counted once they have their runs: until then it is looked at again
         due = due[: due.index(kept[-1]) + 1]
@@ -249,6 +259,30 @@ def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
         missed=schedule.missed + missed, skipped=schedule.skipped + skipped, queued_ms=kept[-1] if waits else None,
     )  # fmt: skip
     return Turn(after, is_all)
+
+
+def _passed_over(schedule: Schedule, until_ms: int) -> Schedule:
+    """Return the schedule with all times up to then missed: counted as far as that is little work."""
+    if schedule.checked_ms >= until_ms:
+        return schedule
+    times = takewhile(lambda at_ms: at_ms <= until_ms, nominal_times(schedule, schedule.checked_ms))
+    passed = list(islice(times, MOST_COUNTED))
+    is_counted = next(times, None) is None
+    return msgspec.structs.replace(
+        schedule, checked_ms=until_ms, missed=schedule.missed + len(passed),
+        uncounted_s=schedule.uncounted_s + (0 if is_counted else (until_ms - passed[-1]) // 1000),
+    )  # fmt: skip
+
+
+def _shortly_before(schedule: Schedule, now_ms: int) -> int:
+    """Return a moment after which the last time comes whose run is to have started by now, and not many others."""
+    certain_ms, span_ms = now_ms - int(schedule.jitter_s * 1000), 1_000
+    while certain_ms - span_ms > schedule.checked_ms:
+        first = next(nominal_times(schedule, certain_ms - span_ms), now_ms)
+        if first <= certain_ms:
+            return certain_ms - span_ms
+        span_ms *= 2
+    return schedule.checked_ms
 
 
 def _look_again_ms(waited_ms: int) -> int:

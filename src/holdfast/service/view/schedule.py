@@ -56,5 +56,6 @@ async def of_schedule(control: Control, schedule: Schedule) -> dict[str, Any]:
         "fired": schedule.fired,
         "skipped": schedule.skipped,
         "missed": schedule.missed,
+        "uncounted_s": schedule.uncounted_s,
         "problem": schedule.problem,
     }
