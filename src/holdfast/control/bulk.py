@@ -128,10 +128,7 @@ class Bulks(Repairs):
             run_id=run_id, tenant=tenant, workflow=workflow, node=node, error_class=error_class, since_ms=since_ms,
             until_ms=until_ms, after=after, limit=limit,
         )  # fmt: skip
-        return [
-            await self._letter_outcome(deed, f"{each.letter.run}:{each.letter.step}", output, reason, dry_run, by)
-            for each in found
-        ]
+        return [await self._letter_outcome(deed, each.id, output, reason, dry_run, by) for each in found]
 
     async def _letter_outcome(
         self, deed: LetterDeed, letter: str, output: Any, reason: str | None, dry_run: bool, by: str | Claim | None

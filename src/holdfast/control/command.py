@@ -16,12 +16,13 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
+from holdfast.control.naming import call_named, gate_named, run_named
 from holdfast.control.team_budget import named_budget
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.gates import asked_together
 from holdfast.core.graph import Graph
-from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.core.ids import RunId, run_of
 from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
@@ -210,7 +211,7 @@ class Commands(ControlBase):
         return Run(self.executor, run)
 
     def run(self, run_id: str) -> Run:
-        return Run(self.executor, RunId(run_id), self.store.log)
+        return Run(self.executor, run_named(run_id), self.store.log)
 
     async def output(self, state: State) -> Any:
         """What a completed run returned."""
@@ -234,7 +235,7 @@ class Commands(ControlBase):
         Raises AlreadyDecided (who was first), DecisionRefused, InvalidDecision, NotFound, Conflict when something else is
         shown.
         """
-        gate = GateId(gate_id)
+        gate = gate_named(gate_id)
         given = data is not NOT_GIVEN
         plain = self.payloads.plain(data) if given else None
         command = cmd.DecideGate(
@@ -260,7 +261,7 @@ class Commands(ControlBase):
         self, gate_id: str, to: Sequence[str], by: str | Claim | None, roles: Sequence[str], reason: str | None, *,
         delegates: bool,
     ) -> None:  # fmt: skip
-        gate, asked = GateId(gate_id), self._roles(to)
+        gate, asked = gate_named(gate_id), self._roles(to)
         command = cmd.AssignGate(gate, asked, delegates, self._claim(by), self._clean(reason), self._roles(roles))
         await self.runtime.runs.send(run_of(gate), command)
 
@@ -289,15 +290,15 @@ class Commands(ControlBase):
             plain = self.payloads.plain(said.data) if has_data else None
             reason = self._clean(said.reason)
             commands.append(
-                cmd.DecideGate(GateId(gate), said.decision, plain, claim, reason, given=has_data, roles=kept)
+                cmd.DecideGate(gate_named(gate), said.decision, plain, claim, reason, given=has_data, roles=kept)
             )
-        await self.runtime.runs.send(run_of(GateId(first)), cmd.DecideTogether(tuple(commands)))
+        await self.runtime.runs.send(run_of(gate_named(first)), cmd.DecideTogether(tuple(commands)))
 
     async def asked_together(self, gate_id: str) -> AskedTogether:
         """The calls of tools that a step asks about at the same time as this one, and a hash of all that they show. Raises
         NotFound where the gate is not open, or is about something else."""
-        state = await self.runtime.runs.state(run_of(GateId(gate_id)), fresh=True)
-        found = asked_together(state, GateId(gate_id))
+        state = await self.runtime.runs.state(run_of(gate_named(gate_id)), fresh=True)
+        found = asked_together(state, gate_named(gate_id))
         if not found:
             raise NotFound(f"Gate {gate_id} is no open question about the call of a tool.")
         opened = [state.gates[each].opened for each in found]
@@ -321,10 +322,10 @@ class Commands(ControlBase):
         await runtime.runs.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
 
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        await self.runtime.runs.send(RunId(run_id), cmd.PauseRun(self._claim(by)))
+        await self.runtime.runs.send(run_named(run_id), cmd.PauseRun(self._claim(by)))
 
     async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        await self.runtime.runs.send(RunId(run_id), cmd.ResumeRun(self._claim(by)))
+        await self.runtime.runs.send(run_named(run_id), cmd.ResumeRun(self._claim(by)))
 
     async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
         """Take up a run that has failed, where it failed: what failed or was called off is tried again, with its journal;
@@ -342,12 +343,12 @@ class Commands(ControlBase):
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
         command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by))
-        await self.runtime.runs.send(RunId(run_id), command)
+        await self.runtime.runs.send(run_named(run_id), command)
 
     async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
         """Raise a limit: `steps`, `tokens`, `model_calls`, `tool_calls`, `active`, `wall` or `lifespan` (seconds), `cost`
         (nano-dollars)."""
-        await self.runtime.runs.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
+        await self.runtime.runs.send(run_named(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
     async def raise_budget(
         self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None
@@ -360,7 +361,7 @@ class Commands(ControlBase):
 
     async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
         """Say what a model call in doubt really cost, as the provider's bill shows it."""
-        id_ = CallId(call)
+        id_ = call_named(call)
         try:
             value = nanousd(cost_usd)
         except ValueError as problem:
@@ -377,7 +378,7 @@ class Commands(ControlBase):
         reason: str | None = None,
     ) -> None:
         """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
-        id_ = CallId(call)
+        id_ = call_named(call)
         state = await self.runtime.runs.state(run_of(id_))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
@@ -389,4 +390,4 @@ class Commands(ControlBase):
         """Have a run go on with another definition of its workflow."""
         if isinstance(workflow, Workflow):
             await self.runtime.catalog.add(workflow)
-        await self.runtime.runs.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)
+        await self.runtime.runs.send(run_named(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from holdfast.core.ids import CallId, GateId, RunId, SessionId, StepId
+from holdfast.control.naming import call_named, gate_named, run_named
+from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.errors import NotFound
 from holdfast.ports import (
     ANY_YAML,
@@ -54,7 +55,7 @@ class Inquiries:
 
     async def find(self, run_id: str) -> RunRow:
         """The run's row. Raises NotFound."""
-        row = await self.store.views.run(RunId(run_id))
+        row = await self.store.views.run(run_named(run_id))
         if row is None:
             raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
         return row
@@ -156,14 +157,14 @@ class Inquiries:
         """A run with everything below it, and what that has cost. Raises NotFound."""
         from holdfast.control.tree import tree_of  # noqa: PLC0415 - who lists runs needs none
 
-        return await tree_of(self.store, RunId(run_id))
+        return await tree_of(self.store, run_named(run_id))
 
     async def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]:
         """What a run was said to be worth: the latest of each name and giver, by name; or `every` score that it was given,
         in their order."""
         from holdfast.core.scores import counting  # noqa: PLC0415 - who lists runs needs none
 
-        given = await self.store.scores.given(RunId(run_id))
+        given = await self.store.scores.given(run_named(run_id))
         return given if every else counting(given)
 
     async def score_means(
@@ -191,8 +192,8 @@ class Inquiries:
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
         """Gates, oldest first, each with the latest that became of it; with `after` those opened after that gate."""
         return await self.store.views.gates(
-            run=RunId(run_id) if run_id else None, tenant=tenant, open_only=open_only,
-            after=None if after is None else GateId(after), limit=limit,
+            run=None if not run_id else run_named(run_id), tenant=tenant, open_only=open_only,
+            after=None if after is None else gate_named(after), limit=limit,
         )  # fmt: skip
 
     async def effects(
@@ -202,8 +203,8 @@ class Inquiries:
         """The calls of tools, oldest first, each with the latest that became of it; with `after` those intended after that
         call."""
         return await self.store.views.effects(
-            run=RunId(run_id) if run_id else None, tenant=tenant, state=state,
-            after=None if after is None else CallId(after), limit=limit,
+            run=None if not run_id else run_named(run_id), tenant=tenant, state=state,
+            after=None if after is None else call_named(after), limit=limit,
         )  # fmt: skip
 
     async def dead_letters(
@@ -215,7 +216,7 @@ class Inquiries:
         run's first. Times are those of the latest failure. With `after` those after that letter, `RUN:STEP`."""
         run, _, step = (after or "").partition(":")
         return await self.store.dead_letters.letters(
-            run=None if run_id is None else RunId(run_id), tenant=tenant, workflow=workflow, node=node,
+            run=None if run_id is None else run_named(run_id), tenant=tenant, workflow=workflow, node=node,
             error_class=error_class, state=state, since_ms=since_ms, until_ms=until_ms,
             after=None if after is None else (RunId(run), StepId(step)), limit=limit,
         )  # fmt: skip

@@ -17,6 +17,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, word
 from holdfast.control.command import Commands
 from holdfast.control.handle import Run
+from holdfast.control.naming import letter_named
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.dead_letters import failed_call
@@ -122,24 +123,25 @@ class Repairs(Commands):
 
     # --- Dead letters -------------------------------------------------------------------------------------------------
 
-    async def dead_letter(self, letter: str) -> tuple[Letter, State]:
-        """A dead letter by its id, `RUN:STEP`, or by its run's where that has one open: its row, and the run's state. Raises
-        NotFound, and Conflict where the run has several."""
-        run, step = _named(letter)
+    async def dead_letter(self, letter: str | Letter) -> tuple[Letter, State]:
+        """A dead letter by its id, `RUN:STEP`, or by its run's where that has one open: its row, and the run's state. A row is
+        looked up anew. Raises NotFound, and Conflict where the run has several."""
+        run, step = _named(letter_named(letter))
         known = await self.dead_letters(run_id=run, state="open" if step is None else None, limit=MOST_INHERITED)
         found = [each for each in known if step in (None, each.letter.step)]
         if not found:
             raise NotFound(
-                f"There is no dead letter {letter} in this store; `holdfast dead-letters list` shows those that are."
+                f"There is no dead letter {letter_named(letter)} in this store; `holdfast dead-letters list` shows those that"
+                " are."
             )
         if len(found) > 1:
-            names = ", ".join(f"{run}:{each.letter.step}" for each in found)
+            names = ", ".join(each.id for each in found)
             raise Conflict(f"Run {run} has {len(found)} dead letters; say which: {names}. Nothing was done.")
         return found[0], await self.run(run).state()
 
     async def edit_dead_letter(
         self,
-        letter: str,
+        letter: str | Letter,
         input: Any = NOT_GIVEN,  # noqa: A002 - the word of the public surface
         *,
         arguments: Any = NOT_GIVEN,
@@ -180,7 +182,7 @@ class Repairs(Commands):
                 f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed."
             ) from None
 
-    async def replay_dead_letter(self, letter: str, *, by: str | Claim | None = None) -> None:
+    async def replay_dead_letter(self, letter: str | Letter, *, by: str | Claim | None = None) -> None:
         """Try it again: the step that its run waits for, or, where the run fails or has failed, all that failed in it. What was
         completed keeps its keys, and a call of unknown outcome is asked for again where that is harmless: one that is
         `idempotent` under its key, one that can be verified after its lookup. Raises what `retry` raises, and Conflict while a
@@ -195,12 +197,12 @@ class Repairs(Commands):
             await self._expect_in_tables(state.run)
             await self.runtime.runs.send(state.run, cmd.ReplayDeadLetter(step, self._claim(by)))
         elif state.ended != "failed":
-            raise Conflict(f"The dead letter {letter} is resolved, and its run goes on. Nothing was changed.")
+            raise Conflict(f"The dead letter {found.id} is resolved, and its run goes on. Nothing was changed.")
         else:
             await self.retry(state.run, by=by)
 
     async def resolve_dead_letter(
-        self, letter: str, output: Any = NOT_GIVEN, *, reason: str | None = None, by: str | Claim | None = None
+        self, letter: str | Letter, output: Any = NOT_GIVEN, *, reason: str | None = None, by: str | Claim | None = None
     ) -> None:
         """Say what is to become of it instead of another try. Where the run waits for that: `output` is what the step comes to,
         and without one the run fails. Where the run has failed: nothing more. It is listed for three days then; the history

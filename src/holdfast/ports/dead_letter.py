@@ -39,6 +39,11 @@ class Letter(NamedTuple):
     letter: DeadLetter
     resolved_at_ms: int | None
 
+    @property
+    def id(self) -> str:
+        """Its id, `RUN:STEP`, by which it is edited, replayed and resolved."""
+        return f"{self.letter.run}:{self.letter.step}"
+
 
 class LetterCount(NamedTuple):
     """How many letters of one kind there are; of the open ones, when the first of them failed."""

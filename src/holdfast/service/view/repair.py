@@ -90,7 +90,7 @@ def of_letter(found: Letter) -> dict[str, Any]:
     """A dead letter as lists show it."""
     letter = found.letter
     return {
-        "letter": f"{letter.run}:{letter.step}",
+        "letter": found.id,
         "run_id": letter.run,
         "step": letter.step,
         "tenant": letter.tenant,

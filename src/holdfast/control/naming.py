@@ -1,0 +1,45 @@
+"""The id that somebody names a thing by: a text, and never the row or the handle that has it.
+
+Never here: whether there is such a thing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.ids import CallId, GateId, RunId
+from holdfast.errors import InvalidInput
+from holdfast.ports import Letter
+
+_FIELDS: Final = {"run": ("id", "run"), "gate": ("gate",), "call": ("call",), "dead letter": ("id", "letter")}
+"""Where rows and handles have the id of what they are about."""
+
+
+def run_named(given: str) -> RunId:
+    """Return the id of a run. Raises InvalidInput for what is no text."""
+    return RunId(_text("run", given))
+
+
+def gate_named(given: str) -> GateId:
+    """Return the id of a gate. Raises InvalidInput for what is no text."""
+    return GateId(_text("gate", given))
+
+
+def call_named(given: str) -> CallId:
+    """Return the id of a call. Raises InvalidInput for what is no text."""
+    return CallId(_text("call", given))
+
+
+def letter_named(given: str | Letter) -> str:
+    """Return the id of a dead letter, or of the run of one. Raises InvalidInput for what is neither a text nor a Letter."""
+    return given.id if isinstance(given, Letter) else _text("dead letter", given)
+
+
+def _text(what: str, given: object) -> str:
+    if isinstance(given, str):
+        return given
+    row = given[0] if isinstance(given, tuple) and given and not hasattr(given, "_fields") else given
+    found = next((name for name in _FIELDS[what] if isinstance(getattr(row, name, None), str)), None)
+    place = "[0]" if row is not given else ""
+    instead = f", like {place}.{found} of what was given" if found is not None else ""
+    raise InvalidInput(f"Name the {what} by its id, a text{instead}: {type(row).__name__} is none. Nothing was done.")
