@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -20,6 +20,8 @@ import apsw
 from holdfast import privacy
 from holdfast.errors import NotAStore, StoreBusy, StoreTooNew, StoreUnreadable, UsageError
 from holdfast.stores.sqlite.connection import connect, explain, keep_log
+from holdfast.stores.sqlite.log_reach import LogReach, Reach
+from holdfast.stores.sqlite.presence import Presence
 from holdfast.stores.sqlite.turnstile import Turnstile
 from holdfast.stores.statement import edited, migrations, was_edited
 
@@ -49,7 +51,16 @@ def locks_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-locks")
 
 
-def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile]:
+class Opened(NamedTuple):
+    """A store as its writer has it."""
+
+    db: apsw.Connection
+    turnstile: Turnstile
+    presence: Presence
+    reach: LogReach
+
+
+def open_database(path: Path, wait_s: float) -> Opened:
     """A connection to the store at `path`, made if it is not there, and the way to its write lock.
 
     Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
@@ -59,18 +70,28 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
     if path.is_dir():
         raise StoreUnreadable(f"{path} is a directory; name a file in it, like {path / 'holdfast.db'}.", path=path)
     _expect_whole(path)
+    reach = LogReach(log_of(path), locks_of(path))
     with contextlib.ExitStack() as undo:
-        db, is_there = None, path.exists()
+        db, presence, is_there = None, None, path.exists()
+        if locks_of(path).is_dir():
+            presence = _presence(path, wait_s)
+            undo.callback(presence.close)
         if is_there and log_of(path).exists():
             # Somebody has it open, or had it when his process was killed. The log is theirs: a reader does not remove it.
+            noted = reach.expect_begun(path) if presence is not None and presence.is_first else None
             db = connect(path, wait_s=wait_s)
             undo.callback(db.close)
             keep_log(db, True)
+            if noted is not None:
+                _expect_frames(db, path, reach, noted)
         elif is_there and not locks_of(path).is_dir():
             _expect_ours(path)  # before anything is made beside it; with the locks there somebody may be just making it
         ready = db is not None and _is_ready(db, path)
         turnstile = _turnstile(path, wait_s)
         undo.callback(turnstile.close)
+        if presence is None:
+            presence = _presence(path, wait_s)
+            undo.callback(presence.close)
         if db is None or not ready:
             with turnstile:  # where nobody else puts it away, or gives it its log
                 if db is None:
@@ -84,8 +105,26 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
         with contextlib.suppress(OSError):
             os.close(privacy.open_file(locks_of(path) / _MADE))
         privacy.close(path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm")))
+        presence.let_others_in()
         undo.pop_all()
-        return db, turnstile
+        return Opened(db, turnstile, presence, reach)
+
+
+def _presence(path: Path, wait_s: float) -> Presence:
+    try:
+        return Presence(locks_of(path), wait_s)
+    except OSError as problem:
+        raise explain(problem, locks_of(path)) from problem
+
+
+def _expect_frames(db: apsw.Connection, path: Path, reach: LogReach, noted: Reach) -> None:
+    """Raises StoreUnreadable for a log that is shorter than it was, which is left as it is."""
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    try:
+        reach.expect_frames(db, path, noted)
+    except apsw.Error as problem:
+        raise explain(problem, path, db) from problem
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
 def _expect_whole(path: Path) -> None:
@@ -181,6 +220,8 @@ def put_away(db: apsw.Connection, path: Path) -> bool:
     except apsw.Error:
         is_away = False
     keep_log(db, not is_away)
+    if is_away:
+        LogReach(log_of(path), locks_of(path)).forget()
     db.close()
     with contextlib.suppress(OSError):
         turning.unlink(missing_ok=True)
@@ -239,6 +280,7 @@ def _prepare(db: apsw.Connection, path: Path) -> None:
         db.execute("commit")
         turning = locks_of(path) / _TURNING
         os.close(privacy.open_file(turning))
+        LogReach(log_of(path), locks_of(path)).forget()  # of a log that is away
         if db.pragma("journal_mode", "wal") != "wal":
             raise StoreUnreadable(f"{path} lies on a file system on which SQLite's write-ahead log does not work.")
         db.execute("select 1 from sqlite_schema limit 1").fetchall()  # only a look makes the log's file

@@ -58,6 +58,15 @@ class LockFile:
             return False
         return True
 
+    def share(self) -> bool:
+        """Lock it together with others who share it, or say that somebody has it alone. Whoever had it alone may wait a moment
+        for one who has it now."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     def unlock(self) -> None:
         fcntl.flock(self._fd, fcntl.LOCK_UN)
 

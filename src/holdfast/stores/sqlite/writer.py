@@ -16,6 +16,8 @@ import apsw
 from holdfast.errors import StoreError, StoreFull, UnknownCommit, Unstorable
 from holdfast.stores.sqlite.connection import Place, explain
 from holdfast.stores.sqlite.database import open_database, put_away
+from holdfast.stores.sqlite.log_reach import LogReach
+from holdfast.stores.sqlite.presence import Presence
 from holdfast.stores.sqlite.thread import Job, StoreThread, T, Work
 from holdfast.stores.sqlite.turnstile import Turnstile
 
@@ -31,6 +33,8 @@ class Writer(StoreThread):
 
     place: Place
     _turnstile: Turnstile
+    _presence: Presence
+    _reach: LogReach
 
     def __init__(self, path: Path, wait_s: float) -> None:
         """`wait_s` bounds the wait for other processes."""
@@ -63,18 +67,21 @@ class Writer(StoreThread):
     # --- In the thread ------------------------------------------------------------------------------------------------
 
     def _connect(self) -> apsw.Connection:
-        db, self._turnstile = open_database(self._path, self._wait_s)
+        opened = open_database(self._path, self._wait_s)
+        self._turnstile, self._presence, self._reach = opened.turnstile, opened.presence, opened.reach
         self.place = Place(self._path)
-        return db
+        return opened.db
 
     def _disconnect(self, db: apsw.Connection) -> None:
         # The last process to close takes the log in; this one does what it can.
         with contextlib.suppress(apsw.Error):
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         with contextlib.suppress(StoreError), self._turnstile:
+            self._reach.note(db, now=True)
             put_away(db, self._path)
         db.close()
         self._turnstile.close()
+        self._presence.close()
 
     def _do(self, db: apsw.Connection, jobs: list[Job]) -> None:
         super()._do(db, [job for job in jobs if not isinstance(job, Write)])
@@ -115,6 +122,7 @@ class Writer(StoreThread):
                 failure = self._fate_of_commit(problem, db)
                 _roll_back(db)
                 raise failure from problem
+            self._reach.note(db)
             self.place.check()
         return outcomes
 
