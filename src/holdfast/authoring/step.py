@@ -32,9 +32,11 @@ T = TypeVar("T")
 class Caller(Protocol):
     """A flow that is under way, as its steps know it."""
 
-    async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T: ...
+    def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> Awaitable[T]: ...
 
-    async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T: ...
+    def call_effect(
+        self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
+    ) -> Awaitable[T]: ...  # fmt: skip
 
 
 _flow: ContextVar[Caller | None] = ContextVar("holdfast_flow", default=None)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from holdfast.engine.cursor import Displacement, Divergence, Suspension, cursor, in_branch
+from holdfast.engine.cursor import Displacement, Divergence, Refusal, Suspension, cursor, in_branch
 from holdfast.engine.journal import GATHER, StepJournal
 
 T = TypeVar("T")
@@ -38,9 +38,9 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
-    diverged = [result for result in results if isinstance(result, Divergence)]
+    final = [result for result in results if isinstance(result, Divergence | Refusal)]
     displaced = [result for result in results if isinstance(result, Displacement)]  # who only waits must not hide it
-    for result in (*diverged, *displaced, *results):
+    for result in (*final, *displaced, *results):
         if isinstance(result, Suspension):
             cursor().left = result
         if isinstance(result, BaseException):
@@ -54,9 +54,10 @@ async def apart(name: str, branch: Awaitable[T]) -> T:
     with _letting_go(branch):
         task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
         try:
-            return await task
+            with here.beside(task):
+                return await task
         except Suspension as why:
-            here.left = why
+            here.left = here.left or why
             raise
 
 

@@ -1,24 +1,31 @@
 """Where the code of a step is in its journal, and how it is left when an operation has to be waited for.
 
-Paths are positions; only `gather` gives concurrent branches paths of their own. Never here: what stands in the journal.
+Paths are positions; only `gather` gives concurrent branches paths of their own. Operations that overlap, and those that the
+code leaves behind, are refused: the refusal is remembered, so no code can catch it. Never here: what stands in the journal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
+from weakref import ref
 
 from holdfast.core.ids import Path
-from holdfast.core.policies import ErrorRecord
+from holdfast.core.policies import SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import Operation
-from holdfast.errors import NonDeterministicStep
+from holdfast.engine.operation_calls import OperationCalls
+from holdfast.errors import InvalidInput, NonDeterministicStep
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
+_OF_VALUES: Final = (SCHEMA, VALIDATION)
+"""The classes of errors that say that something is not of the kind that was wanted."""
 MOST_OPERATIONS: Final = 100_000
 """In one step; beyond that it should be a loop in the graph."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -41,6 +48,10 @@ class Displacement(Suspension):
     """Leaves a handler whose process has lost its session: its attempt counts no more, and another one goes on."""
 
 
+class Refusal(Suspension):
+    """Leaves a handler whose operations have no certain place: its attempt fails as NonDeterministicStep."""
+
+
 class Divergence(Suspension):
     """Leaves a handler whose code does not ask any more for what stands in the journal at `path`."""
 
@@ -53,16 +64,32 @@ class Divergence(Suspension):
         self.asked = (kind, name, asked)
 
 
+_ENDED: Final = Suspension()
+"""Why nothing more begins at a place whose code has ended."""
+
+
 class Cursor:
     """Where a step, or a branch of a gather in it, is in its journal."""
 
-    def __init__(self, prefix: str, function: str = "") -> None:
-        """`function` is the one inside which there are no places, where the code is in one."""
+    def __init__(self, prefix: str, function: str = "", around: Cursor | None = None) -> None:
+        """`function` is the one inside which there are no places, where the code is in one. `around` is the cursor of the
+        code that has this branch."""
         self.prefix = prefix
+        self.around = around
         self._function = function
         self._next = 0
         self._busy = False
+        self.task: asyncio.Task[Any] | None = None
+        """The task whose operation is under way."""
+        self._free: asyncio.Future[None] | None = None
+        """Set when that operation is over, if somebody waits for it."""
+        self.apart: set[asyncio.Task[Any]] = set()
+        """The tasks of branches under way that have names of their own."""
         self._marks: dict[str, tuple[int, int]] = {}
+        self.calls: OperationCalls | None = None
+        """Those of operations that the code has called here."""
+        self.misuse: NonDeterministicStep | None = None
+        """Why the function inside which there are no places fails; it may have caught this."""
         self.left: Suspension | None = None
         """Why the code has to be left at a place here; it may have caught what said so."""
 
@@ -78,26 +105,126 @@ class Cursor:
         """The next place, for what stands beside the operation that comes there."""
         self._refuse_inside()
         if self.left is not None:
-            raise self.left
+            raise self._late() if self.left is _ENDED else self.left
         if self._busy:
-            raise NonDeterministicStep(
-                "Two operations of one step overlap, so their places in the journal would depend on chance."
-                " Use ctx.gather(...) for operations that are to run at the same time."
+            raise self.refuse(
+                f"Use ctx.gather(...) for operations that are to run at the same time: {self._overlapping()} of one"
+                " step overlap, so their places in the journal would depend on chance."
             )
         if self._next >= MOST_OPERATIONS:
-            raise NonDeterministicStep(f"A step may have {MOST_OPERATIONS} operations; make it a loop in the graph.")
+            raise self.refuse(f"Make it a loop in the graph: a step may have {MOST_OPERATIONS} operations.")
         self._busy = True
+        self.task = asyncio.current_task()
         try:
             yield self.following
         except Suspension as why:
-            self.left = why
+            if self.left is None:  # a refusal may have come meanwhile
+                self.left = why
             raise
         finally:
             self._busy = False
+            self.task = None
+            if self._free is not None:
+                self._free.set_result(None)
+                self._free = None
+
+    def refuse(self, message: str) -> Suspension:
+        """Remember that the step fails, whatever its code makes of what is raised here."""
+        if self.left is None:
+            self.left = Refusal(message)
+        return self.left
+
+    def call(self, name: str, code: Coroutine[Any, Any, T], frames: int = 2) -> Coroutine[Any, Any, T]:
+        """Take note of an operation that is called so many frames above: it has to be awaited before the end."""
+        if self.calls is None:
+            self.calls = OperationCalls()
+        self.calls.add(name, code, frames + 1)
+        return code
+
+    @contextlib.contextmanager
+    def beside(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        """Inside, a branch of a name of its own is under way."""
+        self.apart.add(task)
+        try:
+            yield
+        finally:
+            self.apart.discard(task)
+
+    def expect_done(self) -> None:
+        """Leave the step where its code has returned without an operation that it called. Raises Suspension."""
+        if self.left is not None:
+            raise self.left
+        calls = self.calls
+        if calls is None:
+            return
+        if (call := calls.under_way()) is not None:
+            raise self.refuse(
+                f"Await {call} before the end: the code returned while it was under way in a task that nobody awaits."
+            )
+        if self.around is None and (forgotten := calls.forgotten()) is not None:
+            raise self.refuse(forgotten)
+
+    def explained(self, problem: BaseException) -> Suspension | None:
+        """Why the code failed, where that is because a call was not awaited: what it used was a coroutine."""
+        forgotten = None if self.calls is None else self.calls.forgotten()
+        if self.left is not None or forgotten is None:
+            return self.left
+        text, record = _text(problem), getattr(problem, "error", None)
+        if "coroutine" in text or getattr(record, "error_class", "") in _OF_VALUES or isinstance(problem, InvalidInput):
+            return self.refuse(f"{forgotten} ({text:.500})")
+        return None
+
+    async def end(self, *, is_cancelled: bool) -> None:
+        """Let the operations that are under way come to their ends, and nothing more begin."""
+        if self.left is None:
+            self.left = _ENDED
+        if self.calls is not None and self.around is not None:
+            self.around._adopt(self.calls)
+        if self.calls is not None:
+            self.calls.close()
+        if (task := self.task) is not None:
+            if not is_cancelled:
+                self._free = asyncio.get_running_loop().create_future()
+                try:
+                    await self._free
+                finally:
+                    task.cancel()
+            task.cancel()
+        if self.apart:
+            if is_cancelled:
+                for each in self.apart:
+                    each.cancel()
+            else:
+                await asyncio.wait([*self.apart])
+
+    def _adopt(self, calls: OperationCalls) -> None:
+        """Take over the calls that a branch has not awaited: the code around it may."""
+        if self.calls is None:
+            self.calls = OperationCalls()
+        calls.move_to(self.calls)
+
+    def _overlapping(self) -> str:
+        """Name the operation that is under way and the one that the code asks for meanwhile."""
+        first, second = (None, None) if self.calls is None else (self.calls.under_way(), self.calls.current())
+        return "two operations" if first is None or second is None else f"{first} and {second}"
+
+    def _late(self) -> Suspension:
+        """Refuse what a task asks for when the code that made it has ended."""
+        asked = None if self.calls is None else self.calls.current()
+        message = (
+            f"Await the task that calls {asked or 'this operation'}: the code that began the task has ended, so nothing more is"
+            " done in it."
+        )
+        around = self.around
+        while around is not None and around.left is _ENDED:
+            around = around.around
+        return Refusal(message) if around is None else around.refuse(message)
 
     def named(self, name: str) -> Path:
         """The place of that name in the step, or in this branch of it."""
         self._refuse_inside()
+        if isinstance(self.left, Refusal):
+            raise self.left
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} names no place; use a letter, followed by letters, digits, '_' and '-'")
         return Path(f"{self.prefix}{name}")
@@ -123,19 +250,35 @@ class Cursor:
 
     def _refuse_inside(self) -> None:
         if self._function:
-            raise NonDeterministicStep(
+            problem = NonDeterministicStep(
                 f"The step {self._function!r} uses ctx while it runs. It has no journal: it runs as a whole, again if need be,"
                 " and only what it returns is recorded. Take what it needs of ctx before it, as an argument, and let the flow"
                 " do the rest; or make it a plain async function that the flow awaits."
             )
+            self.misuse = problem
+            raise problem
+
+
+class _Trail:
+    """Lives as long as a context that was copied from that of a step's code: of a task that the code made, say."""
 
 
 _cursor: ContextVar[Cursor] = ContextVar("holdfast_cursor")
+_trail: ContextVar[_Trail | None] = ContextVar("holdfast_trail", default=None)
 
 
 def begin() -> None:
     """Put the journal's position at the start of the step, in this task's context."""
     _cursor.set(Cursor(""))
+    _trail.set(_Trail())
+
+
+def _may_have_tasks() -> bool:
+    """True if the step's code has made a task that is not over. Its context is not the code's own any more then."""
+    trail = ref(kept) if (kept := _trail.get()) is not None else None
+    del kept
+    _trail.set(None)
+    return trail is not None and trail() is not None
 
 
 def cursor() -> Cursor:
@@ -143,33 +286,74 @@ def cursor() -> Cursor:
     return _cursor.get()
 
 
+def operation(
+    owner: str,
+) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
+    """Above a method of `owner` that is an operation: a call of it that nobody awaits is noticed."""
+
+    def noted(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        name = f"{owner}.{method.__name__}"
+
+        @functools.wraps(method)
+        def called(*args: P.args, **given: P.kwargs) -> Coroutine[Any, Any, T]:
+            return _cursor.get().call(name, method(*args, **given))
+
+        return called
+
+    return noted
+
+
 @contextlib.contextmanager
 def inside(function: str) -> Iterator[None]:
-    """Inside, a function runs whose result is recorded, and which has no operations of its own."""
-    token = _cursor.set(Cursor("", function))
+    """Inside, a function runs whose result is recorded, and which has no operations of its own. Raises NonDeterministicStep
+    where it has asked for one, even if it has caught what said so."""
+    here = Cursor("", function)
+    token = _cursor.set(here)
     try:
         yield
     finally:
         _cursor.reset(token)
+    if here.misuse is not None:
+        raise here.misuse
 
 
 async def in_branch(code: Awaitable[T], prefix: str) -> T:
     """Run a branch of a step's code, whose places begin with `prefix`; in a task of its own."""
-    _cursor.set(Cursor(prefix))
+    _cursor.set(Cursor(prefix, around=_cursor.get()))
     return await heeding(code)
 
 
 async def heeding(code: Awaitable[T]) -> T:
-    """Run a step's code, or a branch of it. Where an operation has to be waited for it is left, even if the code has
-    caught what said so (a bare `except:`, a task group): what it made of that counts for nothing."""
+    """Run a step's code, or a branch of it. Where an operation has to be waited for or was refused it is left, even if the
+    code has caught what said so (a bare `except:`, a task group): what it made of that counts for nothing."""
+    here, is_cancelled = _cursor.get(), False
     try:
         result = await code
-    except (Suspension, asyncio.CancelledError):
+        if here.around is None and _may_have_tasks():
+            await asyncio.sleep(0)  # what was made a task at the very end begins
+    except Suspension:
         raise
-    except BaseException:
-        if (left := _cursor.get().left) is not None:
+    except asyncio.CancelledError:
+        is_cancelled = True
+        raise
+    except BaseException as problem:
+        if (left := here.explained(problem)) is not None:
             raise left from None
         raise
-    if (left := _cursor.get().left) is not None:
-        raise left
+    else:
+        if here.left is not None or here.calls is not None:
+            here.expect_done()
+    finally:
+        if here.calls is None and here.task is None and not here.apart:
+            here.left = here.left or _ENDED
+        else:
+            await here.end(is_cancelled=is_cancelled)
     return result
+
+
+def _text(problem: BaseException) -> str:
+    """The words of an error, whatever its class makes of them."""
+    try:
+        return str(problem)
+    except Exception:  # noqa: BLE001 - it is user code
+        return ""

@@ -12,6 +12,7 @@ from contextvars import copy_context
 
 import msgspec
 
+from holdfast.authoring import trace
 from holdfast.authoring.step import enter
 from holdfast.authoring.view import typed_state
 from holdfast.core import commands as cmd
@@ -19,12 +20,12 @@ from holdfast.core.estimates import Use, reported
 from holdfast.core.ids import root_of
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.payload import INLINE_BYTES, Payload
-from holdfast.core.policies import VALIDATION
+from holdfast.core.policies import NON_DETERMINISTIC, VALIDATION
 from holdfast.core.typed_state import misfits
 from holdfast.engine import conversation, cursor, divergence, nodes
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.context import StepContext
-from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Suspension
+from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Refusal, Suspension
 from holdfast.engine.isolation import isolated
 from holdfast.engine.journal import StepJournal, error_of
 from holdfast.engine.time_limit import within
@@ -154,6 +155,9 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
         )
     except Abandonment as left:
         return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, journal.take())
+    except Refusal as left:
+        refused = journal.error(NON_DETERMINISTIC, str(left), trace=trace.of(left))
+        return cmd.FailAttempt(attempt.step, attempt.number, refused, None, journal.take())
     except Divergence as left:
         recorded, asked = await divergence.shown(attempt, left)
         return cmd.StopStep(attempt.step, attempt.number, left.path, recorded, asked)

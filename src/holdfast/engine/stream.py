@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.ids import CallId
 from holdfast.core.streams import MODEL, TOOLS, result_of
-from holdfast.engine.cursor import Suspension, cursor
+from holdfast.engine.cursor import Suspension, cursor, operation
 from holdfast.engine.journal import StepJournal, keep_place
 from holdfast.errors import InvalidInput
 from holdfast.ports import Piece, StreamName, ToolReply
@@ -39,6 +39,7 @@ class Stream:
         self._journal = journal
         self._name = StreamName(journal.run, name)
 
+    @operation("stream")
     async def write(self, value: Any) -> None:
         """Have a value stand next in the stream; see Context."""
         mark = cursor().mark(self._name.stream)
