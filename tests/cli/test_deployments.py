@@ -119,9 +119,10 @@ def test_a_run_whose_code_has_gone_says_so_at_once_and_when_a_person_is_asked(
 def test_a_run_that_an_edit_has_stranded_says_what_is_wrong_and_what_to_do(stranded: str, shell: Shell) -> None:
     told = shell("runs", "show", stranded).out
     assert re.search(
-        r"No process can run 'letter' version 1 as this run knows it \(graph [0-9a-f]{12}\);"
+        r"Start a process that loads 'letter' version 1, as `holdfast worker FILE\.py:letter` does, and the run goes on by"
+        r" itself: no process can run it as this run knows it \(graph [0-9a-f]{12}\);"
         r" loaded under that name is version 2 \(graph [0-9a-f]{12}\)\. The run keeps what it has done\."
-        r" Start a process with the old code and it goes on by itself, or have it go on with other code",
+        r" Or have it go on with other code: `holdfast runs migrate`",
         told,
     )
     assert f"holdfast runs migrate {stranded} FILE.py:WORKFLOW" in told

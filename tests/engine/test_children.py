@@ -415,7 +415,7 @@ def asking(name: str, *questions: str) -> Workflow:
 async def test_the_children_of_a_run_share_its_limit(store: str, server: ModelServer, model: Providers) -> None:
     """Fifty at once, with room for three calls at a time: they take turns, and the tree spends what its root may at most."""
     server.script.add(Rule(usage=CHEAP, latency_s=0.01, text="."))
-    asks = asking("asks", "n")
+    asks = asking("asks_below", "n")
 
     @flow
     async def parent(ctx: Context) -> int:
@@ -440,7 +440,7 @@ async def test_the_tokens_of_a_run_are_a_limit_of_all_below_it(
 ) -> None:  # fmt: skip
     """Fifty at once, with room for three calls at a time; then it is raised, for who comes later."""
     server.script.add(Rule(usage=CHEAP, latency_s=0.01, text="."))
-    asks = asking("asks", "n")
+    asks = asking("asks_below", "n")
 
     @flow
     async def parent(ctx: Context) -> int:
@@ -475,7 +475,7 @@ async def test_a_child_may_have_a_limit_on_tokens_of_its_own(
     store: str, server: ModelServer, model: Providers
 ) -> None:  # fmt: skip
     server.script.add(Rule(usage=CHEAP, text="."))
-    asks = asking("asks", "n")
+    asks = asking("asks_below", "n")
 
     @flow
     async def parent(ctx: Context) -> Any:
@@ -497,7 +497,7 @@ async def test_a_tree_whose_money_is_gone_goes_on_when_its_root_is_extended(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
-    asks = asking("asks", "n")
+    asks = asking("asks_below", "n")
 
     @flow
     async def middle(ctx: Context) -> Any:
@@ -526,7 +526,7 @@ async def test_a_child_has_a_cap_of_its_own_below_which_all_of_its_children_stay
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
-    asks = asking("asks", "n")
+    asks = asking("asks_below", "n")
 
     @flow(on_limit="fail")
     async def middle(ctx: Context) -> Any:
@@ -550,7 +550,7 @@ async def test_a_run_without_children_has_no_scope_of_its_own(
 ) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
     async with opened(store, model=model) as engine:
-        run = await engine.start(asking("asks", "n"), cost_limit_usd="1")
+        run = await engine.start(asking("asks_below", "n"), cost_limit_usd="1")
         await run.result()
         assert (await run.state()).shared == ()
         assert await engine.runtime.store.scopes.limits("tree/") == {}

@@ -38,9 +38,9 @@ class ChildHandle(Protocol):
 
 def mentioned(function: Callable[..., Any]) -> Iterator[Any]:
     """What a function names that asks for children, or for an agent that may: variables of its module and of functions around
-    it, what it takes out of modules, and what lists of these have. Nothing where it asks for none."""
+    it, what it takes out of modules, and what lists and dicts of these have. Nothing where it asks for none."""
     for each in _mentioned(function):
-        yield from each if isinstance(each, list | tuple) else (each,)
+        yield from each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple) else (each,)
 
 
 def _mentioned(function: Callable[..., Any]) -> Iterator[Any]:

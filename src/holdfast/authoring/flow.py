@@ -93,6 +93,7 @@ class Flow(Workflow):
         on_limit: OnLimit,
         on_exhausted: Literal["fail", "dead_letter"],
         tools: Sequence[str | Tool],
+        children: Sequence[Workflow],
         runs_on: Sequence[str],
         retry: RetryPolicy | int | None,
         timeout_s: float | None,
@@ -105,8 +106,8 @@ class Flow(Workflow):
         super().__init__(
             name, version=version, cost_limit_usd=cost_limit_usd, input=self._input.model, max_tokens=max_tokens,
             max_active_s=max_active_s, max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls,
-            max_tool_calls=max_tool_calls,
-            max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, runs_on=runs_on,
+            max_tool_calls=max_tool_calls, max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted,
+            runs_on=runs_on, children=children,
         )  # fmt: skip
         settings = {"tools": tuple(tools)}
         self.node(NODE, demand=demand)(
@@ -159,6 +160,7 @@ def flow(
     on_limit: OnLimit = "ask",
     on_exhausted: Literal["fail", "dead_letter"] = "fail",
     tools: Sequence[str | Tool] = (),
+    children: Sequence[Workflow] = (),
     runs_on: Sequence[str] = (),
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
@@ -180,6 +182,7 @@ def flow(
     on_limit: OnLimit = "ask",
     on_exhausted: Literal["fail", "dead_letter"] = "fail",
     tools: Sequence[str | Tool] = (),
+    children: Sequence[Workflow] = (),
     runs_on: Sequence[str] = (),
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
@@ -193,9 +196,10 @@ def flow(
     hint is one, which a start must fit, else plain data with objects as Fields; a flow without input takes `ctx` alone.
 
     `name` is the function's, unless given. `tools` are those that `ctx.tool` may call by name; they count for what the
-    workflow is, a step that is called as itself does not. `retry` is for what goes wrong between steps and, where it is
-    given, for a step that has used up its own. `timeout_s` bounds one attempt, without the waits. `demand` says what the
-    flow asks for besides a slot. All else is as of `Workflow`.
+    workflow is, a step that is called as itself does not. `children` are workflows that the flow asks for and no module has,
+    such as one that a function makes: a process that takes one up later knows it by this. `retry` is for what goes wrong
+    between steps and, where it is given, for a step that has used up its own. `timeout_s` bounds one attempt, without the
+    waits. `demand` says what the flow asks for besides a slot. All else is as of `Workflow`.
 
     Raises UsageError for a function that cannot be one.
     """
@@ -208,8 +212,8 @@ def flow(
             inner, signature=signature, name=name or inner.__name__, version=version,
             cost_limit_usd=cost_limit_usd, max_tokens=max_tokens, max_active_s=max_active_s,
             max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls,
-            max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, tools=tools, runs_on=runs_on,
-            retry=retry, timeout_s=timeout_s, demand=demand,
+            max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, tools=tools, children=children,
+            runs_on=runs_on, retry=retry, timeout_s=timeout_s, demand=demand,
         )  # fmt: skip
 
     def decorate(inner: FlowFunction) -> Any:

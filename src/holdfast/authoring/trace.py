@@ -57,6 +57,11 @@ def innermost(problem: BaseException) -> str | None:
     return f"{own[-1].filename.rpartition('/')[2]}:{own[-1].lineno} in {own[-1].name}"
 
 
+def is_theirs(file: str) -> bool:
+    """True for a file of the user's own: neither Holdfast's, nor Python's, nor of an installed package."""
+    return not file.startswith(_NOT_THEIRS)
+
+
 def recorded_file(file: str, module: str) -> str:
     """Return the name that a history has for a code file: below its package, or else below the working directory.
 
@@ -110,7 +115,7 @@ def _own(problem: BaseException) -> traceback.StackSummary:
             line=linecache.getline(frame.f_code.co_filename, number, frame.f_globals),
         )
         for frame, number in traceback.walk_tb(problem.__traceback__)
-        if not frame.f_code.co_filename.startswith(_NOT_THEIRS)
+        if is_theirs(frame.f_code.co_filename)
     )  # fmt: skip
 
 

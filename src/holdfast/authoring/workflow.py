@@ -53,7 +53,8 @@ class Workflow:
     knows (`state.data`), `state_strategies` what becomes of patches of a field that meet: `{"evidence": "append"}`
     (core.graph.FieldStrategy). `tool_rules` say which calls of tools are made, asked about or denied. `input` is the Pydantic
     model that a start must fit. `runs_on` are labels, all of which a process must have to work on its runs
-    (`holdfast worker --label gpu`).
+    (`holdfast worker --label gpu`). `children` are workflows that its code asks for, where no module has them: a later process
+    knows them by this.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Workflow:
         tools: Sequence[Tool] = (),
         tool_rules: Sequence[ToolRule] = (),
         runs_on: Sequence[str] = (),
+        children: Sequence[Workflow] = (),
     ) -> None:
         self.name = name
         self.version = version
@@ -97,6 +99,7 @@ class Workflow:
         self.snapshot_every = snapshot_every
         self.tools = {known.name: known for known in tools}
         self.runs_on = tuple(sorted(set(runs_on)))
+        self.extra_children = _children(name, children)
         self.nodes: dict[str, NodeDefinition] = {}
         self._demands: dict[str, Demand] = {}
         self._agents: dict[str, str] = {}
@@ -312,10 +315,11 @@ class Workflow:
 
     @property
     def children(self) -> list[Workflow]:
-        """The workflows that it asks for as itself, not by their names: those of its `child` nodes, and what functions mention
-        that call `ctx.child`."""
+        """The workflows that it asks for as itself, not by their names: those of its `child` nodes, what functions mention
+        that call `ctx.child`, and those that it was given."""
         made = [*self.definitions.values()]
-        found = [each.settings.get(CODE) for each in made]
+        found: list[Any] = [*self.extra_children]
+        found += [each.settings.get(CODE) for each in made]
         found += [offered for each in made for offered in each.settings.get(OFFERED, ())]
         found += [named for each in made for named in mentioned(each.handler)]
         found = [each.workflow if isinstance(each, Handoff) else each for each in found]
@@ -362,6 +366,13 @@ class Workflow:
                 f"The input does not fit {self.input_model.__name__} of workflow {self.name!r}: {describe(problem)}."
                 " No run was started."
             ) from None
+
+
+def _children(name: str, given: Any) -> tuple[Workflow, ...]:
+    """Raises UsageError for what is no list of workflows."""
+    if not isinstance(given, list | tuple) or not all(isinstance(each, Workflow) for each in given):
+        raise UsageError(f"Workflow {name!r}: give children=[...] a list of workflows, not {given!r:.200}.")
+    return tuple(given)
 
 
 def _rules(name: str, given: Sequence[ToolRule]) -> tuple[ToolRule, ...]:

@@ -32,6 +32,7 @@ from holdfast.core.questions import (
 )
 from holdfast.core.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
 from holdfast.core.status import Wait
+from holdfast.errors import NotFound
 from holdfast.service import query
 from holdfast.service.query import View
 
@@ -78,7 +79,17 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
             lines += [f"  {command}" for command in shortest(gate, store)]
         else:
             lines += _other(run["run_id"], wait, store)
+        if wait.kind == "child" and wait.about is not None:
+            lines += [f"  {line}" for line in await _of_child(asking, wait.about, store)]
     return lines
+
+
+async def _of_child(asking: Asking, run: str, store: str | None) -> list[str]:
+    """The same of a child, whose questions are its parent's too; nothing where it has not begun."""
+    try:
+        return await of_run(asking, await asking.row(query.Run(run)), store)
+    except NotFound:
+        return []
 
 
 def _other(run: str, wait: Wait, store: str | None) -> list[str]:
@@ -212,8 +223,9 @@ def commands(gate: View, store: str | None) -> list[str]:
         answers = {"answer": ("--happened", "{...}"), "reject": ("--did-not",), "retry": ("--again",)}
         return [typed("effects", "resolve", gate["subject"], *answers[each], store=store) for each in gate["allowed"]]
     if gate["reason"] == WORKFLOW_MISSING:
-        migrate = typed("runs", "migrate", run, store=store)
-        return [f"{migrate} FILE.py:WORKFLOW", typed("runs", "cancel", run, store=store)]
+        worker, migrate = typed("worker", store=store), typed("runs", "migrate", run, store=store)
+        name = _shown(gate).get("workflow", "WORKFLOW")
+        return [f"{worker} FILE.py:{name}", f"{migrate} FILE.py:WORKFLOW", typed("runs", "cancel", run, store=store)]
     found = []
     for decision in gate["allowed"]:
         if decision == "answer" and gate["reason"] == "budget":

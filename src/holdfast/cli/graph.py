@@ -189,7 +189,14 @@ _KEYS: Final = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 def warnings_of(workflow: Workflow, known: Settings) -> list[str]:
     """Everything, in words, for a workflow that can be run."""
-    return [*workflow.warnings(), *_of_models(workflow, known, os.environ), *_unused(workflow)]
+    from holdfast.authoring import unknown_children
+
+    return [
+        *workflow.warnings(),
+        *_of_models(workflow, known, os.environ),
+        *_unused(workflow),
+        *unknown_children.warnings(workflow),
+    ]
 
 
 def _of_models(workflow: Workflow, known: Settings, environment: Mapping[str, str]) -> Iterator[str]:

@@ -56,8 +56,8 @@ def _message(state: State, others: list[Loaded], runs_on: Sequence[str]) -> str:
     there = " and ".join(f"version {each.version} (graph {each.graph_hash[:_HASH_DIGITS]})" for each in others)
     labels = f" It has to have the labels {', '.join(runs_on)}." if runs_on else ""
     return (
-        f"No process can run {name} as this run knows it (graph {state.graph_hash[:_HASH_DIGITS]});"
+        f"Start a process that loads {name}, as `holdfast worker FILE.py:{state.workflow}` does, and the run goes on by itself:"
+        f" no process can run it as this run knows it (graph {state.graph_hash[:_HASH_DIGITS]});"
         f" {f'loaded under that name is {there}' if there else 'nothing of that name is loaded'}."
-        f"{labels} The run keeps what it has done. Start a process with the old code and it goes on by itself, or have it go on"
-        " with other code: `holdfast runs migrate`"
+        f"{labels} The run keeps what it has done. Or have it go on with other code: `holdfast runs migrate`"
     )

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.authoring import reach
 from holdfast.authoring.flow import FlowDefinition
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
@@ -19,6 +20,7 @@ from holdfast.core.commands import Loaded
 from holdfast.core.graph import Definition, Graph
 from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.projection import RunRow
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.ports import ANY_YAML, DueRun, Graphs, Unplaced, WorkflowRecord
 from holdfast.scheduling.lane_workers import scripts_of
 
@@ -42,6 +44,13 @@ class Catalog:
         self.adopts = adopts
         self._runs_scripts = runs_scripts
         self.workflows: dict[str, Workflow] = {}
+        self._named: dict[str, Workflow] = {}
+        """What was loaded by its name, and what that asks for; also where it lacks a label here."""
+        self._beside: dict[str, Workflow | None] = {}
+        """What the modules of these define besides: it can be executed, and is not offered. None stands for several that
+        cannot be told apart."""
+        self._walked: set[str] = set()
+        """The modules that were looked through."""
         self.able: tuple[str, ...] = ()
         """What this process can be given, as those are called who are able to run it."""
         self._graphs: dict[str, Graph] = {}
@@ -56,18 +65,84 @@ class Catalog:
     async def add(self, workflow: Workflow) -> None:
         """Be able to run `workflow`, whose code was loaded, unless it asks for labels that this process lacks. The store is
         told of it, so that other processes can decide about its runs, and start some by its name. What it asks for as children
-        comes with it: they go on where it does."""
+        comes with it: they go on where it does. So does what its modules define besides, of which the store is not told.
+
+        Code that replaces what the same lines defined before takes over. Raises UsageError where other code is known here
+        under the same name and version.
+        """
         graph, place = workflow.graph, (workflow.name, workflow.version)
+        self._expect_same_place(workflow)
         if self._told.get(place) != graph.hash:
             await self._stored.put_workflow(_record(workflow), graph.encoded)
             self._told[place] = graph.hash
-        is_new = workflow.hash not in self.workflows
-        await self.adopt(workflow)
-        if is_new and workflow.hash in self.workflows:
-            for child in workflow.children:
-                await self.add(child)
-            for earlier in workflow.earlier:
-                await self.adopt(earlier)
+        if self._named.get(workflow.hash) is workflow:
+            return
+        self._named[workflow.hash] = workflow
+        for hash_, each in [*self._beside.items()]:
+            if hash_ == workflow.hash or (each is not None and (each.name, each.version) == place):
+                del self._beside[hash_]
+                self.workflows.pop(hash_, None)
+        if self.lacking(workflow):
+            return
+        self.workflows[workflow.hash] = workflow
+        await self._changed()
+        for child in workflow.children:
+            await self.add(child)
+        for earlier in workflow.earlier:
+            await self.adopt(earlier)
+        await self._look_around(workflow, but=self._walked)
+
+    async def knows(self, workflow: Workflow, near: str) -> bool:
+        """True if a process that loads what this one has loaded finds `workflow` in it, or in modules of the one `near`. Raises
+        UsageError where other code is known here under the same name and version."""
+        self._expect_same_place(workflow)
+        if not self._has(workflow) and (asking := self.workflows.get(near)) is not None:
+            await self._look_around(asking)  # what stands in its modules now
+        return self._has(workflow)
+
+    def _has(self, workflow: Workflow) -> bool:
+        known = self._named.get(workflow.hash) or self._beside.get(workflow.hash) or self.workflows.get(workflow.hash)
+        return known is not None and (known is workflow or reach.is_same_place(known, workflow))
+
+    async def _look_around(self, workflow: Workflow, *, but: Collection[str] = ()) -> None:
+        """Be able to run what the modules of `workflow` define besides."""
+        found, modules = reach.workflows(workflow, but=but)
+        self._walked |= modules
+        for each in found:
+            self._put_beside(each)
+        before = set(self.workflows)
+        for hash_, beside in self._beside.items():
+            if beside is None or self.lacking(beside):
+                self.workflows.pop(hash_, None)
+            else:
+                self.workflows[hash_] = beside
+        if self.workflows.keys() != before:
+            await self._changed()
+
+    def _put_beside(self, workflow: Workflow) -> None:
+        try:
+            hash_ = workflow.hash
+        except HoldfastError:  # it is not whole, and whoever starts it is told so
+            return
+        place = workflow.name, workflow.version
+        if hash_ in self._named or any((each.name, each.version) == place for each in self._named.values()):
+            return
+        known = self._beside.setdefault(hash_, workflow)
+        if known is not None and known is not workflow and not reach.is_same_place(known, workflow):
+            self._beside[hash_] = None
+        for other, each in self._beside.items():
+            if other != hash_ and each is not None and (each.name, each.version) == place:
+                self._beside[other] = self._beside[hash_] = None
+
+    def _expect_same_place(self, workflow: Workflow) -> None:
+        known = self._named.get(workflow.hash)
+        if known is None or known is workflow or reach.is_same_place(known, workflow):
+            return
+        raise UsageError(
+            f"Give one of two workflows another name: {workflow.name!r} version {workflow.version} is defined in"
+            f" {reach.place_of(workflow)} and in {reach.place_of(known)}, which is loaded here. They have the same"
+            " limits and the same nodes, so no run could say whose code it follows."
+        )
 
     async def adopt(self, workflow: Workflow) -> None:
         """The same of one that was learned from the store: that some run follows this definition makes it no newer than the one
@@ -79,6 +154,8 @@ class Catalog:
     async def forget(self, graph_hash: str) -> None:
         """Be no longer able to run a workflow. No run of it may be in memory."""
         self.workflows.pop(graph_hash, None)
+        self._named.pop(graph_hash, None)
+        self._beside.pop(graph_hash, None)
         self._told = {place: told for place, told in self._told.items() if told != graph_hash}
         self._graphs.pop(graph_hash, None)
         await self._changed()
@@ -116,9 +193,10 @@ class Catalog:
 
     def undoing(self, graph_hash: str, tool: str, compensation: str) -> Tool | None:
         """The tool that undoes what a step of a flow has done, which the flow need not list."""
-        nodes = self.workflows[graph_hash].nodes.values()
-        found = (node.undoing(tool, compensation) for node in nodes if isinstance(node, FlowDefinition))
-        return next((tool for tool in found if tool is not None), None)
+        flows = [each for each in self.workflows[graph_hash].nodes.values() if isinstance(each, FlowDefinition)]
+        near = (each.undoing(tool, compensation) for each in flows)
+        beyond = (reach.undoing(tool, compensation, each.handler) for each in flows)
+        return next((found for found in (*near, *beyond) if found is not None), None)
 
     @property
     def hashes(self) -> list[str]:

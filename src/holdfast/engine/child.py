@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from holdfast.authoring import reach
 from holdfast.authoring.child import ChildOutcome
 from holdfast.authoring.offer import Handoff
 from holdfast.authoring.view import fields
@@ -24,7 +25,7 @@ from holdfast.core.state import AWAITED, BACKGROUND, CHILD, UNDONE
 from holdfast.engine.cursor import Suspension, cursor, operation
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import InvalidInput, NotFound, OperationFailed
+from holdfast.errors import InvalidInput, NotFound, OperationFailed, UsageError
 from holdfast.ports import Recall
 
 OnFailure = Literal["raise", "return"]
@@ -170,7 +171,12 @@ async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWor
     catalog = journal.attempt.services.runtime.catalog
     if isinstance(request.workflow, Workflow):
         meant = request.workflow
-        await journal.attempt.patiently(lambda: catalog.add(meant))
+        try:
+            if not await catalog.knows(meant, journal.attempt.graph.hash):
+                raise _not_found_again(meant)
+            await journal.attempt.patiently(lambda: catalog.add(meant))
+        except UsageError as problem:
+            raise InvalidInput(f"{problem.message} No child was started.") from None
         return meant
     graphs = journal.attempt.services.runtime.store.graphs
     try:
@@ -182,3 +188,11 @@ async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWor
         return known
     graph = await journal.attempt.patiently(lambda: catalog.graph_of(record.graph_hash))
     return StoredWorkflow.of(record, graph)
+
+
+def _not_found_again(workflow: Workflow) -> UsageError:
+    return UsageError(
+        f"Define {workflow.name!r} at the top of a module that is imported at the top of another, or list it in"
+        f" `@flow(children=[...])`: it comes from {reach.place_of(workflow)}, where a process that takes the child up"
+        " later would not find it before this code has run."
+    )

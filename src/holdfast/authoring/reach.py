@@ -1,0 +1,175 @@
+"""Everything that a project's own code defines and a workflow's code may come to: other workflows, and tools.
+
+A later process loads the same files, so it has the same. What is found is what stands in modules: in their variables, in the
+lists, dicts, classes and objects there, in closures, and in the modules of the project which these come from. Never here: code
+of installed packages, importing anything, running anything.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from holdfast.authoring import trace
+from holdfast.authoring.flow import FlowMethod
+from holdfast.authoring.node import CODE, OFFERED, NodeDefinition
+from holdfast.authoring.offer import Handoff
+from holdfast.authoring.step import Step
+from holdfast.authoring.tool import Tool, find
+from holdfast.authoring.workflow import Workflow
+
+_MOST: Final = 200_000
+"""Values that are looked at: more than any project has, and a second's work."""
+_LARGE: Final = 1000
+"""Entries of a list or dict: a larger one holds data."""
+_DEEP: Final = 4
+"""Lists, dicts and objects inside one another."""
+
+
+def workflows(workflow: Workflow, *, but: Container[str] = ()) -> tuple[list[Workflow], set[str]]:
+    """Return the workflows that the modules of `workflow` define or import from the same project, and the names of these
+    modules. Modules in `but` are left out."""
+    walk = _Walk(but)
+    found = [each for each in walk.from_(workflow) if isinstance(each, Workflow) and each is not workflow]
+    return list(dict.fromkeys(found)), walk.modules
+
+
+def undoing(tool: str, compensation: str, near: Callable[..., Any]) -> Tool | None:
+    """Return the tool that undoes what one of that name did, which code of the project of `near` has called."""
+    done = _tool(tool, near)
+    if done is None or isinstance(done.compensation, Tool):
+        return None if done is None else done.compensation
+    return find(compensation, done.function) or _tool(compensation, near)
+
+
+def _tool(name: str, near: Callable[..., Any]) -> Tool | None:
+    """The one tool of that name that the project of a function has; None where it has none or several."""
+    found = {id(each): each for each in _Walk().from_(near) if isinstance(each, Tool) and each.name == name}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def functions(workflow: Workflow) -> list[FunctionType]:
+    """Return the functions of a workflow's project."""
+    return [each for each in _Walk().from_(workflow) if isinstance(each, FunctionType)]
+
+
+def is_same_place(one: Workflow, other: Workflow) -> bool:
+    """True if both are what the same lines define: a notebook's cell that was run again, or a file that was loaded twice.
+
+    Methods of two objects of one class are not.
+    """
+    handlers = [
+        (mine.handler, theirs.handler) for mine, theirs in zip(one.nodes.values(), other.nodes.values(), strict=False)
+    ]
+    return len(one.nodes) == len(other.nodes) and all(_is_same(*each) for each in handlers)
+
+
+def place_of(workflow: Workflow) -> str:
+    """Name the module of a workflow and the line of its first function."""
+    for made in workflow.nodes.values():
+        code = getattr(made.handler, "__code__", None)
+        if code is not None:
+            return f"{made.handler.__module__} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+    return "a module without functions"
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    mine, theirs = _origin(one), _origin(other)
+    if mine[2] != theirs[2] or not (mine[0] == theirs[0] or "" != mine[1] == theirs[1]):
+        return False
+    object_, another = getattr(one, "__self__", None), getattr(other, "__self__", None)
+    return object_ is another or type(object_) is not type(another)
+
+
+def _origin(function: Any) -> tuple[str, str, str]:
+    """Return the module, the file and the name of a function."""
+    code = getattr(function, "__code__", None)
+    named = function if hasattr(function, "__qualname__") else type(function)
+    file = "" if code is None or code.co_filename.startswith("<") else code.co_filename
+    return str(named.__module__), file, named.__qualname__
+
+
+class _Walk:
+    """One look at everything that can be come to from something."""
+
+    def __init__(self, but: Container[str] = ()) -> None:
+        self._but = but
+        self._seen: set[int] = set()
+        self._left: deque[tuple[Any, int]] = deque()
+        self.modules: set[str] = set()
+
+    def from_(self, start: Any) -> Iterator[Any]:
+        self._left.append((start, 0))
+        while self._left and len(self._seen) < _MOST:
+            value, depth = self._left.popleft()
+            if id(value) in self._seen:
+                continue
+            self._seen.add(id(value))
+            yield value
+            self._left.extend(self._beyond(value, depth))
+
+    def _beyond(self, value: Any, depth: int) -> Iterator[tuple[Any, int]]:
+        """What one comes to from `value`, and inside how many others it is."""
+        match value:
+            case ModuleType():
+                yield from self._module(value.__name__)
+            case FunctionType():
+                yield from self._module(value.__module__)
+                yield from _flat(_held(value))
+            case MethodType():
+                yield from _flat((value.__func__, value.__self__))
+            case Workflow():
+                yield from _flat((*value.nodes.values(), *value.children))
+            case NodeDefinition() | Step() | Tool() | Handoff():
+                yield from _flat(_inside(value))
+            case list() | tuple() | set() | frozenset() | dict():
+                inside = [*value.values()] if isinstance(value, dict) else [*value]
+                if depth < _DEEP and len(inside) <= _LARGE:
+                    yield from ((each, depth + 1) for each in inside)
+            case type():
+                if _is_of_project(value.__module__):
+                    yield from self._module(value.__module__)
+                    yield from ((each, depth) for each in [*vars(value).values()])
+            case _:
+                kind = type(value)
+                if depth < _DEEP and _is_of_project(kind.__module__):
+                    yield kind, depth
+                    methods = [name for name, each in vars(kind).items() if isinstance(each, FlowMethod)]
+                    yield from _flat([getattr(value, name) for name in methods])
+                    yield from ((each, depth + 1) for each in [*getattr(value, "__dict__", {}).values()])
+
+    def _module(self, name: Any) -> Iterator[tuple[Any, int]]:
+        if name not in self.modules and name not in self._but and _is_of_project(name):
+            self.modules.add(name)
+            yield from _flat([*vars(sys.modules[name]).values()])
+
+
+def _flat(values: Iterable[Any]) -> Iterator[tuple[Any, int]]:
+    return ((value, 0) for value in values)
+
+
+def _inside(value: NodeDefinition | Step[Any, Any] | Tool | Handoff) -> tuple[Any, ...]:
+    """What one of Holdfast's own things was made of."""
+    if isinstance(value, NodeDefinition):
+        return value.handler, value.settings.get(CODE), *value.settings.get(OFFERED, ())
+    return (value.workflow,) if isinstance(value, Handoff) else (value.function,)
+
+
+def _held(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not assigned yet
+            yield cell.cell_contents
+
+
+def _is_of_project(name: Any) -> bool:
+    """True for a module of the user's own, and for what is typed at a prompt."""
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if not isinstance(module, ModuleType) or name.partition(".")[0] == "holdfast":
+        return False
+    file = getattr(module, "__file__", None)
+    return name == "__main__" if file is None else trace.is_theirs(file)
