@@ -42,8 +42,10 @@ def workflows(workflow: Workflow, *, but: Container[str] = ()) -> tuple[list[Wor
 def undoing(tool: str, compensation: str, near: Callable[..., Any]) -> Tool | None:
     """Return the tool that undoes what one of that name did, which code of the project of `near` has called."""
     done = _tool(tool, near)
-    if done is None or isinstance(done.compensation, Tool):
-        return None if done is None else done.compensation
+    if done is None:
+        return None
+    if isinstance(done.compensation, Tool):
+        return done.compensation
     return find(compensation, done.function) or _tool(compensation, near)
 
 

@@ -22,7 +22,7 @@ from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.policies import CANCELLED
 from holdfast.core.state import AWAITED, BACKGROUND, CHILD, UNDONE
-from holdfast.engine.cursor import Suspension, cursor, operation
+from holdfast.engine.cursor import Suspension, cursor, note_calls
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import InvalidInput, NotFound, OperationFailed, UsageError
@@ -67,12 +67,14 @@ class Child:
     def __repr__(self) -> str:
         return f"<child {self.run_id}>"
 
-    @operation("child")
     async def result(self, *, on_failure: OnFailure = "raise") -> Any:
         check(on_failure)
         run = RunId(self.run_id)
         with cursor().place() as path:
             return await awaited(self._journal, path, run, self._workflow, on_failure)
+
+
+note_calls(Child, "child", "result")
 
 
 def check(on_failure: str) -> None:

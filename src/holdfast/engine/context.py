@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
@@ -43,7 +43,7 @@ from holdfast.engine import branches, budget, child, embedding, exchange, functi
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
-from holdfast.engine.cursor import cursor, operation
+from holdfast.engine.cursor import cursor, note_calls, note_step_calls
 from holdfast.engine.exchange import Exchange
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.memory import AgentMemory
@@ -94,7 +94,6 @@ class StepContext(AttemptContext):
                 at_ms = op.outcome.value()
         return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
 
-    @operation("ctx")
     async def left(self) -> LimitsLeft:
         """What is left of the run's limits; a replay sees the same. Recorded with the next commit."""
         with cursor().place() as path:
@@ -114,7 +113,6 @@ class StepContext(AttemptContext):
             )
         return self._versions.at(*cursor().versioned(name), name, latest)
 
-    @operation("ctx")
     async def model(
         self,
         model: str | Router,
@@ -126,19 +124,16 @@ class StepContext(AttemptContext):
         """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
         return fields(await self._talk(self, exchange.of_call(model, user, output, options)))
 
-    @operation("ctx")
     async def agent(
         self, model: str | Router, user: Any, *, output: type[BaseModel] | None = None, **options: Unpack[AgentOptions]
     ) -> Any:
         """The agent loop: the model, the tools that it asks for, the model, until it stops; see Context."""
         return fields(await self._talk(self, exchange.of_loop(self._attempt, model, user, output, options)))
 
-    @operation("ctx")
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
         """Call a function whose result is recorded, as a step of that name."""
-        return await self._step(step_of(name, function), args, given)
+        return await self.call_step(step_of(name, function), args, given)
 
-    @operation("ctx")
     async def tool(
         self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None,
         unique: Unique = "run", **named: Any,
@@ -156,7 +151,6 @@ class StepContext(AttemptContext):
         allowed = exchange.allowed(self._attempt, name) if isinstance(name, Tool) else None
         return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
 
-    @operation("ctx")
     async def map(
         self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
         max_parallel: int = PARALLEL, min_successful: int | None = None, tolerated_failures: int | float | None = None,
@@ -169,7 +163,6 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             return await mapping.over(self._journal, path, function, items, said, demand, retry, fail_fast=fail_fast)
 
-    @operation("ctx")
     async def sleep(
         self,
         seconds: float = 0,
@@ -185,7 +178,6 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             await self._journal.sleep(path, digest(["sleep", wait_s]), int(wait_s * 1000))
 
-    @operation("ctx")
     async def ask(
         self,
         question: Any,
@@ -211,7 +203,6 @@ class StepContext(AttemptContext):
             )  # fmt: skip
         return fields(answer)
 
-    @operation("ctx")
     async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:
         """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
         with cursor().place() as path:
@@ -225,7 +216,6 @@ class StepContext(AttemptContext):
         """Values that the runs and agents of this tenant share."""
         return SharedSpace(self._journal, self._locks, expect_space(space), agent)
 
-    @operation("ctx")
     async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> list[list[float]]:
         """A vector of each text; see Context."""
         request = embedding.asked(texts, model, dimensions)
@@ -240,7 +230,6 @@ class StepContext(AttemptContext):
         space = SharedSpace(self._journal, self._locks, namespace(agent, user), None)
         return AgentMemory(self._journal, space, agent, user, embedder, most)
 
-    @operation("ctx")
     async def child(
         self, workflow: Workflow | str, input: Any = None, *, key: str | None = None, version: int | None = None,  # noqa: A002
         cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, on_failure: OnFailure = "raise",
@@ -255,7 +244,6 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
 
-    @operation("ctx")
     async def gather(self, *asked: Awaitable[Any]) -> list[Any]:
         """Run operations at the same time, each branch with a place of its own; their results in order.
 
@@ -265,7 +253,6 @@ class StepContext(AttemptContext):
         """
         return await branches.gather(self._journal, *asked)
 
-    @operation("ctx")
     async def apart(self, name: str, branch: Awaitable[T]) -> T:
         """Run operations at a place that has a name instead of a position: what comes before it may differ from attempt
         to attempt. A name stands for one place in its step, or in its branch of a gather; it has no '.' and no ':'.
@@ -274,14 +261,12 @@ class StepContext(AttemptContext):
         """
         return await branches.apart(name, branch)
 
-    @operation("ctx")
     async def record(self, name: str, result: Any) -> None:
         """Keep what this step, or its branch of a gather, has come to under a name: from now on `recorded` gives it to every
         later attempt, also to one that follows a failure. `result` is JSON data, not null."""
         path, kept = cursor().named(name), await self._attempt.kept(result)
         await self._journal.record(cmd.Value(path, _RESULT, None, kept))
 
-    @operation("ctx")
     async def recorded(self, name: str) -> Any:
         """What an earlier attempt of this step has recorded at this place under a name; None if none has."""
         op = self._journal.found(cursor().named(name), _RESULT, _RESULT)
@@ -289,12 +274,7 @@ class StepContext(AttemptContext):
 
     # --- What the steps of a flow call ---------------------------------------------------------------------------------
 
-    def call_step(
-        self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
-    ) -> Coroutine[Any, Any, T]:  # fmt: skip
-        return cursor().call(step.name, self._step(step, args, given), 3)
-
-    async def _step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
+    async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
         with cursor().place() as path:
             if step.demand is not NOTHING:
                 alone: T = await mapping.alone(self._journal, path, step, step.bound(args, given))
@@ -302,12 +282,7 @@ class StepContext(AttemptContext):
             result: T = step.load(await function.call(self._journal, path, step, args, given))
         return result
 
-    def call_effect(
-        self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
-    ) -> Coroutine[Any, Any, T]:  # fmt: skip
-        return cursor().call(step.name, self._effect(step, args, given), 3)
-
-    async def _effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
+    async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
         arguments = step.bound(args, given)
         if step.demand is NOTHING:
             return await self.effect(step, arguments)
@@ -394,6 +369,27 @@ class StepContext(AttemptContext):
         args_hash = digest(["gate", shown])
         self._journal.found(Path("0"), "gate", APPROVAL, args_hash, shown)
         await self._journal.open_gate(Path("0"), APPROVAL, args_hash, shown=shown, completes_step=True, **options)
+
+
+_OPERATIONS: Final = [
+    "left",
+    "model",
+    "agent",
+    "step",
+    "tool",
+    "map",
+    "sleep",
+    "ask",
+    "wait_signal",
+    "embed",
+    "child",
+    "gather",
+    "apart",
+    "record",
+    "recorded",
+]
+note_calls(StepContext, "ctx", *_OPERATIONS)
+note_step_calls(StepContext, "call_step", "call_effect")
 
 
 if TYPE_CHECKING:

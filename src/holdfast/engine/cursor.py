@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import ContextVar
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import ref
 
 from holdfast.core.ids import Path
@@ -21,7 +21,6 @@ from holdfast.core.state import Operation
 from holdfast.engine.operation_calls import OperationCalls
 from holdfast.errors import InvalidInput, NonDeterministicStep
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _OF_VALUES: Final = (SCHEMA, VALIDATION)
@@ -286,21 +285,32 @@ def cursor() -> Cursor:
     return _cursor.get()
 
 
-def operation(
-    owner: str,
-) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
-    """Above a method of `owner` that is an operation: a call of it that nobody awaits is noticed."""
+def note_calls(kind: type[Any], owner: str, *methods: str) -> None:
+    """Have calls of these methods noted: they are operations that code has to await. `owner` is what `kind` is called there."""
+    for name in methods:
+        setattr(kind, name, _noted(getattr(kind, name), f"{owner}.{name}"))
 
-    def noted(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-        name = f"{owner}.{method.__name__}"
 
-        @functools.wraps(method)
-        def called(*args: P.args, **given: P.kwargs) -> Coroutine[Any, Any, T]:
-            return _cursor.get().call(name, method(*args, **given))
+def _noted(method: Callable[..., Coroutine[Any, Any, T]], name: str) -> Callable[..., Coroutine[Any, Any, T]]:
+    @functools.wraps(method)
+    def called(*args: Any, **given: Any) -> Coroutine[Any, Any, T]:
+        return _cursor.get().call(name, method(*args, **given))
 
-        return called
+    return called
 
-    return noted
+
+def note_step_calls(kind: type[Any], *methods: str) -> None:
+    """The same of methods that call the step which they are given."""
+    for name in methods:
+        setattr(kind, name, _noted_step(getattr(kind, name)))
+
+
+def _noted_step(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
+    @functools.wraps(method)
+    def called(self: Any, step: Any, args: Any, given: Any) -> Coroutine[Any, Any, T]:
+        return _cursor.get().call(step.name, method(self, step, args, given), 3)
+
+    return called
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from holdfast.core.payload import digest, inline
 from holdfast.core.shared_values import SharedIndex
 from holdfast.core.state import SHARED_USE
 from holdfast.engine import embedding
-from holdfast.engine.cursor import cursor, operation
+from holdfast.engine.cursor import cursor, note_calls
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_space import Kept, SharedSpace
 from holdfast.errors import InvalidInput
@@ -52,7 +52,6 @@ class AgentMemory:
         self._embedder = embedder
         self._most = most
 
-    @operation("memory")
     async def remember(
         self, text: str, *, kind: Kind = "fact", importance: float = IMPORTANCE, metadata: dict[str, Any] | None = None,
         source: str = "", trusted: bool | None = None,
@@ -81,7 +80,6 @@ class AgentMemory:
         await self._space.keep(key, Kept(_as_kept(memory), index, lambda: self._crowded_out(key)))
         return key
 
-    @operation("memory")
     async def recall(
         self, query: str | None = None, *, kinds: Sequence[Kind] | None = None, least_relevance: float = 0.0,
         limit: int = RECALLED, by: By | None = None,
@@ -103,17 +101,14 @@ class AgentMemory:
             self._journal.note(cmd.Value(path, SHARED_USE, None, kept, self._space.name, args_hash))
         return chosen
 
-    @operation("memory")
     async def context(self, *, max_tokens: int = CONTEXT_TOKENS, query: str | None = None) -> str:
         """What a model is told; see authoring.memory.AgentMemory."""
         return rule.context(await self.recall(query, limit=rule.IN_CONTEXT), max_tokens)
 
-    @operation("memory")
     async def forget(self, key: str) -> None:
         """Delete a memory."""
         await self._space.drop(key)
 
-    @operation("memory")
     async def stats(self) -> MemoryStats:
         """How many there are, and how relevant."""
         return rule.stats(await self._found(None), self._now_ms())
@@ -150,6 +145,9 @@ class AgentMemory:
 
     def _now_ms(self) -> int:
         return self._journal.attempt.services.runtime.store.clock.now_ms()
+
+
+note_calls(AgentMemory, "memory", "remember", "recall", "context", "forget", "stats")
 
 
 def _as_kept(memory: Memory) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from holdfast.core.shared_values import (
     Strategy,
 )
 from holdfast.core.state import SHARED, SHARED_WAIT
-from holdfast.engine.cursor import Suspension, cursor, operation
+from holdfast.engine.cursor import Suspension, cursor, note_calls
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_lock import Held, SharedLock, SharedLocks
 from holdfast.errors import InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
@@ -88,7 +88,6 @@ class SharedSpace:
         self._by = rule.expect_name("agent", agent) if agent is not None else node_of(journal.step)
         self._values = journal.attempt.services.runtime.store.shared_values
 
-    @operation("shared")
     async def read(self, key: str) -> SharedValue | None:
         """The latest version, as this step saw it first."""
         name, held = self._name(key), self._locks.around(self._space, key)
@@ -106,7 +105,6 @@ class SharedSpace:
             held.seen = version.version if version is not None else 0
         return None if version is None or version.gone else _shown(version)
 
-    @operation("shared")
     async def write(
         self, key: str, value: Any, *, expected_version: int | None = None, strategy: Strategy = "reject"
     ) -> SharedValue | None:
@@ -134,14 +132,12 @@ class SharedSpace:
         keep = 1 if gone else MOST_VERSIONS
         return await self._write(_Write(key, asked, decide, expected_version, strategy, gone, keep), held)
 
-    @operation("shared")
     async def delete(
         self, key: str, *, expected_version: int | None = None, strategy: Strategy = "reject"
     ) -> SharedValue | None:
         """Write that there is no value; see authoring.context.SharedSpace."""
         return await self._put(key, None, expected_version, strategy, gone=True)
 
-    @operation("shared")
     async def update(self, key: str, change: Callable[[Any], Any]) -> SharedValue:
         """Write what `change` makes of the latest version; see authoring.context.SharedSpace."""
 
@@ -159,7 +155,6 @@ class SharedSpace:
         self._name(key)
         return self._locks.lock(self._space, key, wait_s, lease_s)
 
-    @operation("shared")
     async def changed(self, key: str, *, after: int = 0, timeout_s: float | None = None) -> SharedValue:
         """Wait until there is a version later than `after`; see authoring.context.SharedSpace."""
         journal, name, args_hash = self._journal, self._name(key), digest(["changed", after, timeout_s])
@@ -174,7 +169,6 @@ class SharedSpace:
                 raise Suspension
         return _come_to(known, path)
 
-    @operation("shared")
     async def versions(self, key: str) -> list[SharedValue]:
         """Those that are kept, the latest last, as of now."""
         tenant, space = self._journal.tenant, self._space
@@ -295,6 +289,9 @@ class SharedSpace:
         """The version that is there now; no journal knows of this look."""
         tenant, space = self._journal.tenant, self._space
         return await self._journal.attempt.patiently(lambda: self._values.find(tenant, space, key))
+
+
+note_calls(SharedSpace, "shared", "read", "write", "delete", "update", "changed", "versions")
 
 
 def _come_to(known: Recall, path: Path) -> SharedValue:

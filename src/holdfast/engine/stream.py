@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.ids import CallId
 from holdfast.core.streams import MODEL, TOOLS, result_of
-from holdfast.engine.cursor import Suspension, cursor, operation
+from holdfast.engine.cursor import Suspension, cursor, note_calls
 from holdfast.engine.journal import StepJournal, keep_place
 from holdfast.errors import InvalidInput
 from holdfast.ports import Piece, StreamName, ToolReply
@@ -39,7 +39,6 @@ class Stream:
         self._journal = journal
         self._name = StreamName(journal.run, name)
 
-    @operation("stream")
     async def write(self, value: Any) -> None:
         """Have a value stand next in the stream; see Context."""
         mark = cursor().mark(self._name.stream)
@@ -60,6 +59,9 @@ class Stream:
         """What was written is in the store."""
         if kind is None:
             await self._journal.attempt.services.streams.flushed()
+
+
+note_calls(Stream, "stream", "write")
 
 
 async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolReply) -> ToolReply:
