@@ -49,6 +49,14 @@ def test_one_that_failed_waits_without_a_slot_and_comes_again_when_its_time_has_
     assert (game.op("a").status, game.op("a").error) == ("done", None)
 
 
+def test_what_was_noted_before_one_that_fails_is_recorded_before_it() -> None:
+    game = Game(graph("a"))
+    noted = cmd.Value(Path("0"), "now", 1_000)
+    failing = cmd.FailFunction(*game.at("a"), Path("1"), "price", "h", TRANSIENT, TWICE, values=(noted,))
+    assert kinds(game.do(failing)) == ["ValueRecorded", "FunctionFailed", "RetryScheduled"]
+    assert game.op("a", "0").outcome.value() == 1_000
+
+
 def test_after_its_last_try_it_has_failed_and_a_late_word_of_it_changes_nothing() -> None:
     game = Game(graph("a"))
     failed(game)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -49,6 +50,27 @@ def world() -> list[Any]:
 async def recorded(run: Any) -> list[str]:
     """The functions of which a result was recorded, in order."""
     return [each.name for each in await events_of(run, ev.ValueRecorded) if each.kind == FUNCTION]
+
+
+async def test_what_a_flow_has_looked_at_before_a_step_that_fails_is_the_same_on_a_replay(store: str) -> None:
+    seen: list[Any] = []
+
+    @step
+    async def breaks() -> None:
+        raise ToolFailed("closed")
+
+    @flow
+    async def handle(ctx: Context) -> None:
+        looked_at = [ctx.now(), ctx.uuid()]
+        with contextlib.suppress(OperationFailed):
+            await breaks()
+        seen.append(looked_at)
+        await ctx.sleep(0.01)
+
+    async with opened(store) as engine:
+        await (await engine.start(handle)).result()
+    assert len(seen) > 1
+    assert seen == [seen[0]] * len(seen)
 
 
 # --- What is promised ---------------------------------------------------------------------------------------------------

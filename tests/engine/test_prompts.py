@@ -19,7 +19,9 @@ IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
     ("user", "what"),
     [
         ([{"role": "user", "content": "Hello?"}], "a list of messages"),
+        (({"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}), "a list of messages"),
         ({"role": "user", "content": "Hello?"}, "a message"),
+        ((IMAGE,), "content of the type 'image'"),
         ([{"type": "text", "text": "What is this?"}, IMAGE], "content of the type 'image'"),
         ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, "content of the type 'image_url'"),
         (b"\x89PNG", "raw bytes"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Chat, Context, StateView, Tool, Workflow, flow, llm_node, tool
+from holdfast import Chat, Context, Handoff, StateView, Tool, Workflow, flow, llm_node, tool
 from holdfast.core import commands as cmd
 from holdfast.core.conversations import Exchange, say
 from holdfast.core.ids import RunId
@@ -44,7 +44,7 @@ class Desk:
         return look
 
 
-def agent(*tools: Tool, **options: Any) -> Workflow:
+def agent(*tools: Tool | Handoff, **options: Any) -> Workflow:
     wf = Workflow("agent", input=Chat)
 
     @wf.node("answer")
@@ -89,6 +89,27 @@ async def test_it_comes_after_the_tools_replies_and_counts_as_said(
         history = await names(engine.run(str(first.run)))
         assert (history.count("MessageReceived"), history.count("MessageRead")) == (1, 1)
         assert "MessageRead" not in await names(engine.run(str(talk.exchanges[3].run)))
+
+
+@flow
+async def colleague(ctx: Context, chat: Chat) -> str:
+    return " / ".join(each.text for each in chat.messages)
+
+
+@bounded
+async def test_it_goes_along_when_the_conversation_is_handed_to_another_agent(
+    store: str, asked: Recorder, server: ModelServer
+) -> None:
+    server.script.add(LOOKS[0], Rule(tool_calls=(ToolCall("transfer_to_colleague", {}),)))
+    desk = Desk()
+    wf = agent(desk.look, Handoff(colleague))
+    async with opened(store, workflows=[wf, colleague], model=asked) as engine:
+        await engine.open_conversation("c", wf, on_busy="steer")
+        await engine.say("c", "Where is it?")
+        await desk.begun.wait()
+        await engine.say("c", "Be quick.")
+        desk.done.set()
+        assert (await engine.reply("c", 1)).reply == "Where is it? / Be quick."
 
 
 @bounded

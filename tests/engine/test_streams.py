@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, flow, step
+from holdfast import Context, RunFailed, flow, step
 from holdfast.core.streams import Told
+from holdfast.engine.stream import MOST_BYTES
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import StreamNews
 from tests.engine.kit import bounded, die, opened
@@ -149,6 +150,21 @@ async def test_what_cannot_be_a_value_of_a_stream_is_refused_in_words(
     else:
         assert "65536 at most" in result or "cannot be stored" in result
         assert values == []
+
+
+@bounded
+async def test_a_value_of_a_stream_is_as_large_as_it_may_be_and_no_larger(store: str) -> None:
+    @flow
+    async def writes(ctx: Context, size: int) -> str:
+        await ctx.stream("progress").write("x" * (size - 2))  # beside its quotation marks
+        return "taken"
+
+    async with opened(store, workflows=[writes]) as engine:
+        taken, refused = [await engine.start(writes, size) for size in (MOST_BYTES, MOST_BYTES + 1)]
+        assert await taken.result() == "taken"
+        assert [len(value) for *_, value in await told(engine.watch_stream(taken.id))] == [MOST_BYTES - 2]
+        with pytest.raises(RunFailed, match=f"has {MOST_BYTES + 1} bytes as JSON"):
+            await refused.result()
 
 
 @bounded
