@@ -577,6 +577,20 @@ def test_a_rejected_dead_letter_leaves_its_unknown_effect_to_be_asked_about() ->
     assert game.gate.subject == call
 
 
+def test_an_effect_that_another_step_only_waits_for_is_asked_about_when_its_own_has_failed() -> None:
+    """Who waits for it has no call to look up: without the question both would wait for ever."""
+    game = Game(graph("a > end", "b > end", node("a", continue_on_error=True)))
+    call = game.intended("a", "verify", key="k")
+    assert kinds(game.intend("b", "verify", key="k")) == ["EffectDeferred"]
+    game.suspend("b")
+    game.doubt(call)
+    game.fail("a", error())
+    assert game.gate.subject == call
+    assert kinds(game.decide("answer", data={"id": 7}))[:2] == ["GateDecided", "EffectCompleted"]
+    game.tick()
+    assert kinds(game.intend("b", "verify", key="k")) == ["EffectReused"]
+
+
 # --- Named effects ----------------------------------------------------------------------------------------------------
 
 

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from holdfast import Demand, Engine, Run, Workflow, task
+from holdfast.core import commands as cmd
 from holdfast.core.demand import Resources
 from holdfast.core.events import StepStarted
+from holdfast.engine.placing import unplaced_of
 from holdfast.errors import UsageError
+from tests.core.game import Game
 from tests.engine.kit import bounded, opened
 
 FOUR_CORES = Resources(cpu_m=4000, memory_mb=8000, gpus=1, tags=("nvme",))
@@ -233,3 +236,18 @@ async def test_a_process_that_can_place_nothing_more_says_so_and_ends_its_work(t
         with pytest.raises(ZeroDivisionError):
             await (await engine.start(wf)).result()
         assert isinstance(engine.runtime.membership.broken, ZeroDivisionError)
+
+
+@bounded
+async def test_a_step_whose_start_is_on_its_way_to_the_store_keeps_its_place(store: str) -> None:
+    """It is known to have begun only when that is durable; the next of its run is placed beside it meanwhile."""
+    wf = played(Stage(), "both", Demand(cpu_m=1000), copies=2)
+    async with opened(store, workflows=[wf], resources=FOUR_CORES) as engine:
+        game, placing = Game(wf.graph), engine.executor.placing
+        ready = [each.step for each in unplaced_of(game.state)]
+        assert placing.place_at_once(game.state, 9) == {*ready}
+        game.do(cmd.Tick(frozenset()), placed=ready[:1])
+        assert [each.step for each in unplaced_of(game.state)] == ready[1:]
+        assert placing.place_at_once(game.state, 9) == {*ready}
+        placing.committed(game.state)
+        assert placing.ready(game.state.run) == {*ready[1:]}
