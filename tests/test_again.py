@@ -13,7 +13,7 @@ from tests.again import HEADING, MOST
 
 ROOT = Path(__file__).parents[1]
 ALONE = {
-    "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist",
+    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]), "PYTHONHASHSEED": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist",
 }  # fmt: skip
 """Its pytest has no plugin but that for several processes, which is soon there."""
 PASSES = "def test_that_passes(): pass\n"
