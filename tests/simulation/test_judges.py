@@ -374,6 +374,7 @@ def test_a_message_is_told_again_only_to_a_run_that_is_taken_up_again_and_has_no
     for message in (first, second):
         auditor._message_received(books, run, message)
     auditor._message_read(books, run, ev.MessageRead(StepId("work#1"), 1, Path("0"), 1))
+    books.ended = "RunFailed"
     if reopens:
         auditor._run_reopened(books, run, ev.RunReopened("a mender", counted=True))
     auditor._message_received(books, run, second)
