@@ -34,6 +34,8 @@ from holdfast.core.ids import (
 from holdfast.core.payload import Payload
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, MAP, SHARED_USE, State
+from holdfast.core.status import status, waiting_for, waits_for_nothing
+from holdfast.core.waking import stuck
 from holdfast.ports import Append, Committed, EmbeddingRequest, ModelRequest, Observation, SnapshotRecord, StreamName
 from tests.simulation import answer, approval
 from tests.simulation.answer import Answers
@@ -168,9 +170,16 @@ class Auditor:
         self._compare_letters(books, run)
         self._check_money(books, append)
         self._check_scopes(books, append)
+        self._check_waits(books, append)
         for recorded in append.events:
             self.on_event(run, recorded.event)
         self.see_whether_all_is_over()
+
+    def _check_waits(self, books: Books, append: Append) -> None:
+        for step in stuck(books.state):
+            self.fault("a suspended step has something that wakes it", append.run, step.id)
+        if waits_for_nothing(status(books.state), waiting_for(books.state)):
+            self.fault("a run waits for something", append.run, append.changes.run.status)
 
     def _shared_value(self, books: Books, run: RunId, event: ev.SharedValueWritten) -> None:
         """Each version follows the one before it, and the programs add one to what they have seen, or to nothing."""

@@ -79,6 +79,9 @@ RATES: Final[dict[str, float]] = {
     "letter_edited": 0.4,
     "scheduled": 0.6,
     "supervised": 0.4,
+    # all processes at once, for longer than a lease: nobody is there to find another dead
+    "all_stand_still": 0.1,
+    "disk_away": 0.1,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

@@ -44,6 +44,8 @@ PRICES: Final = Prices(
     }
 )
 _SETTINGS: Final = Settings()
+_BEFORE_RENEWAL_S: Final = 0.05
+"""How long a process that stood still works on before its lease is renewed."""
 
 
 class VirtualClock:
@@ -236,7 +238,7 @@ class Process:
         if self.lane is not None and not self.lane.dead and not self.lane.frozen:
             self.lane.frozen = True
             self.thawed_s = self.loop.time() + duration_s
-            self._stall(duration_s)
+            self._stall(duration_s + _BEFORE_RENEWAL_S)
             self.loop.later(duration_s, self._thaw, self.lane)
 
     def _thaw(self, lane: Lane) -> None:
@@ -261,7 +263,7 @@ class Process:
         if seam == "append" and self.faults.kills("crash_before_commit"):
             await self.die_here()
         kind = "read_refused" if seam == "read" else "commit_refused"
-        if self.faults.strikes(kind):
+        if self.loop.time() < self.disk.away_until_s or self.faults.strikes(kind):
             await asyncio.sleep(self._takes_s())
             raise StoreError(f"The disk does not take this ({seam}); nothing was written.")
         await asyncio.sleep(self._takes_s())

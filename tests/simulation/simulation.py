@@ -34,7 +34,7 @@ from tests.simulation.program import DAY_S, TENANT, Program, draw, draw_of_file,
 from tests.simulation.scenario import Scenario
 from tests.simulation.schedule import Timetable, nightly
 from tests.simulation.score import Scores
-from tests.simulation.store import Disk
+from tests.simulation.store import LEASE_S, Disk
 from tests.simulation.talk_auditor import TalkAuditor
 from tests.simulation.workers import GPU
 from tests.simulation.world import SimulatedModel, World
@@ -54,7 +54,9 @@ _FILES: Final = 0.2
 """How many programs are workflow files."""
 _TALKS: Final = 0.1
 """Beside how many people talk with an agent."""
-_DISTURBANCES: Final = ("crash_any_time", "freeze_any_time", "renewals_stall", "stop")
+_DISTURBANCES: Final = (
+    "crash_any_time", "freeze_any_time", "renewals_stall", "stop", "all_stand_still", "disk_away",
+)  # fmt: skip
 
 
 class Outcome(msgspec.Struct):
@@ -197,7 +199,18 @@ class _Simulation:
             process.stall(spread_s(self._stream, 1.0, 60.0))
         elif self.faults.kills("stop"):
             process.stop()
+        elif self.faults.kills("all_stand_still"):
+            self.outlast_leases(Process.freeze)
+        elif self.faults.kills("disk_away"):
+            self.disk.away_until_s = self.loop.time() + self.outlast_leases(Process.stall)
         self.loop.later(spread_s(self._stream, 0.05, 500.0), self._disturb, process)
+
+    def outlast_leases(self, harm: Callable[[Process, float], None]) -> float:
+        """Do the same to every process at once, for longer than its lease: for how long."""
+        seconds = LEASE_S + spread_s(self.chance.stream("longer than a lease"), 0.1, 60.0)
+        for process in self.processes:
+            harm(process, seconds)
+        return seconds
 
     def _calm(self) -> None:
         """Faults are over, whatever was going on."""

@@ -215,6 +215,8 @@ class Disk:
         """`clock_s` is the time since the machine was started, which all processes read alike."""
         self.clock_s = clock_s
         self.wall_offset_ms = 1_700_000_000_000
+        self.away_until_s = 0.0
+        """Until when nobody can reach it."""
         """What the machine's clock is set to at second 0 of `clock_s`."""
         self.runs: dict[RunId, Kept] = {}
         self.order: list[tuple[RunId, int]] = []
@@ -1460,6 +1462,9 @@ class Sessions(Port):
         if session not in self._mount.leases:
             return False
         await self._mount.write("session")
+        lease = self._mount.leases.get(session)
+        if lease is not None and lease.died_s is None and not lease.lasts(self._disk.clock_s()):
+            raise StoreError("The lease cannot be renewed now. Nobody has found its session dead.")
         return self.alive(session)
 
     def alive(self, session: SessionId) -> bool:
