@@ -94,6 +94,22 @@ async def crash_postgres(fleet: Fleet, chance: random.Random) -> None:
     await asyncio.to_thread(fleet.postgres.restart)
 
 
+async def postgres_away(fleet: Fleet, chance: random.Random) -> None:
+    """For longer than every lease: nobody can find anybody dead, and everybody's work goes on afterwards."""
+    await asyncio.to_thread(fleet.postgres.stop, signal.SIGQUIT)
+    await asyncio.sleep(LEASE_S + chance.uniform(1, 4))
+    await asyncio.to_thread(fleet.postgres.restart)
+
+
+async def freeze_everybody(fleet: Fleet, chance: random.Random) -> None:
+    """For longer than every lease, as a machine that sleeps: whoever wakes first may be the one whose lease is over."""
+    for member in fleet.members:
+        member.signal(signal.SIGSTOP)
+    await asyncio.sleep(LEASE_S + 1.5)
+    for member in fleet.members:
+        member.signal(signal.SIGCONT)
+
+
 async def terminate_backends(fleet: Fleet, chance: random.Random) -> None:
     for _ in range(5):
         others = "pid <> pg_backend_pid() and backend_type = 'client backend'"
@@ -180,7 +196,8 @@ async def fill_redis(fleet: Fleet, chance: random.Random) -> None:
 EVERY: dict[str, Fault] = {
     fault.__name__: fault
     for fault in (
-        kill_worker, kill_leader, kill_everybody, freeze_worker, freeze_leader, clock_off, stop_worker, crash_postgres,
+        kill_worker, kill_leader, kill_everybody, freeze_worker, freeze_leader, freeze_everybody, clock_off, stop_worker,
+        crash_postgres, postgres_away,
         terminate_backends, lose_replies, silence, fail_over, fill_disk, kill_redis, freeze_redis, flush_redis, fill_redis,
         stale_redis, kill_hand, freeze_hand,
     )

@@ -23,7 +23,9 @@ from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 
 ROOT = Path(__file__).parents[2]
-FLOWS = tuple(f"{Path(__file__).with_name('flows.py')}:{name}" for name in ("errand", "lending", "handing"))
+FLOWS = tuple(
+    f"{Path(__file__).with_name('flows.py')}:{name}" for name in ("errand", "lending", "handing", "trip", "leg")
+)
 TASKS = str(Path(__file__).with_name("tasks.py"))
 LEASE_S = 2.0
 START_LIMIT_S = 90.0

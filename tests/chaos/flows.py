@@ -1,5 +1,5 @@
 """The workflows of the load: model calls, tools of three policies, a gate and a timer; a pool; a task of connected workers; jobs
-of a workflow file. Their tools touch the world outside only.
+of a workflow file; a flow of bare steps, a stream, a map and a child. Their tools touch the world outside only.
 
 Never here: a fault.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from holdfast import Demand, Workflow, human_gate, llm_node, remote_task, task, tool, tool_node
+from holdfast import Context, Demand, Workflow, flow, human_gate, llm_node, remote_task, step, task, tool, tool_node
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from tests.crash.world import Visit
@@ -101,6 +101,30 @@ jobs:
 script = workflow_of(load(JOBS, "script"))
 
 
+@step
+async def price(number: int) -> int:
+    return number
+
+
+@flow
+async def leg(ctx: Context, number: int) -> int:
+    return await price(number)
+
+
+async def seat(ctx: Context, number: int) -> int:
+    await ctx.tool("note", run=ctx.run_id, line=f"seat {number}")
+    return await price(number)
+
+
+@flow(tools=[note])
+async def trip(ctx: Context) -> list[int]:
+    found = [await price(number) for number in range(10)]
+    await ctx.stream("progress").write(found)
+    found.append(await ctx.child(leg, 10))
+    found += await ctx.map(seat, [11, 12, 13], max_parallel=2)
+    return found
+
+
 class Promise(NamedTuple):
     """What a run of a workflow comes to: its output, if that is compared, and how often each tool happens."""
 
@@ -113,4 +137,5 @@ PROMISED: Final = {
     "lending": Promise(None, {"note": 1}),
     "handing": Promise("handed", {"note": 1}),
     "script": Promise(None, {}),
+    "trip": Promise([*range(14)], {"note": 3}),
 }

@@ -11,7 +11,7 @@ from tests.chaos.trial import scene, trial
 from tests.crash.world import Visit
 
 SEED = 20
-QUICK = ("kill_worker", "flush_redis", "lose_replies", "kill_leader", "crash_postgres", "freeze_worker")
+QUICK = ("kill_worker", "flush_redis", "lose_replies", "kill_leader", "postgres_away", "freeze_worker")
 
 
 async def test_a_fleet_among_faults_loses_nothing_repeats_nothing_and_ends_everything(tmp_path: Path) -> None:
