@@ -9,7 +9,7 @@ from typing import Any, Final
 
 _PLACES: Final = {
     "anthropic": ("AsyncAnthropic",),
-    "openai": ("APIConnectionError", "AsyncOpenAI", "OpenAI"),
+    "openai": ("APIConnectionError", "AsyncOpenAI", "InternalServerError", "OpenAI"),
     "pydantic_ai": ("Agent", "NativeOutput"),
     "pydantic_ai.direct": ("model_request", "model_request_stream", "model_request_sync"),
     "pydantic_ai.exceptions": (
@@ -19,7 +19,7 @@ _PLACES: Final = {
     "pydantic_ai.messages": ("ModelRequest", "ModelResponse", "TextPart", "ToolReturnPart"),
     "pydantic_ai.models": ("Model", "ModelRequestParameters"),
     "pydantic_ai.models.anthropic": ("AnthropicModel",),
-    "pydantic_ai.models.openai": ("OpenAIChatModel",),
+    "pydantic_ai.models.openai": ("OpenAIChatModel", "OpenAIResponsesModel"),
     "pydantic_ai.providers.anthropic": ("AnthropicProvider",),
     "pydantic_ai.providers.openai": ("OpenAIProvider",),
     "pydantic_ai.tools": ("ToolDefinition",),

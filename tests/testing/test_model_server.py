@@ -60,11 +60,18 @@ async def gpt(server: ModelServer) -> AsyncIterator[sdk.AsyncOpenAI]:
         yield client
 
 
-@pytest.fixture(params=["anthropic", "openai"])
+@pytest.fixture(params=["anthropic", "openai", "responses"])
 def model(request: pytest.FixtureRequest, claude: sdk.AsyncAnthropic, gpt: sdk.AsyncOpenAI) -> sdk.Model:
     if request.param == "anthropic":
         return sdk.AnthropicModel(HAIKU, provider=sdk.AnthropicProvider(anthropic_client=claude))
+    if request.param == "responses":
+        return sdk.OpenAIResponsesModel(GPT, provider=sdk.OpenAIProvider(openai_client=gpt))
     return sdk.OpenAIChatModel(GPT, provider=sdk.OpenAIProvider(openai_client=gpt))
+
+
+def asks_for_a_tool(model: sdk.Model) -> str:
+    """How pydantic-ai reads the end of a reply that calls a tool: a response is only completed, or not."""
+    return "stop" if isinstance(model, sdk.OpenAIResponsesModel) else "tool_call"
 
 
 async def ask(
@@ -128,7 +135,7 @@ async def test_a_tool_call_makes_its_round_trip(model: sdk.Model, server: ModelS
     second = await sdk.model_request(model, [question, first, result], model_request_parameters=search())
 
     assert (call.tool_name, call.args_as_dict()) == ("search_kb", {"query": "about refunds"})
-    assert first.finish_reason == "tool_call"
+    assert first.finish_reason == asks_for_a_tool(model)
     assert [part.content for part in second.parts if isinstance(part, sdk.TextPart)] == ["It is in the handbook."]
     assert [(call.turn, call.called, call.tools, call.user) for call in server.calls] == [
         (1, ("search_kb",), ("search_kb",), "refunds"),
@@ -189,7 +196,7 @@ async def test_a_stream_brings_the_same_text_tool_call_and_usage_as_a_whole_answ
     assert [part.content for part in streamed.parts if isinstance(part, sdk.TextPart)] == [text]
     assert [call.args_as_dict() for call in streamed.tool_calls] == [call.args_as_dict() for call in whole.tool_calls]
     assert streamed.usage.output_tokens == whole.usage.output_tokens
-    assert (streamed.state, streamed.finish_reason) == ("complete", "tool_call")
+    assert (streamed.state, streamed.finish_reason) == ("complete", asks_for_a_tool(model))
     assert [call.stream for call in server.calls] == [False, True]
 
 
@@ -412,6 +419,82 @@ async def test_what_a_provider_would_not_take_is_refused_and_is_no_call(server: 
         assert (await client.post("/v1/messages", json={}, headers={"x-api-key": ""})).status_code == 401
     assert server.calls == []
     assert [entry["status"] for entry in server.journal.entries()] == [400, 400, 400, 400, 401]
+
+
+async def test_openai_responses_are_answered_whole_and_streamed(gpt: sdk.AsyncOpenAI, server: ModelServer) -> None:
+    """With what the SDK reads of them: text, calls of functions, usage, the reason of a reply that was cut."""
+    tool = {"type": "function", "name": "search_kb", "parameters": QUERY, "strict": False}
+    server.script.add(Rule(turn=1, text="I look.", tool_calls=(ToolCall("search_kb", {"query": "refunds"}),)))
+    server.script.add(Rule(turn=2, text="It is there."))
+    first = await gpt.responses.create(model=GPT, input="refunds", instructions="Be brief.", tools=[tool])
+    message, call = first.output
+    assert (first.output_text, call.name, call.arguments) == ("I look.", "search_kb", '{"query":"refunds"}')
+    assert (first.status, first.usage.input_tokens > 0, first.usage.output_tokens) == ("completed", True, 10)
+    said = [{"role": "user", "content": "refunds"}, message, call]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "found"}
+    events = [
+        event async for event in await gpt.responses.create(model=GPT, input=[*said, result], tools=[tool], stream=True)
+    ]
+    assert [event.sequence_number for event in events] == [*range(len(events))]
+    assert "".join(each.delta for each in events if each.type == "response.output_text.delta") == "It is there."
+    assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
+    assert events[-1].response.output_text == "It is there."
+    async with gpt.responses.stream(model=GPT, input=[*said, result]) as stream:
+        assert (await stream.get_final_response()).output_text == "It is there."
+    cut = await gpt.responses.create(model=GPT, input="refunds", tools=[tool], max_output_tokens=1)
+    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    assert [(call.turn, call.called, call.stream) for call in server.calls] == [
+        (1, ("search_kb",), False), (2, (), True), (2, (), True), (1, (), False),
+    ]  # fmt: skip
+
+
+async def test_openai_responses_parse_into_the_class_that_was_asked_for(
+    gpt: sdk.AsyncOpenAI, server: ModelServer
+) -> None:
+    found = await gpt.responses.parse(model=GPT, input="My billing is wrong", text_format=Triage)
+    assert found.output_parsed.kind == "billing"
+    server.script.add(Rule(output={"kind": "bug", "urgent": True, "summary": "x"}))
+    native = await sdk.Agent(
+        sdk.OpenAIResponsesModel(GPT, provider=sdk.OpenAIProvider(openai_client=gpt)),
+        output_type=sdk.NativeOutput(Triage),
+    ).run("Anything")
+    assert native.output == Triage(kind="bug", urgent=True, summary="x")
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ({"model": GPT}, "input: a text, or a list of items"),
+        ({"model": GPT, "input": "x", "previous_response_id": "resp_1"}, "previous_response_id: leave it out"),
+        ({"model": GPT, "input": [{"type": "item_reference", "id": "x"}]}, "'item_reference'"),
+        (
+            {"model": GPT, "input": [{"type": "function_call_output", "call_id": "c", "output": ""}]},
+            "without a tool call",
+        ),
+        ({"model": GPT, "input": "x", "tool_choice": {"type": "function", "name": "y"}}, "Tool choice 'y' not found"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_a_response_that_openai_would_not_give_is_refused(
+    server: ModelServer, body: dict[str, Any], complaint: str
+) -> None:
+    async with httpx2.AsyncClient(base_url=server.openai_url, headers={"authorization": "Bearer k"}) as client:
+        said = await client.post("responses", json=body)
+    assert (said.status_code, server.calls) == (400, [])
+    assert complaint in said.json()["error"]["message"]
+
+
+async def test_what_the_server_does_not_speak_is_said_in_words(gpt: sdk.AsyncOpenAI, server: ModelServer) -> None:
+    with pytest.raises(sdk.InternalServerError, match="does not speak GET /v1/models") as caught:
+        await gpt.models.list()
+    assert caught.value.status_code == 501
+    async with httpx2.AsyncClient(base_url=server.openai_url, headers={"authorization": "Bearer k"}) as client:
+        for method, path in (("POST", "audio/speech"), ("GET", "responses/resp_1"), ("DELETE", "files/f"), ("GET", "")):
+            said = await client.request(method, path)
+            assert said.status_code == 501, path
+            assert "POST /v1/responses" in said.json()["error"]["message"]
+    assert server.calls == []
+    assert {entry["status"] for entry in server.journal.entries()} == {501}
 
 
 # --- its life, and the judge's -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """A model provider on the loopback interface, for tests, demos and benchmarks: every caller of a provider is its client.
 
-It speaks the Anthropic Messages API and OpenAI Chat Completions, answers by rules (`Rule`) or plausibly by itself,
+It speaks the Anthropic Messages API and OpenAI's Responses, Chat Completions and Embeddings, answers by rules (`Rule`) or plausibly by itself,
 fails on demand (`Fault`), and keeps a journal by which a judge can count calls even if everything else was killed. It
 is no part of what it tests: nothing of Holdfast outside the test kit may be imported here.
 
@@ -34,6 +34,7 @@ from holdfast.testing.wire import BadRequest, Call, Usage, Wire, WireName
 from holdfast.testing.wires.anthropic import AnthropicWire
 from holdfast.testing.wires.embeddings import EmbeddingsWire
 from holdfast.testing.wires.openai import OpenAIWire
+from holdfast.testing.wires.responses import ResponsesWire
 
 with needs("testing", "The model server", is_program=__name__ == "__main__"):
     from starlette.applications import Starlette
@@ -57,10 +58,11 @@ __all__ = [
     "read_calls",
 ]
 
-WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire(), EmbeddingsWire())
+WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire(), ResponsesWire(), EmbeddingsWire())
 API_KEY = "any-key-will-do"
 MAX_BODY_BYTES = 32 * 1024 * 1024  # as Anthropic's
 EXCERPT = 200
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 Outcome = Literal["sent", "cut", "client_left"]
 
@@ -150,7 +152,11 @@ class ModelServer(HttpServer):
 
     def _application(self) -> Starlette:
         return Starlette(
-            routes=[*map(self._route, WIRES), Route("/_control/rules", self._control, methods=["POST", "DELETE"])]
+            routes=[
+                *map(self._route, WIRES),
+                Route("/v1/{path:path}", self._not_spoken, methods=_METHODS),
+                Route("/_control/rules", self._control, methods=["POST", "DELETE"]),
+            ]
         )
 
     async def _close(self) -> None:
@@ -159,6 +165,14 @@ class ModelServer(HttpServer):
 
     def _route(self, wire: Wire) -> Route:
         return Route(wire.path, _Endpoint(self, wire), methods=["POST"])
+
+    async def _not_spoken(self, request: Request) -> Response:
+        spoken = ", ".join(f"POST {wire.path}" for wire in WIRES)
+        message = f"Use one of {spoken}: this server does not speak {request.method} {request.url.path}."
+        self._write("refused", wire="openai", status=501, message=message)
+        return JSONResponse(
+            {"error": {"message": message, "type": "not_implemented", "param": None, "code": None}}, 501
+        )
 
     async def _control(self, request: Request) -> Response:
         if request.method == "DELETE":
