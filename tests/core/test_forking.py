@@ -79,7 +79,7 @@ def test_what_is_asked_for_as_it_was_takes_the_outcome_that_it_had_and_nobody_ca
 @pytest.mark.parametrize("other", [{"args": "else"}, {"tool": "other"}, {"path": "1"}])
 def test_what_is_another_tool_place_or_request_is_new_and_once_needs_a_persons_word(other: dict[str, Any]) -> None:
     game = fork(draft_and_send(), "send#1")
-    with pytest.raises(Conflict, match="--repeat-effects"):
+    with pytest.raises(Conflict, match="repeat_effects=True"):
         game.intend("send", **other)
     assert kinds(game.intend("send", "idempotent", **other)) == ["EffectIntended"]
     game = fork(draft_and_send(), "send#1", repeats_effects=True)
@@ -233,7 +233,7 @@ def test_what_a_person_says_an_operation_comes_to_is_taken_whatever_it_is_asked_
         game.intend("a", path="0")
     game = fork(origin, "a#1", "1", output=inline("done"))
     assert (kinds(game.intend("a", path="1", args="else")), game.state.calls) == ([], {}), "taken as done"
-    with pytest.raises(Conflict, match="--repeat-effects"):
+    with pytest.raises(Conflict, match="repeat_effects=True"):
         game.intend("a", path="2", args="else")
     found = plan(origin, "a#1", "1", output=inline("done"))
     assert ([(each.path, each.stands) for each in found.reused], found.anew) == ([("0", True)], ())

@@ -50,6 +50,21 @@ async def test_a_run_is_started_approved_and_followed_to_its_end(api: Asked) -> 
     assert (await api.get(f"/runs/{run['run_id']}/tree"))["runs"][0]["run_id"] == run["run_id"]
 
 
+async def test_what_is_answered_ends_its_line_and_names_no_option_of_a_command(api: Asked) -> None:
+    """So that a shell's prompt stands on a line of its own; a row's tag is that of what was read."""
+    run = await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10)
+    row = await api.said("GET", f"/runs/{run['run_id']}")
+    gate = await api.gate(run["run_id"])
+    refused = await api.said("POST", f"/gates/{gate}/decision", {"decision": "approve"}, holdfast_as="mallory")
+    missing = await api.said("GET", "/runs/nope")
+    for said in (row, refused, missing, await api.said("GET", "/runs")):
+        assert said.content.endswith(b"}\n"), said.text
+    again = await api.said("GET", f"/runs/{run['run_id']}", if_none_match=row.headers["etag"])
+    assert (again.status_code, refused.status_code, missing.status_code) == (304, 409, 404)
+    assert "mallory" in refused.json()["detail"]
+    assert "--" not in refused.json()["detail"]
+
+
 async def test_a_run_is_told_what_one_may_tell_it(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
     assert (await api.post(f"/runs/{run}/pause"))["status"] == "paused"

@@ -18,7 +18,7 @@ from holdfast.cli.given import who
 from holdfast.cli.moment import around, clock
 from holdfast.cli.opening import typed
 from holdfast.core import status
-from holdfast.core.claim import is_among
+from holdfast.core.claim import folded, is_among
 from holdfast.core.divergence import RESTART
 from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import GATE_DECISIONS
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
     from holdfast.core.demand import Demand
 
+_SOMETHING: Final = '"..."'
+"""JSON in the place of what only a person knows."""
 _EXTEND: Final = {
     "max_steps": "--steps",
     "max_tokens": "--tokens",
@@ -125,7 +127,9 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
             show = typed("runs", "show", wait.about or "", store=store)
             return [f"{wait.step} waits for its child {wait.about}:", f"  {show}"]
         case _:
-            return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
+            again = typed("effects", "list", "--run", run, store=store)
+            words = f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."
+            return [f"{words} Where none comes, a person is asked:", f"  {again}"]
 
 
 def of_nothing(what: str) -> str:
@@ -220,7 +224,7 @@ def commands(gate: View, store: str | None) -> list[str]:
     """Every way to answer a gate, as commands."""
     run = gate["run_id"]
     if gate["reason"] == EFFECT_UNKNOWN and gate["subject"] is not None:
-        answers = {"answer": ("--happened", "{...}"), "reject": ("--did-not",), "retry": ("--again",)}
+        answers = {"answer": ("--happened", _SOMETHING), "reject": ("--did-not",), "retry": ("--again",)}
         return [typed("effects", "resolve", gate["subject"], *answers[each], store=store) for each in gate["allowed"]]
     if gate["reason"] == WORKFLOW_MISSING:
         worker, migrate = typed("worker", store=store), typed("runs", "migrate", run, store=store)
@@ -247,17 +251,25 @@ def deciding(gate: str, decision: str) -> tuple[str, ...]:
 def _more(gate: View, decision: str) -> tuple[str, ...]:
     """What a decision is given beside the gate's id."""
     form, filled = gate["form"], gate["filled"]
-    known = not gate["reviewers"] or is_among(gate["reviewers"], who(None).name, ())
-    person = () if known else ("--as", "...")
+    person = _person(gate)
     if decision == "answer" and gate["reason"] == CODE_CHANGED:
         return (*person, "--data", json.dumps(RESTART))
     if decision == "answer" and gate["reason"] == TOOL_APPROVAL:
-        return (*person, "--data", "{...}")  # in the tool's place, so of its arguments' form it has nothing
+        return (*person, "--data", _SOMETHING)  # in the tool's place, so of its arguments' form it has nothing
     if decision in ("edit", "answer"):
         return (*person, "--data", json.dumps(sample.of(form, filled), ensure_ascii=False))
     if decision == "approve" and (rest := sample.left_open(form, filled)):
         return (*person, "--data", json.dumps(rest, ensure_ascii=False))
     return (*person, "--reason", "...") if decision == "reject" else person
+
+
+def _person(gate: View) -> tuple[str, ...]:
+    """Who is to say so, where it cannot be whoever types it: somebody in the first of the roles that are asked."""
+    name, reviewers = who(None).name, gate["reviewers"]
+    is_asker = gate["four_eyes"] and folded(name) == folded(gate["requester"])
+    if not is_asker and (not reviewers or is_among(reviewers, name, ())):
+        return ()
+    return ("--as", "NAME", *(("--role", reviewers[0]) if reviewers else ()))
 
 
 def _twice(gate: View) -> str:

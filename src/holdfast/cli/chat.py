@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 _ATTACH = "/attach "
 """Begins a line that says no message, but what goes with the next."""
+_HELP = ("/help", "/?")
+_COMMANDS = (
+    "/attach FILE: an image, a recording or a document goes with the next message\n"
+    "/help: these lines\n"
+    "Ctrl-C stops a reply, Ctrl-D leaves. Any other line is a message."
+)
 _MOST_BYTES = 1_100_000
 """Of a line: more than a message may have."""
 
@@ -71,7 +77,7 @@ def chat(
 ) -> int:
     """Talk with an agent, a line a message; what was said goes on on any machine.
 
-    A line `/attach FILE` has an image, a recording or a document go with the next message.
+    A line `/attach FILE` has an image, a recording or a document go with the next message; `/help` lists such lines.
 
     A line that is typed while the agent answers does what --on-busy says, Ctrl-C stops the reply, Ctrl-D leaves. A reply that
     was cut off, because this process was killed, is gone on with when the conversation is.
@@ -205,6 +211,11 @@ class _Terminal:
             await self._replies.idle.wait()
         parts: list[Image | Audio | Document] = []
         async for line in lines:
+            if line.strip() in _HELP:
+                terminal.say(_COMMANDS)
+                if self._replies.idle.is_set():
+                    self._idle(True)
+                continue
             if line.startswith(_ATTACH):
                 parts += _attached(line.removeprefix(_ATTACH).strip())
                 continue

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -24,6 +25,7 @@ from holdfast.errors import UsageError
 
 DEFAULT_PORT: Final = 8485
 _LOOK_EVERY_S: Final = 0.5
+_ANSWERS_EVERY_S: Final = 0.05
 _MOST_FILES: Final = 5_000
 """So many are watched; a project has fewer."""
 _WATCHED: Final = frozenset({".py", ".yaml", ".yml", ".toml", ".md", ".json", ".txt"})
@@ -99,21 +101,29 @@ class _Development:
         stop = stopped("the server hands over what it cannot finish")
         server = f"http://{self._words[self._words.index('--http') + 1]}"
         address, once = f"{server}/api/v1", f"{server}/?code={self._code}"
-        terminal.say(
+        words = (
             f"The API is at {address}; try it in another terminal:\n"
             f"  curl -H 'Authorization: Bearer {self._token}' {address}/workflows\n"
             f"or in a browser, with an address that works once: {once}\n"
             f"It is started anew when a file changes in {', '.join(map(str, self._folders))}. Ctrl-C stops it."
         )
-        if as_json:
-            terminal.emit({"api": address, "token": self._token, "browser": once})
-            terminal.hand_over()
+
+        async def welcome() -> None:
+            await self._answers(address)
+            terminal.say(words)
+            if as_json:
+                terminal.emit({"api": address, "token": self._token, "browser": once})
+                terminal.hand_over()
+
         for number in itertools.count():
             process = await child.start(self._words, _FRESH)
             async with contextlib.AsyncExitStack() as undo:
                 relaying = asyncio.create_task(child.relay("server", process))
                 undo.push_async_callback(asyncio.wait, [relaying])
                 undo.push_async_callback(child.end, process)
+                if not number:
+                    welcoming = asyncio.create_task(welcome())
+                    undo.callback(welcoming.cancel)
                 changed = asyncio.create_task(self._changed())
                 undo.callback(changed.cancel)
                 waits: list[asyncio.Future[Any]] = [stop, changed, relaying]
@@ -127,6 +137,17 @@ class _Development:
                     return OK
                 terminal.say(f"{changed.result()} has changed; the server is started anew.")
         return OK
+
+    async def _answers(self, address: str) -> None:
+        """Wait until this server answers, which another one at its port would not do."""
+        import httpx2
+
+        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {self._token}"}, trust_env=False) as http:
+            while True:
+                with contextlib.suppress(httpx2.HTTPError):
+                    if (await http.get(f"{address}/me")).status_code == HTTPStatus.OK:
+                        return
+                await asyncio.sleep(_ANSWERS_EVERY_S)
 
     async def _changed(self) -> Path:
         """Wait until a file changes, comes or goes; which."""

@@ -6,6 +6,7 @@ Never here: an exit code's meaning.
 from __future__ import annotations
 
 import traceback
+from typing import Final
 
 import typer
 
@@ -20,6 +21,13 @@ _HINT = (
 )
 
 
+_OPTIONS: Final = {
+    "by=NAME": "--as NAME", "roles=[ROLE]": "--role ROLE", "data=JSON": "--data JSON", "output=JSON": "--output JSON",
+    "repeat_effects=True": "--repeat-effects",
+}  # fmt: skip
+"""The arguments that errors name, and the options that give them."""
+
+
 def tell(problem: Exception, *, as_json: bool) -> int:
     """Say what went wrong; the exit code that goes with it."""
     trace: str | None = None
@@ -31,7 +39,7 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     else:
         code, message = FAILED, f"{type(problem).__name__}: {problem}"
         trace = f"{''.join(traceback.format_exception(problem))}{_HINT}\n"
-    message = without_passwords(message)
+    message = without_passwords(_typed(message))
     if trace is not None:
         terminal.say_trace(without_passwords(trace))
     if not message:  # no command at all: its help has been printed, which says it all
@@ -41,8 +49,15 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     else:
         first, *others = problem.parts if isinstance(problem, HoldfastError) else (message,)
         for part in (f"Error: {first}", *others):
-            terminal.say(without_passwords(part))
+            terminal.say(without_passwords(_typed(part)))
     return code
+
+
+def _typed(message: str) -> str:
+    """Return an error in the words of the command line: the arguments that it names, as options."""
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
 
 
 def _usage(problem: typer.TyperException) -> str:
@@ -51,4 +66,5 @@ def _usage(problem: typer.TyperException) -> str:
         return ""
     context = getattr(problem, "ctx", None)
     hint = f" Try '{context.command_path} --help'." if context is not None else ""
-    return f"{problem.format_message().rstrip('.')}.{hint}"
+    words = problem.format_message().rstrip(".")
+    return f"{words}{'' if words.endswith('?') else '.'}{hint}"

@@ -378,7 +378,12 @@ async def _meant(asking: Asking, given: str, decision: str, shown: str | None, s
 
     if ":" in given:
         return await reference.gate(asking, given)
-    run = await reference.run(asking, given)
+    try:
+        run = await reference.run(asking, given)
+    except NotFound:
+        raise NotFound(
+            f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open."
+        ) from None
     rows = await _asked(asking, run["run_id"])
     still: list[str] = [row["gate_id"] for row in rows if _is_open(row)]
     if not rows:
@@ -418,7 +423,12 @@ async def _found(asking: Asking, given: str) -> str:
     Raises NotFound, and UsageError where others are open."""
     if ":" in given:
         return await reference.gate(asking, given)
-    run = await reference.run(asking, given)
+    try:
+        run = await reference.run(asking, given)
+    except NotFound:
+        raise NotFound(
+            f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open."
+        ) from None
     rows = await _asked(asking, run["run_id"])
     still = [row for row in rows if _is_open(row)]
     if len(still) > 1 and {(row["reason"], row["step"]) for row in still} != {(TOOL_APPROVAL, still[0]["step"])}:

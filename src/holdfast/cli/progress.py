@@ -6,7 +6,7 @@ Never here: prompting. What is shown is only what was committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Final, Protocol
@@ -15,7 +15,7 @@ from holdfast.cli import terminal
 from holdfast.cli.moment import clock, span
 from holdfast.cli.portrait import took
 from holdfast.cli.stream import Shown
-from holdfast.cli.telling import failure, named, tell
+from holdfast.cli.telling import Teller, failure, named
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
 from holdfast.core.status import status
@@ -52,6 +52,11 @@ _MARKS: Final = {
 
 class Display(Protocol):
     """Shows how a run goes on."""
+
+    @property
+    def told(self) -> Collection[str]:
+        """The failures that were told in full."""
+        ...
 
     def show(self, state: State, news: Sequence[Recorded]) -> None:
         """`news` are the events since the last time; `state` is what they led to."""
@@ -115,15 +120,15 @@ async def _follow(run: Run, shown: Display) -> State:
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def listen(service: Backend, run: str) -> View:
+async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
     """Tell what happens in a run that goes on elsewhere, as a log keeps it, until it has ended or needs somebody; how it stands
-    then."""
-    after = 0
+    then, and the failures that were told."""
+    after, teller = 0, Teller()
 
     def told(event: View) -> None:
         nonlocal after
         after = event["seq"]
-        if (line := tell(view.recorded_of(event))) is not None:
+        if (line := teller.tell(view.recorded_of(event))) is not None:
             terminal.say(line)
 
     async def hear() -> None:
@@ -139,15 +144,22 @@ async def listen(service: Backend, run: str) -> View:
         await asyncio.gather(hearing, return_exceptions=True)
     for event in await service.rows(query.Events(run=run, cursor=str(after))):
         told(event)
-    return found
+    return found, teller.told
 
 
 class Lines:
     """One line for each change, as a log keeps it."""
 
+    def __init__(self) -> None:
+        self._teller = Teller()
+
+    @property
+    def told(self) -> Collection[str]:
+        return self._teller.told
+
     def show(self, state: State, news: Sequence[Recorded]) -> None:
         for recorded in news:
-            line = tell(recorded)
+            line = self._teller.tell(recorded)
             if line is not None:
                 terminal.say(line)
 
@@ -157,6 +169,9 @@ class Lines:
 
 class Board:
     """A table of the nodes, with the run's money below it."""
+
+    told: Collection[str] = ()
+    """A table has no room for a whole failure."""
 
     def __init__(self, live: Live, graph: Graph, now_ms: Callable[[], int]) -> None:
         self._live = live

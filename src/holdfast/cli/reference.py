@@ -41,14 +41,14 @@ async def run_id(asking: Asking, given: str) -> str:
 
 async def gate(asking: Asking, given: str) -> str:
     """The gate whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
-    of, rest = await _of_run(asking, given)
+    of, rest = await _of_run(asking, given, "gate")
     gates = await asking.rows(query.Gates(run=of, all=True), MOST_OF_A_RUN)
     return _only(given, "gate", f"{of}:{rest}", [each["gate_id"] for each in gates])
 
 
 async def call(asking: Asking, given: str) -> str:
     """The call of a tool whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
-    of, rest = await _of_run(asking, given)
+    of, rest = await _of_run(asking, given, "call")
     calls = await asking.rows(query.Effects(run=of), MOST_OF_A_RUN)
     return _only(given, "call", f"{of}:{rest}", [each["call"] for each in calls])
 
@@ -61,16 +61,23 @@ async def evaluation(asking: Asking, given: str) -> str:
     return _only(given, "evaluation", start, [row["evaluation_id"] for row in rows])
 
 
-async def _of_run(asking: Asking, given: str) -> tuple[str, str]:
+async def _of_run(asking: Asking, given: str, what: str) -> tuple[str, str]:
     start, _, rest = given.rstrip("…").partition(":")
-    return await run_id(asking, start), rest
+    try:
+        return await run_id(asking, start), rest
+    except NotFound:
+        raise _none(what, given) from None
+
+
+def _none(what: str, given: str) -> NotFound:
+    return NotFound(f"There is no {what} {given}; `holdfast {_LISTS[what]} list` shows those that are.")
 
 
 def _only(given: str, what: str, start: str, ids: Iterable[str]) -> str:
     found = [each for each in ids if each.startswith(start)]
     exact = [each for each in found if each == start]
     if not found:
-        raise NotFound(f"There is no {what} {given}; `holdfast {_LISTS[what]} list` shows those that are.")
+        raise _none(what, given)
     if len(found) > 1 and not exact:
         _several(given, what, found)
     return (exact or found)[0]

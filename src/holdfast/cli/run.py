@@ -6,7 +6,7 @@ Never here: how its progress looks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -34,12 +34,13 @@ from holdfast.cli.option import (
     WallLimit,
     Who,
 )
-from holdfast.cli.target import is_name
-from holdfast.errors import UsageError
+from holdfast.cli.target import is_name, meant_file
+from holdfast.errors import NotFound, UsageError
 from holdfast.service.principal import Principal
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.compose import Engine
     from holdfast.core.demand import Resources
     from holdfast.core.ids import CallId
     from holdfast.core.state import OpenCall
@@ -149,6 +150,8 @@ class Outcome(NamedTuple):
     found: View
     reason: str | None
     waits: list[str]
+    told: Collection[str] = ()
+    """The failures that were told while it went on."""
 
 
 class Following:
@@ -211,7 +214,8 @@ def _follow(
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
         doing = _run if server(store) is None else _run_there
-        found, reason, waits = run_quickly(doing(workflow, value, start, how, following, interruption))
+        outcome = run_quickly(doing(workflow, value, start, how, following, interruption))
+    found = outcome.found
     if as_json:
         terminal.emit(found)
     elif how.detach:
@@ -220,11 +224,11 @@ def _follow(
         if found["status"] != "running":
             terminal.say(f"Run {found['run_id']}: {found['status']}.")
         elif following.unattended:
-            terminal.say(f"No worker that is alive has this workflow; the run waits for one{words}")
+            terminal.say(f"Started. A worker takes it up{words}")
         else:
             terminal.say(f"Any worker of its workflow drives it{words}")
     else:
-        _conclude(found, reason, waits)
+        _conclude(outcome)
     terminal.hand_over()
     return OK if how.detach else OF_STATUS.get(found["status"], OK)
 
@@ -257,7 +261,7 @@ async def _run(
         where, workflows=[] if isinstance(meant, str) else [meant], execute=execute, labels=how.labels,
         resources=how.resources, settings=known, call_grace_s=how.grace_s,
     ) as engine:  # fmt: skip
-        workflow = await engine.workflow(meant) if isinstance(meant, str) else meant
+        workflow = await _known(engine, meant) if isinstance(meant, str) else meant
         following.means(workflow)
         following.starting = True
         now_ms = engine.now_ms()
@@ -274,16 +278,18 @@ async def _run(
                 "It was started with another definition of this workflow, so it is only followed from here."
                 " `holdfast runs migrate` would have it go on with this one."
             )
+        told: Collection[str] = ()
         since = "start" if state.started_at_ms >= now_ms else "now"  # of one that was there nothing is said again
         if not how.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
                 telling = engine.watch_stream(begun.id, since=since) if how.heard else None
                 state = await progress.follow(begun, display, telling)
+                told = display.told
         found = await view.of_run(engine, state)
         waits = await advice.of_run(Here(Service(engine), who(None)), found, following.store)
         following.status = found["status"]
     interruption.over()
-    return Outcome(found, state.reason, waits)
+    return Outcome(found, state.reason, waits, told)
 
 
 async def _run_there(
@@ -313,15 +319,15 @@ async def _run_there(
         whole = await service.row(query.Run(found["run_id"]))
         following.unattended = whole["workflow_missing_since"] is not None
         if following.unattended and not how.detach:
-            terminal.say("No worker that is alive has this workflow; the run waits for one.")
-        reason = None
+            terminal.say("Started. It waits: no worker has its workflow now.")
+        reason, told = None, None
         if not how.detach:
-            whole = await progress.listen(service, found["run_id"])
+            whole, told = await progress.listen(service, found["run_id"])
             found, reason = {name: whole[name] for name in found}, whole["reason"]
         waits = await advice.of_run(service, found, None)
         following.status = found["status"]
     interruption.over()
-    return Outcome(found, reason, waits)
+    return Outcome(found, reason, waits, told or ())
 
 
 def _expect_elsewhere(name: str, where: str, how: How) -> None:
@@ -337,18 +343,26 @@ def _expect_elsewhere(name: str, where: str, how: How) -> None:
         )
 
 
+async def _known(engine: Engine, name: str) -> StoredWorkflow:
+    """The workflow that a store knows by this name. Raises NotFound, which names the file where one is meant."""
+    try:
+        return await engine.workflow(name)
+    except NotFound as problem:
+        raise NotFound(f"{meant_file(name)}{problem.message}") from None
+
+
 def _tell_of_no_worker(following: Following) -> None:
     here = "" if following.is_named else f"\nor run it here: add {' '.join(['--here', *following.labels])}."
     terminal.say(
-        "No worker that is alive has this workflow; the run waits for one. Start one elsewhere:\n"
-        f"  {following.worker()}{here}"
+        f"Started. It waits: no worker has its workflow now. Start one elsewhere:\n  {following.worker()}{here}"
     )
 
 
-def _conclude(found: View, reason: str | None, waits: Sequence[str]) -> None:
+def _conclude(outcome: Outcome) -> None:
     """The output on stdout; on stderr how the run ended, or what it waits for and the commands that go with it."""
     from holdfast.cli.telling import failed
 
+    found, reason, waits, told = outcome
     spent = f"${found['cost_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
     if found["status"] == "completed":
         output = found["output"]
@@ -359,6 +373,7 @@ def _conclude(found: View, reason: str | None, waits: Sequence[str]) -> None:
     terminal.hand_over()
     why = failed(**found["error"]) if found["error"] is not None else reason
     ended = found["status"] in ("completed", "failed", "cancelled")
+    why = None if why in told else why
     terminal.say(f"Run {found['run_id']}: {found['status']}, {spent}." + (f" {why}" if why and ended else ""))
     for line in waits:
         terminal.say(line)

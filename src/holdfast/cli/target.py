@@ -36,6 +36,13 @@ def is_name(target: str) -> bool:
     return not yaml_file.is_meant(target) and not target.endswith(".py") and ":" not in target
 
 
+def meant_file(name: str) -> str:
+    """Return the words for a name that means a workflow of a file here (`m.typed`), or nothing."""
+    place, _, rest = name.rpartition(".")
+    file = Path(*place.split(".")).with_suffix(".py") if place else None
+    return "" if file is None or not file.is_file() else f"For the workflow of a file, write {file}:{rest}. "
+
+
 def load(target: str, *, to_run: bool = False) -> Workflow:
     """The workflow. Raises UsageError when the file cannot be imported (`trace` says where) or holds no such workflow, and
     where it is `to_run` but asks for what cannot be done here."""

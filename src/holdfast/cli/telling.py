@@ -38,6 +38,24 @@ def tell(recorded: ev.Recorded) -> str | None:
     return teller(recorded.event, recorded.at_ms) if teller is not None else None
 
 
+class Teller:
+    """Tells events, and each failure once: that of an operation is also its step's and its run's."""
+
+    def __init__(self) -> None:
+        self.told: set[str] = set()
+
+    def tell(self, recorded: ev.Recorded) -> str | None:
+        """Return the line for an event, as `tell` does."""
+        line, error = tell(recorded), getattr(recorded.event, "error", None)
+        if line is None or not isinstance(error, ErrorRecord):
+            return line
+        words = failure(error)
+        if words in self.told:
+            line = line.replace(f": {words}", "")
+        self.told.add(words)
+        return line
+
+
 def named(step: StepId) -> str:
     """A step by its node's name, with its visit where that is not the first."""
     return "compensation" if node_of(step) == COMPENSATE else step.removesuffix("#1")

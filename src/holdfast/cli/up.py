@@ -70,6 +70,7 @@ def up(
     if place is not None and fresh:
         _remove(place)
     terminal.say("Starting PostgreSQL and Redis ...")
+    was_there = False
     try:
         with _postgres(place) as postgres, RedisServer() as redis:
             how = ["--slots", str(slots), *has, *["--yaml"] * yaml]
@@ -77,13 +78,15 @@ def up(
                 "serve": ["serve", "--port", "0", *([*targets, *how, "--grpc", grpc] if grpc is not None else [])]
             }
             commands |= {f"worker {n}": ["worker", *targets, *how] for n in range(1, workers + 1)}
+            was_there = True
             where = {"HOLDFAST_STORE": postgres.url, "HOLDFAST_QUEUE": redis.url}
             asyncio.run(Fleet(where, commands).run(place, [*targets, "FILE.yaml"][0], as_json=as_json))
     finally:
-        terminal.say(
-            "The fleet is gone, and all that was in it." if place is None else
-            f"The fleet is gone; its runs are in {place}, and are there again with the next `holdfast up`."
-        )  # fmt: skip
+        if was_there:
+            terminal.say(
+                "The fleet is gone, and all that was in it." if place is None else
+                f"The fleet is gone; its runs are in {place}, and are there again with the next `holdfast up`."
+            )  # fmt: skip
 
 
 def _postgres(place: Path | None) -> PostgresServer:

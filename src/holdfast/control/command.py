@@ -20,7 +20,7 @@ from holdfast.control.naming import call_named, gate_named, run_named
 from holdfast.control.team_budget import named_budget
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
-from holdfast.core.gates import asked_together
+from holdfast.core.gates import asked_together, no_gate
 from holdfast.core.graph import Graph
 from holdfast.core.ids import RunId, run_of
 from holdfast.core.limits import whole_tokens
@@ -241,7 +241,10 @@ class Commands(ControlBase):
         command = cmd.DecideGate(
             gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
         )
-        await self.runtime.runs.send(run_of(gate), command)
+        try:
+            await self.runtime.runs.send(run_of(gate), command)
+        except NotFound as lost:
+            raise lost if gate in lost.message else no_gate(gate) from None
 
     async def delegate(
         self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, roles: Sequence[str] = (),
@@ -263,7 +266,10 @@ class Commands(ControlBase):
     ) -> None:  # fmt: skip
         gate, asked = gate_named(gate_id), self._roles(to)
         command = cmd.AssignGate(gate, asked, delegates, self._claim(by), self._clean(reason), self._roles(roles))
-        await self.runtime.runs.send(run_of(gate), command)
+        try:
+            await self.runtime.runs.send(run_of(gate), command)
+        except NotFound as lost:
+            raise lost if gate in lost.message else no_gate(gate) from None
 
     async def decide_together(
         self, decisions: Mapping[str, GateDecision | str], *, by: str | Claim | None = None, roles: Sequence[str] = (),

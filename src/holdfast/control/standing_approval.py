@@ -41,7 +41,7 @@ class StandingApprovals(ControlBase):
         """
         claim = self._claim(by)
         if claim.name is None:
-            raise InvalidInput("An approval is somebody's: say whose, with by= (--as NAME). Nothing was granted.")
+            raise InvalidInput("An approval is somebody's: say whose, with by=NAME. Nothing was granted.")
         if not 0 < for_s <= _LONGEST_S:
             raise InvalidInput(
                 f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted."
@@ -82,7 +82,7 @@ class StandingApprovals(ControlBase):
         """Have an approval stand for nothing more. Calls that were made by it stay made. Raises NotFound."""
         claim = self._claim(by)
         if claim.name is None:
-            raise InvalidInput("Say who revokes it, with by= (--as NAME). Nothing was revoked.")
+            raise InvalidInput("Say who revokes it, with by=NAME. Nothing was revoked.")
         for _ in range(_TRIES):
             known = (await self._page(word("tenant", tenant))).get(id_)
             if known is None:

@@ -143,7 +143,7 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     if c.policy == "once" and c.compensates is None and not fence.may_repeat(d.state, step, c.path):
         raise Conflict(
             f"Run {d.state.run} is a fork, and this call of {c.tool!r} is none of its origin's. What happens once is done anew"
-            " only where a person approves it, or the run was forked with --repeat-effects. Nothing was called."
+            " only where a person approves it, or the run was forked with repeat_effects=True. Nothing was called."
         )
     loans = _granted(d, c)
     if loans is None:

@@ -66,6 +66,8 @@ def _shown(step: Step, c: commands.StopStep) -> dict[str, Any]:
         "step": c.step,
         "message": f"The code of step {c.step} no longer does what its journal says. At {c.path} the journal holds"
         f" {c.recorded['operation']}, and the code now asks for {c.asked['operation']}. Nothing was called",
+        "cause": "The code was changed, or it depends on something that differs each time: the time, chance, the order of a"
+        " set. Take that from ctx.now(), ctx.uuid() or a step",
         "journal": c.recorded,
         "code": c.asked,
         "answers": {
@@ -74,7 +76,7 @@ def _shown(step: Step, c: commands.StopStep) -> dict[str, Any]:
             "approve": f"go on with the code as it is, from {c.path}. Asked for the same again, it gets what is there:"
             f" {_listed([told[path] for path in here])}. What it asks for otherwise is done, and what it does not ask for any"
             " more stays done",
-            "answer": f"--data '\"{RESTART}\"': do the step again from its beginning. Effects are not done twice where it"
+            "answer": f'with the data "{RESTART}": do the step again from its beginning. Effects are not done twice where it'
             f" asks for the same ones; done again, and paid again: {_listed([told[path] for path in again])}",
             "reject": "fail the step",
         },
@@ -90,7 +92,9 @@ def check(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
     """Raises InvalidDecision for an answer that says something else, or while it would leave an effect behind of which
     nobody knows whether it happened."""
     if c.decision == "answer" and c.data != RESTART:  # type: ignore[comparison-overlap]
-        raise InvalidDecision(f"Gate {opened.gate}: the only answer is --data '\"{RESTART}\"'. It is still open.")
+        raise InvalidDecision(
+            f'Gate {opened.gate}: the only answer is data=JSON with the text "{RESTART}". It is still open.'
+        )
     if c.decision not in ("approve", "answer"):
         return
     step = d.state.step(StepId(opened.subject or ""))

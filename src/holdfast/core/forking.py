@@ -342,7 +342,7 @@ class _Inheritance:
             id_ = known.id if known is not None else step_id(name, self._visits.get(name, 0) + 1)
             if id_ == wish.step:
                 raise InvalidInput(
-                    f"{id_} is where the fork begins; say what it comes to with --output. Nothing was started."
+                    f"{id_} is where the fork begins; say what it comes to with output=JSON. Nothing was started."
                 )
             given[id_] = output
         if wish.output is not None and wish.path is None:

@@ -271,8 +271,8 @@ def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) 
         )
     if opened.reviewers and not is_among(opened.reviewers, name, roles):
         raise DecisionRefused(
-            f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Whoever is decides with"
-            " --as NAME (by=), and in a role with --role ROLE (roles=) besides."
+            f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Decide as one who is,"
+            " with by=NAME, or in a role with by=NAME and roles=[ROLE]."
         )
     if not opened.four_eyes:
         return
@@ -280,7 +280,7 @@ def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) 
         raise DecisionRefused(
             f"Gate {gate} needs a second pair of eyes, and nobody is known to have asked for this run, so anybody may be"
             f" who did. It is still open, and nobody can decide it: cancel the run (`holdfast runs cancel"
-            f" {run_of(gate)}`) and start it again saying who asks, with --as NAME (by=)."
+            f" {run_of(gate)}`) and start it again saying who asks, with by=NAME."
         )
     if folded(name) == folded(opened.requester):
         raise DecisionRefused(
@@ -306,10 +306,7 @@ def closed(state: State, gate: GateId) -> HoldfastError:
     """Why a gate that is not open cannot be decided."""
     known = state.decided.get(gate)
     if known is None:
-        return NotFound(
-            f"There is no open gate {gate}; `holdfast gates list` shows those that are, and `holdfast gates show` what"
-            " became of one that was decided long ago."
-        )
+        return no_gate(gate)
     if known.decision == EXPIRED:
         return _expired(gate, known.at_ms)
     return AlreadyDecided(
@@ -317,6 +314,14 @@ def closed(state: State, gate: GateId) -> HoldfastError:
         decision=known.decision,
         by=known.by,
         at_ms=known.at_ms,
+    )
+
+
+def no_gate(gate: GateId) -> NotFound:
+    """Return the refusal of a decision about a gate that nobody knows."""
+    return NotFound(
+        f"There is no open gate {gate}; `holdfast gates list` shows those that are, and `holdfast gates show` what"
+        " became of one that was decided long ago."
     )
 
 
@@ -338,7 +343,7 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
         _check_approval(opened, shown, c.data)
     if c.decision == "answer" and opened.reason in _FOR_A_TOOL:
         if not c.given and c.data is None:
-            raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with --data, for example 'null'.")
+            raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with data=JSON, for example null.")
         return inline(c.data)
     if opened.form is None:
         return inline(c.data)
@@ -394,7 +399,9 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
     given = data.get("limit_usd") if limit == "cost" else data.get(limit, data.get(opened.reason))
     if given is None:
         wanted = "limit_usd" if limit == "cost" else limit
-        raise InvalidDecision(f"Gate {opened.gate}: name the new limit, for example --data '{{\"{wanted}\": ...}}'.")
+        raise InvalidDecision(
+            f'Gate {opened.gate}: name the new limit with data=JSON, for example {{"{wanted}": ...}}.'
+        )
     try:
         value = nanousd(given) if limit == "cost" else int(given)
     except (ValueError, TypeError, OverflowError):

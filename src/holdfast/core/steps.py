@@ -107,7 +107,7 @@ def _check_requester(d: Decision, c: commands.StartRun) -> None:
     if eyes and not folded(c.by.name):
         raise InvalidInput(
             f"{eyes[0]!r} needs a second pair of eyes, so it must be known whose the first are, and nobody is named who"
-            " asks for this run. No run was started. Say who asks: by=NAME, or --as NAME at the command line."
+            " asks for this run. No run was started. Say who asks, with by=NAME."
         )
 
 

@@ -23,7 +23,7 @@ from holdfast.errors import NotFound
 from holdfast.http import once, openapi, problem, request, sse
 from holdfast.http.bounds import Bounds, Turns
 from holdfast.http.browser import Browser
-from holdfast.http.problem import Problem
+from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
 from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route, methods_of
 from holdfast.http.single_flight import SingleFlight
@@ -226,7 +226,7 @@ async def _row(service: Service, who: Principal, said: Any, asked: Request) -> R
     tag = _tag(body)
     if asked.headers.get("if-none-match") == tag:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
-    return Response(body, media_type=_JSON, headers={"ETag": tag, "Cache-Control": "no-store"})
+    return Response(body + END, media_type=_JSON, headers={"ETag": tag, "Cache-Control": "no-store"})
 
 
 async def _one(service: Service, who: Principal, said: query.Query) -> query.View:
@@ -291,7 +291,9 @@ _ANSWERS: Final[Mapping[Answer, Callable[[Service, Principal, Any, Request], Awa
 
 
 def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(data), status.value, {"Cache-Control": "no-store", **(headers or {})}, _JSON)
+    return Response(
+        msgspec.json.encode(data) + END, status.value, {"Cache-Control": "no-store", **(headers or {})}, _JSON
+    )
 
 
 def _under_key(caller: Caller, asked: Request) -> list[Any]:

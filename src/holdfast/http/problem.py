@@ -21,6 +21,8 @@ from holdfast.errors import HoldfastError, code_of
 log = logging.getLogger("holdfast")
 
 MEDIA_TYPE: Final = "application/problem+json"
+END: Final = b"\n"
+"""Of every JSON body, so that a shell's prompt stands on a line of its own."""
 _RETRY_S: Final = "2"
 
 _STATUSES: Final[tuple[tuple[type[HoldfastError], HTTPStatus], ...]] = (
@@ -81,7 +83,7 @@ def told(problem: Exception, trace_id: str) -> Told:
 def response(problem: Exception, trace_id: str) -> Response:
     """The same as an answer."""
     status, body, headers = told(problem, trace_id)
-    return Response(msgspec.json.encode(body), status.value, dict(headers), MEDIA_TYPE)
+    return Response(msgspec.json.encode(body) + END, status.value, dict(headers), MEDIA_TYPE)
 
 
 def _known(problem: Exception, trace_id: str) -> Problem:

@@ -1,8 +1,8 @@
 """A model provider on the loopback interface, for tests, demos and benchmarks: every caller of a provider is its client.
 
-It speaks the Anthropic Messages API and OpenAI's Responses, Chat Completions and Embeddings, answers by rules (`Rule`) or plausibly by itself,
-fails on demand (`Fault`), and keeps a journal by which a judge can count calls even if everything else was killed. It
-is no part of what it tests: nothing of Holdfast outside the test kit may be imported here.
+It speaks the Anthropic Messages API and OpenAI's Responses, Chat Completions and Embeddings, answers by rules (`Rule`) or
+plausibly by itself, fails on demand (`Fault`), and keeps a journal by which a judge can count calls even if everything else was
+killed. It is no part of what it tests: nothing of Holdfast outside the test kit may be imported here.
 
     async with ModelServer(journal=tmp_path / "calls.jsonl") as server:
         server.script.add(Rule(model="claude-*", times=2, fault=Fault("status", status=529)))

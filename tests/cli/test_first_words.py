@@ -1,0 +1,189 @@
+"""What the command line says at first, where something is wrong, and how to go on: in words that can be pasted."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from holdfast.testing.model_server import ModelServer
+from tests.cli.conftest import Shell
+from tests.wire.kit import MOST_S, ended, holdfast
+
+ASKING: Final = """
+import random
+
+from pydantic import BaseModel
+
+from holdfast import Context, OutcomeUnknown, flow, step
+
+
+class Limit(BaseModel):
+    most: int
+    why: str = "as asked"
+
+
+@step(effect="once", approval=True)
+def pay(who: str) -> str:
+    return who
+
+
+@step(effect="once")
+def lose(who: str) -> str:
+    raise OutcomeUnknown("no answer came")
+
+
+@step
+def boom(n: float) -> float:
+    raise ValueError("it is on fire")
+
+
+@step
+def draw(n: float) -> float:
+    return n
+
+
+@flow
+async def role(ctx: Context, given: dict) -> str:
+    return (await ctx.ask({"most": 3}, form=Limit, reviewers=["support team", "it's ours"])).decision
+
+
+@flow
+async def eyes(ctx: Context, given: dict) -> str:
+    return (await ctx.ask({"most": 3}, four_eyes=True)).decision
+
+
+@flow
+async def called(ctx: Context, given: dict) -> str:
+    return await pay("ida")
+
+
+@flow
+async def lost(ctx: Context, given: dict) -> str:
+    return await lose("ida")
+
+
+@flow
+async def chance(ctx: Context, given: dict) -> str:
+    await draw(random.random())
+    return (await ctx.ask({"most": 3})).decision
+
+
+@flow
+async def fails(ctx: Context, given: dict) -> float:
+    return await boom(1)
+
+
+@flow(cost_limit_usd=0.000001)
+async def poor(ctx: Context, given: dict) -> str:
+    return await ctx.model("claude-haiku-4-5", "Hello", max_tokens=500)
+"""
+
+
+@pytest.fixture(autouse=True)
+def asking(home: Path) -> Path:
+    file = home / "asking.py"
+    file.write_text(ASKING)
+    return file
+
+
+def commands(shell: Shell, name: str, key: str) -> list[str]:
+    """The commands with which the question of a new run can be answered, as they are printed."""
+    run = shell("run", f"asking.py:{name}", "-i", "{}", "--key", key, "--json").data["run_id"]
+    if name == "chance":
+        shell("gates", "approve", run)
+        shell("worker", "asking.py:chance", "--until-idle")
+    (gate,) = shell("gates", "list", "--run", run, "--json").data
+    lines = shell("gates", "show", gate["gate_id"]).out.partition("\nAnswer with\n")[2].splitlines()
+    return [line.strip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "many"), [("role", 4), ("eyes", 4), ("called", 4), ("lost", 3), ("chance", 4), ("poor", 2)]
+)
+def test_each_command_under_answer_with_works_as_pasted(
+    shell: Shell, server: ModelServer, name: str, many: int
+) -> None:
+    found = commands(shell, name, "0")
+    assert len(found) == many, found
+    for number in range(many):
+        command = (found if number == 0 else commands(shell, name, str(number)))[number]
+        said = shell(*shlex.split(command)[1:])
+        assert said.code == 0, (command, said.err)
+
+
+def test_the_commands_say_in_which_role_and_hide_nothing_from_a_shell(shell: Shell) -> None:
+    approve = commands(shell, "role", "0")[1]
+    assert shlex.split(approve)[-4:] == ["--as", "NAME", "--role", "support team"], approve
+    assert all("--as" not in each for each in commands(shell, "called", "1"))
+
+
+def test_the_first_words_of_a_start_say_that_a_worker_takes_it_up(shell: Shell) -> None:
+    said = shell("run", "asking.py:role", "-i", "{}", "--detach")
+    assert said.err.splitlines()[1:] == ["Started. A worker takes it up:", "  holdfast worker asking.py:role"]
+
+
+def test_a_failure_is_told_once(shell: Shell) -> None:
+    said = shell("run", "asking.py:fails", "-i", "{}")
+    assert said.code == 1
+    assert said.err.count("ValueError: it is on fire") == 1, said.err
+    assert said.err.splitlines()[-1].endswith(": failed, $0.00.")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "asking.role"), "write asking.py:role"),
+        (("gates", "show", "zzzz"), "There is no gate zzzz, and no run"),
+        (("gates", "show", "zzzz:flow#1:0"), "There is no gate zzzz:flow#1:0;"),
+        (("effects", "resolve", "zzzz:flow#1:0:1", "--again"), "There is no call zzzz"),
+        (("gates", "aprove", "x"), "Did you mean 'approve'? Try 'holdfast gates --help'."),
+    ],
+)
+def test_a_mistake_is_told_in_the_words_of_what_was_typed(shell: Shell, words: tuple[str, ...], told: str) -> None:
+    shell("run", "asking.py:role", "-i", "{}", "--detach")
+    said = shell(*words)
+    assert said.code != 0
+    assert told in said.err
+    assert "no run zzzz in" not in said.err
+
+
+def test_who_may_not_decide_is_told_which_options_say_who_may(shell: Shell) -> None:
+    run = shell("run", "asking.py:role", "-i", "{}", "--json").data["run_id"]
+    said = shell("gates", "approve", run)
+    assert said.code == 4
+    assert "with --as NAME, or in a role with --as NAME and --role ROLE." in said.err
+
+
+def test_code_that_goes_another_way_by_chance_is_named_as_a_cause(shell: Shell) -> None:
+    commands(shell, "chance", "0")
+    (gate,) = shell("gates", "list", "--json").data
+    assert "the time, chance, the order of a set" in shell("gates", "show", gate["gate_id"]).out
+
+
+def test_help_in_a_chat_is_no_message(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "agent.py").write_text(
+        "from holdfast import Chat, Context, flow\n\n\n@flow\nasync def echo(ctx: Context, chat: Chat) -> str:\n"
+        "    return f'heard {chat.text}'\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("/help\nhello\n"))
+    said = shell("chat", "agent.py:echo")
+    assert (said.code, said.out.splitlines()) == (0, ["heard hello"]), said
+    assert "/attach FILE" in said.err
+
+
+def test_dev_says_where_it_answers_only_when_it_does(home: Path) -> None:
+    code = home / "asking.py"
+    first = holdfast("dev", f"{code}:role", "--port", "0", "--store", str(home / "a.db"), folder=home)
+    with ended(first):
+        address = first.says(r"The API is at (http://\S+)/api/v1")[1]
+        assert any("HTTP on" in line for line in first.lines), "it answers"
+        port = address.rpartition(":")[2]
+        second = holdfast("dev", f"{code}:role", "--port", port, "--store", str(home / "b.db"), folder=home)
+        with ended(second):
+            second.says("in use")
+            assert second.process.wait(MOST_S) != 0
+        assert not any("The API is at" in line for line in second.lines)
