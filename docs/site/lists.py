@@ -23,7 +23,7 @@ import holdfast
 from holdfast import errors
 from holdfast.authoring import tool
 from holdfast.cli import exit_code
-from holdfast.core import events, gates, graph, policies, projection, questions, state, status
+from holdfast.core import client_tools, events, gates, graph, policies, projection, questions, state, status
 from holdfast.core.evolve import FOLDS
 from holdfast.core.payload import Payload
 
@@ -210,7 +210,11 @@ def every_code() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     texts = [name for name in _below(policies) if isinstance(getattr(policies, name), str)]
     asked = [name for name in _below(questions) if isinstance(getattr(questions, name), str)]
     exits = [name for name in _below(exit_code) if isinstance(getattr(exit_code, name), int)]
-    reasons = [*of_constants(gates, "APPROVAL", "QUESTION", "TOOL_APPROVAL"), *of_constants(questions, *asked)]
+    reasons = [
+        *of_constants(gates, "APPROVAL", "QUESTION", "TOOL_APPROVAL"),
+        *of_constants(client_tools, "CLIENT_TOOL"),
+    ]
+    reasons += of_constants(questions, *asked)
     family = [
         each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors.HoldfastError)
     ]

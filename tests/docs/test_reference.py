@@ -16,7 +16,7 @@ import reference
 import holdfast
 from holdfast import errors, settings
 from holdfast.authoring import tool
-from holdfast.core import events, gates, graph, policies, projection, questions, state, status
+from holdfast.core import client_tools, events, gates, graph, policies, projection, questions, state, status
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -110,7 +110,7 @@ def _names(assignment: ast.Assign) -> set[str]:
 def codes() -> dict[str, set[str]]:
     """What there is of each kind, as the code has it."""
     exit_code = importlib.import_module("holdfast.cli.exit_code")
-    asked = {gates.APPROVAL, gates.QUESTION, gates.TOOL_APPROVAL}
+    asked = {gates.APPROVAL, gates.QUESTION, gates.TOOL_APPROVAL, client_tools.CLIENT_TOOL}
     return {
         "Statuses of a run": set(get_args(status.Status)),
         "What a run waits for": literals(status, "Wait", 0) | {"model"},

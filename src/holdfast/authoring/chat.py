@@ -30,6 +30,25 @@ class Message(BaseModel):
         return found
 
 
+class ClientTool(BaseModel):
+    """A tool that the front end of whoever speaks has: its call is a question to the front end, whose answer is the result."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
+class ClientContext(BaseModel):
+    """What the front end of whoever speaks says of itself."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    description: str
+    value: str
+
+
 class Chat(BaseModel):
     """What was said in a conversation so far; the last message is the one to answer."""
 
@@ -40,6 +59,19 @@ class Chat(BaseModel):
     messages: list[Message] = Field(min_length=1)
     reason: str = ""
     """Why another agent has handed the conversation over, in its words."""
+    tools: list[ClientTool] = []
+    """What the front end of whoever speaks offers beside the agent's own: the caller's word."""
+    context: list[ClientContext] = []
+    """What it says of itself, the same."""
+
+    @model_serializer(mode="wrap")
+    def _brief(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what no front end has brought: that is as it was before there was any."""
+        found: dict[str, Any] = serialize(self)
+        for name in ("tools", "context"):
+            if not found.get(name, True):
+                del found[name]
+        return found
 
     @property
     def text(self) -> str:

@@ -17,8 +17,10 @@ from holdfast.control.base import NOT_GIVEN, limits_of, word
 from holdfast.control.change import changed
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.control.team_budget import named_budget
+from holdfast.core import client_tools
 from holdfast.core import conversations as rule
 from holdfast.core.claim import Claim
+from holdfast.core.client_tools import ClientContext, ClientTool
 from holdfast.core.content import ContentPart, are_same
 from holdfast.core.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
 from holdfast.core.ids import RunId
@@ -121,11 +123,12 @@ class Conversations(Commands):
     async def say(
         self, name: str, text: Said, *, tenant: str = DEFAULT_TENANT, after: int | None = None,
         on_busy: OnBusy | None = None, key: str | None = None, by: str | Claim | None = None,
+        tools: Sequence[ClientTool] = (), context: Sequence[ClientContext] = (),
     ) -> Exchange:  # fmt: skip
         """Say something, durably: when this returns it will be answered. `text` may be a list of texts and content parts: these
         are kept first, and what has an address is read now. `after` begins a branch after an earlier exchange. The same `key`
         again is the same message. `on_busy` says what becomes of it while the agent is at work, as the conversation does
-        unless said.
+        unless said. `tools` and `context` are what a front end brings, for the run of this message alone.
 
         Raises NotFound, InvalidInput for what is too large or cannot be read, and Conflict where it is refused: nothing was
         said then.
@@ -137,6 +140,7 @@ class Conversations(Commands):
         clean = self.payloads.plain(words)
         if not isinstance(clean, str) or not (clean.strip() or given):
             raise InvalidInput("A message is a text that is not empty, or has content parts. Nothing was said.")
+        client_tools.checked(tools, context)
         conversation = await dialogues.carry_on(tenant, name)
         if conversation is None:
             raise _no_conversation(name)
@@ -147,6 +151,7 @@ class Conversations(Commands):
         new = Exchange(
             number=0, text=clean, at_ms=self.now_ms(), on_busy=how, by=self._claim(by).name or conversation.by, key=key,
             parts=tuple([await self._kept_part(each, tenant) for each in given]),
+            tools=tuple(tools), context=tuple(context),
         )  # fmt: skip
         said: list[int] = []
 

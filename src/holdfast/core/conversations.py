@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from holdfast.core.client_tools import ClientContext, ClientTool
 from holdfast.core.content import ContentPart
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import CONVERSATION, in_tokens
@@ -85,6 +86,10 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who answers it, if not the conversation's own agent; once it is answered, who did: the next message goes there."""
     summary: Summary | None = None
     """What its run has summed up: those that follow are told that instead."""
+    tools: tuple[ClientTool, ...] = ()
+    """What the front end of whoever said it offers to its run, and to no other."""
+    context: tuple[ClientContext, ...] = ()
+    """What that says of itself, the same."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -382,7 +387,13 @@ def _told(exchanges: Exchanges, number: int) -> Iterator[Said]:
 
 def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> dict[str, Any]:
     """What the run that answers a message is given (authoring.chat)."""
-    return {"conversation": conversation.id, "messages": [_message(said) for said in given(exchanges, number)]}
+    message = exchanges[number]
+    brought = {"tools": msgspec.to_builtins(message.tools), "context": msgspec.to_builtins(message.context)}
+    return {
+        "conversation": conversation.id,
+        "messages": [_message(said) for said in given(exchanges, number)],
+        **{name: value for name, value in brought.items() if value},
+    }
 
 
 def message_of(message: Exchange) -> dict[str, Any]:

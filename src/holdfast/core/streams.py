@@ -47,7 +47,8 @@ class Told(msgspec.Struct, frozen=True):
 
     `text` is what `source`, a model call, says from its character `offset` on; what it thinks (`thinking`) and what it calls a
     tool with (`arguments`) have sources of their own: the call, and the name of the part. `result` is what the model is told in
-    answer to a request, whole: its source is that of the arguments and `result`, its `outcome` is `failed` for an error.
+    answer to a request, whole: its source is that of the arguments and `result`, its `outcome` is `failed` for an error, its
+    `value` the id of the message with which a front end brought it.
     `value` is the one with the number `offset` in the stream `source`. `reset`: what was told of that call counts for nothing,
     because it is made again. `end`: no more of it will come; `outcome` says why. Who goes on after `cursor` misses nothing and
     is told nothing twice.
@@ -80,13 +81,17 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     is_error: bool
     after: int | None = None
     """None in pieces of earlier versions."""
+    message: str = ""
+    """The id of the message with which a front end brought it."""
 
 
-def result_of(call: CallId, tool: str, request: str, text: str, *, is_error: bool, after: int | None = None) -> Result:
+def result_of(
+    call: CallId, tool: str, request: str, text: str, *, is_error: bool, after: int | None = None, message: str = ""
+) -> Result:
     """Return the piece for an answer to a request; of a long one the beginning."""
     more = len(text) - _MOST_RESULT_CHARACTERS
     told = text if more <= 0 else f"{text[:_MOST_RESULT_CHARACTERS]}… ({more:,} characters more)"
-    return Result(source_of(call, f"{arguments_of(tool, request)}{_RESULT}"), told, is_error, after)
+    return Result(source_of(call, f"{arguments_of(tool, request)}{_RESULT}"), told, is_error, after, message)
 
 
 def place_of(result: bytes) -> int | None:
@@ -211,7 +216,9 @@ class Follower:
         if result is None:
             return self._told(stream, "value", stream, number, value=msgspec.json.decode(content))
         outcome: Outcome = "failed" if result.is_error else "completed"
-        return self._told(stream, "result", result.source, 0, text=result.text, outcome=outcome)
+        return self._told(
+            stream, "result", result.source, 0, text=result.text, outcome=outcome, value=result.message or None
+        )
 
     def _begun(self, source: str, seq: int) -> Iterator[Told]:
         self.cursor.seq = seq

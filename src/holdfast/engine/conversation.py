@@ -93,7 +93,7 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
         reply, call = (found, None) if found is not None else await context.call_model(
             request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
         )  # fmt: skip
-        tell = partial(context.tell_result, call)
+        tell = requests.Tell(context, call)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if (handoff := requests.handoff_of(wanted, offered)) is not None:

@@ -5,7 +5,7 @@ Never here: asking (conversation), what a node declares (authoring.node).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
@@ -16,19 +16,21 @@ from holdfast.authoring.chat import Chat
 from holdfast.authoring.compaction import Compaction
 from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check_turns
-from holdfast.authoring.offer import Handoff, Offer
+from holdfast.authoring.offer import ANSWER, Handoff, Offer
 from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.router import Route, Router, expect_complexity, expect_latency
 from holdfast.authoring.skill import introduced, skills_of, tools_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core import client_tools
+from holdfast.core.client_tools import ClientContext, ClientTool
 from holdfast.core.routing import Complexity, Needs
 from holdfast.engine.attempt import Attempt
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.ports import AnswerSpec
 
-Offered: TypeAlias = Tool | Workflow | Handoff | MemoryTool
+Offered: TypeAlias = Tool | Workflow | Handoff | MemoryTool | ClientTool
 """What a model may ask for."""
 _NOTHING: Final[Mapping[str, Offered]] = {}
 
@@ -95,7 +97,8 @@ def of_loop(
         check_offers((*tools, *lessons), answers=output is not None)
     except UsageError as problem:
         raise InvalidInput(f"{problem.message} Nothing was called.") from None
-    offered = {each.name: each for each in (*(_offered(attempt, each) for each in tools), *lessons)}
+    own = {each.name: each for each in (*(_offered(attempt, each) for each in tools), *lessons)}
+    offered = {**own, **_brought(user, {*own, ANSWER})}
     return _exchange(model, user, output, options, introduced(skills))._replace(
         max_tokens=max_tokens, offered=offered, max_turns=max_turns if offered else 1,
         cheaper_models=tuple(options.get("cheaper_models", ())), min_tokens=options.get("min_tokens"),
@@ -107,13 +110,32 @@ def _exchange(
     model: str | Router, user: Any, output: type[BaseModel] | None, options: Mapping[str, Any], words: str = ""
 ) -> Exchange:
     """What each of the two says; `words` are the system's besides."""
-    said = {"messages": user.messages} if isinstance(user, Chat) else {"user": user}
+    said: dict[str, Any] = {"user": user}
+    if isinstance(user, Chat):
+        said = {"messages": user.messages, **({"context": _context(user)} if user.context else {})}
     prompt = {"system": "\n\n".join(filter(None, (options.get("system", ""), words))), **said}
     return Exchange(
         prompt, model, options.get("max_tokens"), output, temperature=options.get("temperature"),
         stream=options.get("stream", False), compact=_compaction(options),
         fallback_models=tuple(options.get("fallback_models", ())), cache=_cache(model, options), **_needs(options),
     )  # fmt: skip
+
+
+def _brought(user: Any, own: Collection[str]) -> Mapping[str, ClientTool]:
+    """The tools of the front end that speaks. Raises InvalidInput for what is not taken, and for the name of one of `own`."""
+    if not isinstance(user, Chat) or not user.tools:
+        return {}
+    tools = [ClientTool(each.name, each.description, each.parameters) for each in user.tools]
+    client_tools.checked(tools, ())
+    client_tools.expect_apart(tools, own)
+    return {each.name: each for each in tools}
+
+
+def _context(chat: Chat) -> str:
+    """What the front end says of itself, as the model reads it. Raises InvalidInput for what is not taken."""
+    context = [ClientContext(each.description, each.value) for each in chat.context]
+    client_tools.checked((), context)
+    return client_tools.words(context)
 
 
 def _compaction(options: Mapping[str, Any]) -> Compaction | None:

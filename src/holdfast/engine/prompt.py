@@ -25,7 +25,7 @@ from holdfast.ports import ModelTurn
 Given: TypeAlias = tuple[str | Image | Audio | Document, ...]
 """What a person says: a text first, then parts with the words between them."""
 
-_FIELDS: Final = frozenset({"system", "user", "messages"})
+_FIELDS: Final = frozenset({"system", "user", "messages", "context"})
 _MESSAGE_FIELDS: Final = frozenset({"role", "content"})
 _CONTENT_KINDS: Final = frozenset(
     {"image", "image_url", "input_image", "audio", "document", "file", "input_file", "input_audio"}
@@ -46,7 +46,10 @@ def read(prompt: Any) -> tuple[str, list[ModelTurn | Given]]:
             f' "messages": ...}} with those of a Chat, not: {got}. Nothing was called.'
         )
     system = as_text(prompt.get("system") or "")
-    return system, [said(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
+    turns: list[ModelTurn | Given] = [said(prompt["user"])] if "user" in prompt else _messages(prompt["messages"])
+    if (context := prompt.get("context")) and isinstance(last := turns[-1], tuple):  # beside what it belongs to
+        turns[-1] = (*last, as_text(context))
+    return system, turns
 
 
 def with_words(prompt: Any, words: str) -> Any:

@@ -64,12 +64,20 @@ class Stream:
 note_calls(Stream, "stream", "write")
 
 
-async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolReply) -> ToolReply:
+async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:
     """What a model is told in answer to a request of `call`; those who watch are told too, unless nobody heard the call."""
     if call is None:
         return reply
     payloads, after = journal.attempt.services.payloads, (await journal.attempt.state()).seq
-    result = result_of(call, reply.name, reply.id, payloads.redact(reply.content), is_error=reply.is_error, after=after)
+    result = result_of(
+        call,
+        reply.name,
+        reply.id,
+        payloads.redact(reply.content),
+        is_error=reply.is_error,
+        after=after,
+        message=message,
+    )
     await _write(journal, Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result)))
     journal.has_told = True
     return reply

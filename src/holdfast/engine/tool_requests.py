@@ -6,12 +6,13 @@ tool is called (the executor).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.authoring.chat import Chat, Message
+from holdfast.authoring.chat import ClientTool as ClientOffer
 from holdfast.authoring.content import part_of
 from holdfast.authoring.flow import Flow
 from holdfast.authoring.memory import MemoryTool
@@ -19,9 +20,11 @@ from holdfast.authoring.offer import Handoff
 from holdfast.authoring.step import EffectStep
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core.client_tools import ClientTool
 from holdfast.core.content import parts_of
-from holdfast.core.ids import Unique
+from holdfast.core.ids import CallId, Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, REJECTED, SCHEMA, TOOL, VALIDATION
+from holdfast.engine import client_tool
 from holdfast.engine import prompt as prompts
 from holdfast.engine.exchange import Offered
 from holdfast.engine.memory import reply as remembered
@@ -35,6 +38,7 @@ MOST_TOOL_REQUESTS: Final = 32
 """That a model may have in one reply. Of more none is done: each may be a question to a person."""
 _TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
 _LEFT: Final = "Not done: you handed the conversation over in the same turn. Ask for one of the two."
+_OF_CLIENT: Final = "Done by the user's application, which says of it:"
 _REASON: Final = {
     "type": "object",
     "properties": {"reason": {"type": "string", "description": "Why, in a few words."}},
@@ -43,8 +47,15 @@ _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATIO
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
 
 
-Tell: TypeAlias = Callable[[ToolReply], Awaitable[ToolReply]]
-"""Has those who watch told what the model is told, and returns it."""
+class Tell(NamedTuple):
+    """Has those who watch told what the model is told in answer to a request of `call`, and returns it."""
+
+    context: StepContext
+    call: CallId | None
+
+    async def __call__(self, reply: ToolReply, message: str = "") -> ToolReply:
+        """`message` is the id of the message with which a front end brought it."""
+        return await self.context.tell_result(self.call, reply, message)
 
 
 class Handed(NamedTuple):
@@ -57,6 +68,8 @@ class Handed(NamedTuple):
 
 def spec(offered: Offered) -> ToolSpec:
     """What a model is told of what it may ask for."""
+    if isinstance(offered, ClientTool):
+        return ToolSpec(offered.name, f"{_OF_CLIENT} {offered.description}".strip(), offered.schema)
     if isinstance(offered, Tool | MemoryTool):
         return ToolSpec(offered.name, offered.description, offered.schema)
     if isinstance(offered, Handoff):
@@ -94,6 +107,8 @@ async def replies(
     offered = tools if len(wanted) <= MOST_TOOL_REQUESTS else {}
 
     async def done(request: ToolRequest) -> ToolReply:
+        if isinstance(known := offered.get(request.name), ClientTool):
+            return await client_tool.reply(context, request, known, tell)
         reply = await _tool_reply(context, request, offered)
         return await tell(reply if offered is tools else msgspec.structs.replace(reply, content=_TOO_MANY))
 
@@ -157,7 +172,10 @@ async def hand_over(
     assert isinstance(handoff, Handoff)
     why = request.arguments.get("reason") if isinstance(request.arguments, dict) else None
     messages = [message for turn in heard if (message := _message(turn)) is not None]
-    chat = Chat(messages=messages, reason=why if isinstance(why, str) else "")
+    tools = [msgspec.structs.asdict(each) for each in offered.values() if isinstance(each, ClientTool)]
+    chat = Chat(
+        messages=messages, reason=why if isinstance(why, str) else "", tools=[ClientOffer(**each) for each in tools]
+    )
     try:
         answer, refusal = await context.hand_over(handoff, chat), None
     except InvalidInput as problem:

@@ -8,7 +8,7 @@ decide.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence, Set
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from typing import Any, Final
@@ -29,15 +29,20 @@ from ag_ui.core import (
     RunFinishedOutcome,
     RunFinishedSuccessOutcome,
     RunStartedEvent,
+    TextPart,
+    Tool,
+    ToolMessage,
     UserMessage,
 )
 from fastapi.sse import format_sse_event
 from pydantic import ValidationError
 
 from holdfast.control.command import DEFAULT_TENANT
+from holdfast.core import client_tools
+from holdfast.core.client_tools import CLIENT_TOOL, MOST_RESULT_CHARACTERS, ClientContext, ClientTool
 from holdfast.core.conversations import Exchange
 from holdfast.core.gates import TOOL_APPROVAL
-from holdfast.core.ids import GateId, run_of
+from holdfast.core.ids import GateId, RunId, run_of
 from holdfast.core.streams import THINKING, Told
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.http import problem
@@ -64,8 +69,10 @@ async def answer(
     given = _read(body)
     thread = _Thread(service, who, workflow, given.thread_id)
     await thread.open()
-    number, is_again = await (thread.decide(given.resume) if given.resume else thread.say(given))
-    return _lines(_Telling(thread, given.run_id, number).events(is_again=is_again), who)
+    results = _results(given)
+    answers = given.resume or results
+    number, is_again = await (thread.decide(given.resume or [], results) if answers else thread.say(given))
+    return _lines(_Telling(thread, given.run_id, number, _known_calls(given)).events(is_again=is_again), who)
 
 
 # --- What is sent -----------------------------------------------------------------------------------------------------
@@ -86,10 +93,10 @@ def _read(body: Mapping[str, Any]) -> RunAgentInput:
         ) from None
     if given.protocol_version is not None and given.protocol_version.partition(".")[0] != "1":
         raise InvalidInput(f"AG-UI {VERSION} is spoken here, not {given.protocol_version!r:.20}. Nothing was done.")
-    for name in ("tools", "context", "state", "forwarded_props"):
+    for name in ("state", "forwarded_props"):
         if getattr(given, name):
-            words = "No agent here is told them, so they are not taken: leave them out. Nothing was done."
-            raise InvalidInput(f"There are {name} in this request. {words}")
+            words = "no agent here is told them, so they are not taken. Nothing was done."
+            raise InvalidInput(f"Leave out {name}, or send them empty: {words}")
     if any(each.role in ("system", "developer") for each in given.messages):
         raise InvalidInput(
             "There is a system or developer message in this request. What an agent is told besides a message is its"
@@ -120,6 +127,44 @@ def _parts(message: UserMessage) -> tuple[str, list[Any] | None]:
         found = {"type": part.type, kept: part.source.value, "media_type": part.source.mime_type}
         parts.append({name: value for name, value in found.items() if value is not None})
     return "\n\n".join(words), parts
+
+
+def _brought(given: RunAgentInput) -> dict[str, Any]:
+    """The tools and the context of the front end. Raises InvalidInput."""
+    tools = [ClientTool(each.name, each.description, _parameters(each)) for each in given.tools or ()]
+    context = [ClientContext(each.description, each.value) for each in given.context or ()]
+    client_tools.checked(tools, context)
+    return {"tools": tools, "context": context}
+
+
+def _parameters(tool: Tool) -> dict[str, Any]:
+    if tool.parameters is None:
+        return {}
+    if not isinstance(tool.parameters, dict):
+        raise InvalidInput(f"Give the parameters of the tool {tool.name!r:.100} as a JSON Schema. Nothing was done.")
+    return tool.parameters
+
+
+def _results(given: RunAgentInput) -> list[ToolMessage]:
+    """The messages of tools that stand at the end: what the front end has done since."""
+    found: list[ToolMessage] = []
+    for message in reversed(given.messages):
+        if not isinstance(message, ToolMessage):
+            break
+        found.append(message)
+    return found[::-1]
+
+
+def _known_calls(given: RunAgentInput) -> Set[str]:
+    """The calls of tools that the client has already."""
+    said = (each for each in given.messages if isinstance(each, AssistantMessage))
+    return {call.id for each in said for call in each.tool_calls or ()}
+
+
+def _call_of(row: query.View) -> str:
+    """The call of a front end's tool that a gate is about, as it is told: as it was heard, or the gate itself."""
+    call = row["shown"]["call"]
+    return f"{row['run_id']}:{call}" if call is not None else row["gate_id"]
 
 
 class _Thread:
@@ -159,16 +204,19 @@ class _Thread:
         words, parts = _parts(message)
         known = await self.exchanges()
         said = await self.service.say(
-            self.who, command.Say(conversation=self.name, text=words, parts=parts, key=message.id)
+            self.who, command.Say(conversation=self.name, text=words, parts=parts, key=message.id), **_brought(given)
         )
         return said.number, any(each.key == message.id for each in known.values())
 
-    async def decide(self, entries: list[ResumeEntry]) -> tuple[int, bool]:
-        """Decide the gates at which the agent waits. The message that it is at, and whether all was decided before."""
+    async def decide(self, entries: list[ResumeEntry], results: Sequence[ToolMessage]) -> tuple[int, bool]:
+        """Decide the gates at which the agent waits, also by what the front end's tools came to. The message that it is at, and
+        whether all was decided before."""
         talk = await self.control.conversation(self.name, tenant=self.tenant)
         number = talk.conversation.active or talk.conversation.tip
         run = talk.exchanges[number].run if number is not None else None
         if number is None or run is None:
+            if not entries:
+                raise InvalidInput(_NOBODY_ASKED)
             raise Conflict("Nothing was said in this thread that could wait for an answer. Nothing was decided.")
         if len({each.interrupt_id for each in entries}) < len(entries):
             raise InvalidInput("An interrupt is answered twice. Nothing was decided.")
@@ -180,12 +228,35 @@ class _Thread:
             if run_of(gate) not in below:
                 raise NotFound(f"No interrupt {gate!r:.200} was told in this thread. Nothing was decided.")
             answers.append(_decision(entry))
+        answers += await self._client_answers(below, results)
+        if not answers:
+            raise InvalidInput(_NOBODY_ASKED)
         unanswered = [each for each in answers if each.gate in waiting or not await self._has_decided(each)]
         if unanswered:
             self.heard, self.told = heard, await heard.so_far()
         for each in unanswered:
             await self.service.tell(self.who, each)
         return number, not unanswered
+
+    async def _client_answers(self, runs: Set[RunId], results: Sequence[ToolMessage]) -> list[command.Decide]:
+        """What answers the calls of the front end's tools; results of the agent's own tools are the store's."""
+        if not results:
+            return []
+        calls: dict[str, GateId] = {}
+        for run in sorted(runs):
+            cursor: str | None = None
+            while True:
+                page = await self.service.ask(self.who, query.Gates(run=run, all=True, cursor=cursor))
+                for row in page.rows:
+                    if row["reason"] == CLIENT_TOOL:
+                        (gate,) = (await self.service.ask(self.who, query.Gate(row["gate_id"]))).rows
+                        calls[_call_of(gate)] = gate["gate_id"]
+                if (cursor := page.cursor) is None:
+                    break
+        found = [(calls[each.tool_call_id], each) for each in results if each.tool_call_id in calls]
+        if len({gate for gate, _ in found}) < len(found):
+            raise InvalidInput("Answer each call of a tool once. Nothing was done.")
+        return [command.Decide(gate, decision="answer", data=_result(each)) for gate, each in found]
 
     async def _has_decided(self, decision: command.Decide) -> bool:
         """Whether the caller has decided so before: the answer to that was lost."""
@@ -240,10 +311,10 @@ class _Thread:
         said = [] if heard is None else await Speech(self.control, heard.run).so_far()
         return [msgspec.structs.replace(each, text="") for each in said if each.kind in (THINKING, "reset")]
 
-    async def interrupts(self, heard: Speech) -> list[Interrupt]:
-        """The gates at which the agent waits, as they are shown."""
+    async def asked(self, heard: Speech) -> list[query.View]:
+        """The gates at which the agent waits, each with all about it."""
         found = [(await self.service.ask(self.who, query.Gate(gate))).rows for gate in await heard.gates()]
-        return [_interrupt(row) for rows in found for row in rows]
+        return [row for rows in found for row in rows]
 
 
 def _decision(entry: ResumeEntry) -> command.Decide:
@@ -262,6 +333,28 @@ def _decision(entry: ResumeEntry) -> command.Decide:
     return command.Decide(entry.interrupt_id, **payload)
 
 
+def _result(message: ToolMessage) -> dict[str, Any]:
+    """What a front end's tool came to. Raises InvalidInput for what is too much."""
+    content = message.content if isinstance(message.content, str) else _texts(message.content)
+    if len(content) > MOST_RESULT_CHARACTERS:
+        raise InvalidInput(
+            f"Shorten the result of the call {message.tool_call_id!r:.200}: {MOST_RESULT_CHARACTERS:,} characters are taken."
+            " Nothing was done."
+        )
+    return {"content": content, "failed": message.error is not None, "message": message.id}
+
+
+def _texts(parts: Sequence[Any]) -> str:
+    words = [part.text for part in parts if isinstance(part, TextPart)]
+    if len(words) < len(parts):
+        raise InvalidInput("Give the result of a tool as text. Nothing was done.")
+    return "\n\n".join(words)
+
+
+_NOBODY_ASKED: Final = (
+    "Send the result of a call of a tool that this thread waits for, or a user's message: no message of a tool here answers"
+    " one. Nothing was done."
+)
 _PAYLOAD: Final = {"decision", "shown_hash", "data", "reason"}
 
 
@@ -311,7 +404,9 @@ def _line(event: BaseEvent) -> bytes:
 class _Telling:
     """A run of the protocol: what is said in answer to a message, until there is a reply, or somebody is asked."""
 
-    def __init__(self, thread: _Thread, run_id: str, number: int) -> None:
+    def __init__(self, thread: _Thread, run_id: str, number: int, known: Set[str]) -> None:
+        """`known`: the calls of tools that the client has."""
+        self._known = known
         self._thread = thread
         self._run_id = run_id
         self._number = number
@@ -321,6 +416,7 @@ class _Telling:
         thread = self._thread
         yield RunStartedEvent(thread_id=thread.name, run_id=self._run_id, protocol_version=VERSION)
         heard = await thread.speech(self._number)
+        self._words.is_again = is_again
         if is_again:  # so that the client has nothing twice
             yield await thread.snapshot(self._number, await thread.thoughts(heard))
         while heard is not None:
@@ -330,8 +426,13 @@ class _Telling:
             state = await thread.control.run(heard.run).state()
             if state.ended:
                 break
-            if interrupts := await thread.interrupts(heard):
-                yield self._finished(RunFinishedInterruptOutcome(interrupts=interrupts))
+            if asked := await thread.asked(heard):
+                for event in self._calls(asked):
+                    yield event
+                gates = [_interrupt(row) for row in asked if row["reason"] != CLIENT_TOOL]
+                yield self._finished(
+                    RunFinishedInterruptOutcome(interrupts=gates) if gates else RunFinishedSuccessOutcome()
+                )
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
@@ -350,6 +451,12 @@ class _Telling:
                     yield await self._thread.snapshot(self._number, self._thread.told)
         for event in self._words.closed():
             yield event
+
+    def _calls(self, asked: Sequence[query.View]) -> Iterator[BaseEvent]:
+        """The calls of the front end's tools, as far as no model was heard asking for them."""
+        for row in asked:
+            if row["reason"] == CLIENT_TOOL and row["shown"]["call"] is None and _call_of(row) not in self._known:
+                yield from self._words.call(_call_of(row), row["shown"]["tool"], row["shown"]["arguments"])
 
     def _end(self, exchange: Exchange) -> Iterator[BaseEvent]:
         if exchange.status == "completed":

@@ -6,6 +6,7 @@ Never here: what is told when, a run's own events (agui).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -43,6 +44,8 @@ class Words:
 
     def __init__(self) -> None:
         self.last = ""
+        self.is_again = False
+        """All is told again, also what the client itself has brought."""
         self._open: tuple[str, str] | None = None
         """Of which kind, and of which source."""
 
@@ -51,7 +54,9 @@ class Words:
         if told.kind == "value":
             yield CustomEvent(name=told.source, value=told.value)
         elif told.kind == "result":
-            yield ToolCallResultEvent(message_id=f"{told.run}:{told.source}", role="tool", **_result(told))
+            if told.value is None or self.is_again:
+                id_ = told.value or f"{told.run}:{told.source}"
+                yield ToolCallResultEvent(message_id=id_, role="tool", **_result(told))
         elif told.kind in ("end", "reset"):
             yield from self.closed()
         else:
@@ -63,6 +68,12 @@ class Words:
             yield _piece(told.kind, source, told.text)
             if told.kind == "text":
                 self.last += told.text
+
+    def call(self, source: str, tool: str, arguments: Any) -> Iterator[BaseEvent]:
+        """A call of a tool that nobody has heard in pieces."""
+        yield ToolCallStartEvent(tool_call_id=source, tool_call_name=tool)
+        yield ToolCallArgsEvent(tool_call_id=source, delta=json.dumps(arguments))
+        yield ToolCallEndEvent(tool_call_id=source)
 
     def whole(self, source: str, text: str) -> Iterator[BaseEvent]:
         """A text that nobody has said in pieces."""
@@ -118,7 +129,7 @@ def messages_of(told: Iterable[Told]) -> list[Message]:
         elif each.kind == "arguments":
             _call(said.setdefault(_call_id(each), AssistantMessage(id=_call_id(each))), each).arguments += each.text
         elif each.kind == "result":
-            error = each.text if each.outcome == "failed" else None
+            error, id_ = each.text if each.outcome == "failed" else None, each.value or id_
             results.setdefault(_call_id(each), {})[id_] = ToolMessage(id=id_, error=error, **_result(each))
         elif each.kind == "reset":
             said = {name: message for name, message in said.items() if name != id_ and not name.startswith(f"{id_}:")}

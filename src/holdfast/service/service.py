@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -357,9 +358,10 @@ class Service(Answers):
         given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
         await self.control.open_conversation(**given, by=who.claim)
 
-    async def say(self, who: Principal, command: cmd.Say) -> Exchange:
-        """Say something; how the message stands. Raises what the engine raises, and NotPermitted."""
-        return await self._audited(who, command, self._say)
+    async def say(self, who: Principal, command: cmd.Say, **brought: Any) -> Exchange:
+        """Say something; how the message stands. `brought` are the `tools` and `context` of a front end. Raises what the
+        engine raises, and NotPermitted."""
+        return await self._audited(who, command, partial(self._say, **brought))
 
     async def _expect_talk(self, who: Principal, name: str, tenant: str | None) -> None:
         """Raises NotFound for a conversation with an agent that is not there for them."""
@@ -369,12 +371,12 @@ class Service(Answers):
         if not who.access.reaches(talk.conversation.workflow):
             raise NotFound(f"There is no conversation {name!r:.200} for {who.claim}. Nothing was done.")
 
-    async def _say(self, who: Principal, command: cmd.Say) -> Exchange:
+    async def _say(self, who: Principal, command: cmd.Say, **brought: Any) -> Exchange:
         await self._expect_talk(who, command.conversation, command.tenant)
         given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
         text, parts = given.pop("text"), given.pop("parts")
         said = text if not parts else [text, *parts]
-        return await self.control.say(given.pop("conversation"), said, **given, by=who.claim)
+        return await self.control.say(given.pop("conversation"), said, **given, **brought, by=who.claim)
 
     async def said(self, who: Principal, command: cmd.Say) -> View:
         """The same as plain data."""

@@ -1,0 +1,59 @@
+"""A call of a tool that the front end of whoever speaks has: a gate, whose answer is the result.
+
+Nothing is called here and no effect is booked: what the front end answers is the caller's word. Never here: what may be brought
+(core.client_tools).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.client_tools import CLIENT_TOOL, RESULT_FORM, ClientTool
+from holdfast.core.ids import Path
+from holdfast.core.payload import digest
+from holdfast.core.streams import arguments_of, source_of
+from holdfast.engine.journal import StepJournal
+from holdfast.ports import ToolReply, ToolRequest
+
+if TYPE_CHECKING:
+    from holdfast.engine.context import StepContext
+    from holdfast.engine.tool_requests import Tell
+
+
+async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, tell: Tell) -> ToolReply:
+    """Return what the front end has answered, once it has. Arguments that do not fit go back to the model unasked."""
+    if (flaw := _misfit(tool, request.arguments)) is not None:
+        return await tell(ToolReply(request.id, request.name, f"Not called: {flaw}.", is_error=True))
+    call = None if tell.call is None else source_of(tell.call, arguments_of(request.name, request.id))
+    answer = await context.ask_client({"tool": tool.name, "arguments": request.arguments, "call": call})
+    if answer["decision"] != "answer":
+        said = f"Not done: {answer['reason'] or 'the user declined'}."
+        return await tell(ToolReply(request.id, request.name, said, is_error=True))
+    data = answer["data"]
+    result = ToolReply(request.id, request.name, data["content"], is_error=data.get("failed", False))
+    return await tell(result, data.get("message", ""))
+
+
+async def ask(journal: StepJournal, path: Path, shown: dict[str, Any]) -> Any:
+    """Ask the front end, and return its answer once it has given one."""
+    return await journal.ask(
+        path,
+        CLIENT_TOOL,
+        digest([CLIENT_TOOL, shown]),
+        shown=shown,
+        allowed=("answer", "reject"),
+        form=RESULT_FORM,
+        filled={},
+    )
+
+
+def _misfit(tool: ClientTool, arguments: Any) -> str | None:
+    if not isinstance(arguments, dict):
+        return "the arguments are no JSON object"
+    from holdfast.core import schema  # noqa: PLC0415 - 100 ms for those who have one
+
+    try:
+        found = schema.problems(tool.schema, arguments, "arguments")
+    except schema.TooMuch as much:
+        return f"the arguments cannot be held against their schema: {much}"
+    return "; ".join(found) or None
