@@ -192,11 +192,11 @@ def test_without_a_worker_run_says_so_and_detaches_or_runs_it_here(fleet: Fleet,
     left = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--detach")
     run = left.out.strip()
     assert left.code == 0
-    assert "No worker that is alive has this workflow" in left.err
+    assert "Started. A worker takes it up:" in left.err
     assert status_of(shell, run) == "running"
     here = shell("run", "flow:greet", "-i", '{"customer": "Bob"}', "--here")
     assert here.out == "Dear Bob\n"
-    assert "No worker" not in here.err
+    assert "no worker" not in here.err
     fleet("worker", "flow:greet").says("Worker on")
     becomes(shell, run, "completed")
 
