@@ -6,10 +6,11 @@ Nothing is called here and no effect is booked: what the front end answers is th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.core.client_tools import CLIENT_TOOL, RESULT_FORM, ClientTool
-from holdfast.core.ids import Path
+from holdfast.core.ids import CallId, Path
 from holdfast.core.payload import digest
 from holdfast.core.streams import arguments_of, source_of
 from holdfast.engine.journal import StepJournal
@@ -17,7 +18,17 @@ from holdfast.ports import ToolReply, ToolRequest
 
 if TYPE_CHECKING:
     from holdfast.engine.context import StepContext
-    from holdfast.engine.tool_requests import Tell
+
+
+class Tell(NamedTuple):
+    """Has those who watch told what the model is told in answer to a request of `call`, and returns it."""
+
+    context: StepContext
+    call: CallId | None
+
+    async def __call__(self, reply: ToolReply, message: str = "") -> ToolReply:
+        """`message` is the id of the message with which a front end brought it."""
+        return await self.context.tell_result(self.call, reply, message)
 
 
 async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, tell: Tell) -> ToolReply:
@@ -25,7 +36,9 @@ async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, te
     if (flaw := _misfit(tool, request.arguments)) is not None:
         return await tell(ToolReply(request.id, request.name, f"Not called: {flaw}.", is_error=True))
     call = None if tell.call is None else source_of(tell.call, arguments_of(request.name, request.id))
-    answer = await context.ask_client({"tool": tool.name, "arguments": request.arguments, "call": call})
+    answer = await context.ahead(
+        partial(_asked, {"tool": tool.name, "arguments": request.arguments, "call": call})
+    )  # the one operation of its branch
     if answer["decision"] != "answer":
         said = f"Not done: {answer['reason'] or 'the user declined'}."
         return await tell(ToolReply(request.id, request.name, said, is_error=True))
@@ -34,7 +47,7 @@ async def reply(context: StepContext, request: ToolRequest, tool: ClientTool, te
     return await tell(result, data.get("message", ""))
 
 
-async def ask(journal: StepJournal, path: Path, shown: dict[str, Any]) -> Any:
+async def _asked(shown: dict[str, Any], journal: StepJournal, path: Path) -> Any:
     """Ask the front end, and return its answer once it has given one."""
     return await journal.ask(
         path,

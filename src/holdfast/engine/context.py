@@ -39,7 +39,7 @@ from holdfast.core.memory import MOST_ENTRIES, namespace
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.shared_values import expect_space, unpacked
-from holdfast.engine import branches, budget, child, client_tool, embedding, exchange, function, mapping
+from holdfast.engine import branches, budget, child, embedding, exchange, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
@@ -321,11 +321,6 @@ class StepContext(AttemptContext):
     async def tell_result(self, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:
         """What a model is told in answer to a request; those who have heard the request are told too."""
         return await tell_result(self._journal, call, reply, message)
-
-    async def ask_client(self, shown: dict[str, Any]) -> Any:
-        """What the front end of whoever speaks answers to a call of a tool of its own."""
-        with cursor().place() as path:
-            return await client_tool.ask(self._journal, path, shown)
 
     def cached_answers(self, cache: SemanticCache, request: ModelRequest) -> CachedAnswers:
         return CachedAnswers(self._journal, self._locks, cache, request)

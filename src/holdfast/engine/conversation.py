@@ -24,6 +24,7 @@ from holdfast.core.policies import LIMIT
 from holdfast.engine import budget, compaction, steering
 from holdfast.engine import prompt as prompts
 from holdfast.engine import tool_requests as requests
+from holdfast.engine.client_tool import Tell
 from holdfast.engine.compaction import Talked
 from holdfast.engine.exchange import Exchange
 from holdfast.errors import SchemaMismatch, StepError
@@ -93,7 +94,7 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
         reply, call = (found, None) if found is not None else await context.call_model(
             request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
         )  # fmt: skip
-        tell = requests.Tell(context, call)
+        tell = Tell(context, call)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if (handoff := requests.handoff_of(wanted, offered)) is not None:
@@ -166,7 +167,7 @@ def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
         raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
 
 
-async def _heard(reply: ModelReply, tell: requests.Tell) -> list[Turn]:
+async def _heard(reply: ModelReply, tell: Tell) -> list[Turn]:
     """What must be said to a final answer before anything else can be."""
     open_ = requests.open_requests(reply)
     return [ToolTurn(tuple([await tell(ToolReply(each.id, each.name, _TAKEN)) for each in open_]))] if open_ else []
@@ -215,7 +216,7 @@ def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
 
 async def _complaint(
     context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None,
-    tell: requests.Tell,
+    tell: Tell,
 ) -> list[Turn]:  # fmt: skip
     """The one chance to mend: the model is told what does not fit. Every request must be replied to; a tool that was
     not offered is denied, which is recorded."""

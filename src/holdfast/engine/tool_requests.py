@@ -22,10 +22,11 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.client_tools import ClientTool
 from holdfast.core.content import parts_of
-from holdfast.core.ids import CallId, Unique
+from holdfast.core.ids import Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.engine import client_tool
 from holdfast.engine import prompt as prompts
+from holdfast.engine.client_tool import Tell
 from holdfast.engine.exchange import Offered
 from holdfast.engine.memory import reply as remembered
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
@@ -45,17 +46,6 @@ _REASON: Final = {
 }
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
-
-
-class Tell(NamedTuple):
-    """Has those who watch told what the model is told in answer to a request of `call`, and returns it."""
-
-    context: StepContext
-    call: CallId | None
-
-    async def __call__(self, reply: ToolReply, message: str = "") -> ToolReply:
-        """`message` is the id of the message with which a front end brought it."""
-        return await self.context.tell_result(self.call, reply, message)
 
 
 class Handed(NamedTuple):
