@@ -18,19 +18,20 @@ HERE = "@@"
 """Where an expression stands in the scripts of these tests."""
 
 
-def bound(script: str) -> Bound:
+def bound(script: str, shell: str = "sh") -> Bound:
+    """As it is handed to this shell."""
     first, *others = script.split(HERE)
     pieces: list[str | None] = [first]
     for other in others:
         pieces += [None, other]
-    return bind(pieces)
+    return bind(pieces, is_bash=shell == "bash")
 
 
 def run(script: str, value: str, shell: str, home: Path) -> bytes:
     """What the bound script prints when each of its expressions has this value."""
     names = {f"{PREFIX}{number}": value for number in range(1, script.count(HERE) + 1)}
     done = subprocess.run(
-        [shell, "-c", bound(script).text], env={b"PATH": os.environb[b"PATH"]} | {
+        [shell, "-c", bound(script, shell).text], env={b"PATH": os.environb[b"PATH"]} | {
             name.encode(): text.encode("utf-8", "surrogateescape") for name, text in names.items()
         }, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, timeout=20,
     )  # fmt: skip
@@ -66,10 +67,18 @@ POSITIONS = [
     ("X=a; X=$X@@ Y=@@; printf '%s\\0' \"$X$Y\"", "a{}{}"),
     ("f () { printf '%s\\0' \"$1\"; }\nf @@", "{}"),
     ("if [ -n x@@ -a x@@ = \"x@@\" ] && test @@ = @@; then printf 'same\\0'; fi", "same"),
+    ("case @@ in 'no such value') ;; *) printf '%s\\0' \"@@\";; esac", "{}"),
+    ("case x\"@@\"y in xy) printf '\\0';; x*y) printf '%s\\0' @@;; esac", "{}"),
 ]
 """A script that prints, with a NUL behind, what its expression came to be."""
 
 ONLY_BASH = [
+    ("if [[ @@ == \"@@\" ]]; then printf 'same\\0'; fi", "same"),
+    ('if [[ "@@" != x@@ && ( x@@y = "x@@y" ) ]]; then printf \'same\\0\'; fi', "same"),
+    ("if [[ -z x@@ || -n x@@ ]] && [[ ! -e ./no/@@ ]]; then printf 'same\\0'; fi", "same"),
+    ("if [[ x@@ =~ ^x(.*)$ || 1 -eq 1 ]]; then printf 'same\\0'; fi", "same"),
+    ("if [[ x@@ ]]\nthen printf 'same\\0'; fi", "same"),
+    ("if [[ 1 -eq 1 && x@@ != x ||\n 2 -gt 1 ]]; then printf 'same\\0'; fi", "same"),
     ("if [[ (a == a && b > a) ]]; then printf '%s\\0' @@; fi", "{}"),
     ("cat <<< @@; printf '\\0'", "{}\n"),
     ("cat <(printf '%s\\0' @@)", "{}"),
@@ -101,8 +110,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_position_can_be_bound() -> None:
     assert "bash" in SHELLS
-    for script, _ in POSITIONS + ONLY_BASH:
+    for script, _ in POSITIONS:
         assert bound(script).refusals == (), script
+    for script, _ in POSITIONS + ONLY_BASH:
+        assert bound(script, "bash").refusals == (), script
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -186,15 +197,53 @@ REFUSED = [
     ("export X=@@", "behind 'export'"),
     ("declare -n r=@@", "behind 'declare'"),
     ("local x=@@", "behind 'local'"),
-    ("exit @@", "behind 'exit'"),
     ("for x in @@; do echo; done", "behind 'for'"),
-    ("case @@ in a) echo;; esac", "behind 'case'"),
+    ("case a @@ in a) echo;; esac", "behind 'case'"),
+    ("case a in b|@@) echo;; esac", "as the command itself"),
     ("while read x; do echo; done < @@", "behind 'done'"),
     ("[[ @@ -eq 3 ]]", "behind '[['"),
     ("[[ -n a && b -eq @@ ]]", "behind '[['"),
     ("[[ -n a\n&& ( b -eq @@ ) ]]", "behind '[['"),
     ('[[ -v "@@" ]]', "behind '[['"),
     ("[[ -n x\necho @@", "behind '[['"),
+    ('[[ -R "@@" ]]', "behind '[['"),
+    ("[[ ! -v @@ ]]", "behind '[['"),
+    ("[[ -o @@ ]]", "behind '[['"),
+    ("[[ -t @@ ]]", "behind '[['"),
+    ("[[ @@ -lt 3 ]]", "behind '[['"),
+    ("[[ a@@ -gt 3 || x == y ]]", "behind '[['"),
+    ("[[ 3 -ne x@@ ]]", "behind '[['"),
+    ("[[ a =~ @@ ]]", "behind '[['"),
+    ("[[ a =~ ^(b|@@)$ ]]", "in the brackets of an array or a pattern"),
+    ("[[ a =~ (b) && @@ == a ]]", "behind '[['"),
+    ("[[ a == @(b|@@) ]]", "in the brackets of an array or a pattern"),
+    ("[[ a < @@ ]]", "behind '[['"),
+    ("[[ @@ > a ]]", "behind '[['"),
+    ("[[ $(echo @@) -eq 1 ]]", "behind '[['"),
+    ('[[ "$(echo @@)" -eq 1 ]]', "behind '[['"),
+    ("[[ eval @@ ]]", "behind '[['"),
+    ("[[ a == a\n@@ ]]", "behind '[['"),
+    ("[[ a; @@ ]]", "behind '[['"),
+    ("[[ @@ ]", "behind '[['"),
+    ("[[ -v\n@@ ]]", "behind '[['"),
+    ("[[ @@ $OP 3 ]]", "behind '[['"),
+    ("[[ -n @@ -eq 3 ]]", "behind '[['"),
+    ("[[ a || @@ == b ]]", "behind '[[' and '|', where sh would begin another command"),
+    ("[[ a && @@ ]]", "behind '[[' and '&', where sh would begin another command"),
+    ("X=1 [[ a || @@ ]]", "behind a '[[' that is no test"),
+    (">log [[ a || @@ ]]", "behind a '[[' that is no test"),
+    ("2>log [[ a || @@ ]]", "behind a '[[' that is no test"),
+    ("cat <<E [[ a\nE\nX=1 then [[ a || @@ ]]", "behind a '[[' that is no test"),
+    ("case x in\n[[) @@ ]] ;; esac", "as the command itself"),
+    ("case x in\n[[ ) @@ ]] ;; esac", "behind '[['"),
+    ("exit $((@@))", "inside $(( )), where the shell computes"),
+    ("exit ${@@}", "inside ${ }"),
+    ("RANDOM=@@", "in an assignment to RANDOM"),
+    ("OPTIND=@@", "in an assignment to OPTIND"),
+    ("SECONDS=$(echo @@)", "in an assignment to SECONDS"),
+    ('declare "-i" N; N=@@', "in an assignment of a script that declares integers"),
+    ("declare $F N; N=@@", "in an assignment of a script that declares integers"),
+    ("declare \\\n  -i N; N=@@", "in an assignment of a script that declares integers"),
     ("PATH=@@ x", "in an assignment to PATH"),
     ("PS4=@@", "in an assignment to PS4"),
     ("LD_AUDIT=@@ ls", "in an assignment to LD_AUDIT"),
@@ -253,6 +302,10 @@ TAKEN = [
     "x=$(( 1 + (2) )) y=@@", "echo ${X:-'}'} @@", "case a in (a) echo @@;; b|c) ;; esac; echo @@", "echo a#@@", "echo $# @@",
     "diff <(sort a) @@", "jq --arg v @@ '.a = $v' file", "git commit -m \"@@\"", "echo \"costs \\$@@\"", "for x in a; do :; done; echo @@",
     "A=(a ')' \"$(echo ')')\") B=@@", "[[ $x =~ ^(a|b)$ ]] && echo @@", "(( x > 1 )) && echo @@", "cd @@ && ./run @@", "f() { :; }; f @@",
+    "exit @@", "exit \"@@\"", "f() { return @@; }", "[ 1 = 1 ] || exit @@", "if [[ @@ == main ]]; then echo; fi", "[[ -n @@ ]] && echo",
+    "[[ \"@@\" = \"@@\" ]]", "[[ @@ != x ]] && [[ @@ != y ]]", "! [[ -z \"@@\" ]] || exit 1", "while [[ @@ == *.txt ]]; do break; done",
+    "[[ @@ =~ ^(a|b)$ ]]", "[[ -f @@ ]]", "[[ ! @@ ]]", "[[ \"a @@\" == x* ]]", "case @@ in\n a) echo;; esac", "export A; B=@@",
+    "local x=$1; y=@@", "local \"x=1\"; y=@@", "NODE_VERSION=@@ node x", "GIT_SHA=@@; echo",
     "echo x &> log; echo @@", "~/bin/tool @@", "cat <<A <<'B' > @@\n@@\nA\n)'\nB\necho @@", "while read x; do echo @@; done < list",
 ]  # fmt: skip
 
@@ -324,7 +377,7 @@ SNIPPETS = [
     HERE, f'"{HERE}"', "'", '"', "$(", "`", ")", "(", "[[", "]]", "((", "))", "-eq", "=", "echo", "eval", "X=", "$X", "if", "then",
     "fi", "case", "in", "esac", ";;", ";", "|", "&&", "\n", "<<EOF\n", "\nEOF\n", "<<<", "-c", "printf", "'%s'", "{",
     "}", "for", "do", "done", "a[", "]", "declare", "-i", "-n", "test", "-v", "[", "let", "\\", "$", "$((", "${X:-", "read", "unset",
-    "#", "x", "true", "export", "<(", ">", "/dev/null", "cat", "f()", "!", "time", "-p", "command", "trap", "A=(", "&>", "2>", "&",
+    "#", "x", "true", "export", "||", "==", "!=", "=~", "-z", "!", "exit", "return", "RANDOM=", "OPTIND=", "\n[[", "[[ a ||", "]] &&", "<", "<(", ">", "/dev/null", "cat", "f()", "!", "time", "-p", "command", "trap", "A=(", "&>", "2>", "&",
     "EXIT", "set", "-x", "PS4=", "|&", "function", ".", "source", "exec", "env", "?(", "\\\n", "-o", "cd", "coproc", "{log}>", f"Y={HERE}", f"x{HERE}",
 ]  # fmt: skip
 ATTACKS = [
@@ -338,20 +391,73 @@ ATTACKS = [
     st.lists(st.sampled_from(SNIPPETS), min_size=1, max_size=5),
     st.lists(st.sampled_from(SNIPPETS), max_size=3),
     st.sampled_from(ATTACKS),
+    st.sampled_from(SHELLS),
 )
 def test_no_value_is_run_by_a_script_that_was_taken(
-    tmp_path_factory: pytest.TempPathFactory, before: list[str], behind: list[str], attack: str
+    tmp_path_factory: pytest.TempPathFactory, before: list[str], behind: list[str], attack: str, shell: str
 ) -> None:
-    """Scripts of any shape, most of them nonsense, of what shells carry out themselves: what is taken runs no value."""
+    """Scripts of any shape, most of them nonsense, of what shells carry out themselves: what is taken runs no value.
+
+    What is taken for any shell is given to bash too.
+    """
     script = " ".join([*before, HERE, *behind])
-    found = bound(script)
-    if found.refusals:
-        return
-    home = tmp_path_factory.mktemp("home")
-    variables = {f"{PREFIX}{number}": attack for number in range(1, script.count(HERE) + 1)}
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run(
-            ["bash", "-c", found.text], env={"PATH": os.environ["PATH"]} | variables, cwd=home, stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=5,
-        )  # fmt: skip
-    assert not (home / "pwned").exists()
+    for is_for, reader in {(shell, shell), ("sh", "bash")}:
+        found = bound(script, is_for)
+        if found.refusals:
+            continue
+        home = tmp_path_factory.mktemp("home")
+        variables = {f"{PREFIX}{number}": attack for number in range(1, script.count(HERE) + 1)}
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                [reader, "-c", found.text], env={"PATH": os.environ["PATH"]} | variables, cwd=home, stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=5,
+            )  # fmt: skip
+        assert not (home / "pwned").exists()
+
+
+def test_no_variable_of_bash_runs_what_a_script_may_assign_to_it(tmp_path: Path) -> None:
+    """Bash computes what is assigned to some variables of its own: none of them may be assigned a value."""
+    listed = subprocess.run(["bash", "-c", "compgen -v"], env={}, capture_output=True, text=True, check=True).stdout
+    known = {*listed.split(), *BASH_COMPUTES} - {"_", "BASH_VERSINFO"}
+    attack = "a[$(touch pwned)]"
+    for name in sorted(known):
+        found = bound(f"{name}=@@; : ${name}; exit 0", "bash")
+        if not found.refusals:
+            subprocess.run(
+                ["bash", "-c", found.text], env={"PATH": os.environ["PATH"], f"{PREFIX}1": attack}, cwd=tmp_path,
+                capture_output=True, check=False,
+            )  # fmt: skip
+            assert not (tmp_path / "pwned").exists(), name
+    for name in BASH_COMPUTES:
+        assert bound(f"{name}=@@", "bash").refusals, name
+
+
+BASH_COMPUTES = [
+    "RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "OPTIND", "BASHPID", "EPOCHSECONDS", "EPOCHREALTIME", "PPID", "UID", "EUID",
+]  # fmt: skip
+"""In this version or another."""
+
+
+EXITS = [
+    ("0", 0),
+    ("7", 7),
+    ("255", 255),
+    ("", 2),
+    ("a[$(touch pwned)]", 2),
+    ("$(touch pwned)", 2),
+    ("1; touch pwned", 2),
+    ("--help", 2),
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(("value", "code"), EXITS)
+def test_a_script_exits_with_the_number_that_it_is_given_and_nothing_else_is_one(
+    tmp_path: Path, shell: str, value: str, code: int
+) -> None:
+    done = subprocess.run(
+        [shell, "-e", "-c", f"{bound('exit @@', shell).text}\ntouch went-on"],
+        env={"PATH": os.environ["PATH"], f"{PREFIX}1": value}, cwd=tmp_path, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code
+    assert [*tmp_path.iterdir()] == []

@@ -13,6 +13,7 @@ from holdfast.actions.syntax.document import Document, Job, Resources, Retry, St
 from holdfast.actions.syntax.load import load
 from holdfast.actions.syntax.matrix import expand, resolve
 from holdfast.actions.syntax.mistake import Position
+from holdfast.errors import InvalidFile
 
 REPORTS = Path(__file__).with_name("reports.yaml").read_text(encoding="utf-8")
 
@@ -175,3 +176,19 @@ def test_a_file_without_a_name_has_that_of_its_file() -> None:
 def test_lines_may_end_as_on_windows() -> None:
     crlf = load(REPORTS.replace("\n", "\r\n"), "reports")
     assert crlf == load(REPORTS, "reports")
+
+
+def test_a_variable_that_steers_takes_values_of_a_written_matrix() -> None:
+    def text(matrix: str, value: str = "${{ matrix.v }}") -> str:
+        env = f"env: {{CFLAGS: '{value}'}}"
+        return f"jobs: {{a: {{runs-on: any, strategy: {{matrix: {matrix}}}, {env}, steps: [{{run: echo, {env}}}]}}}}"
+
+    load(text("{v: ['-O2', '-O0'], include: [{v: '-g'}]}"), "file")
+    load(text("{v: [1]}", "-O${{ strategy.job-index }}"), "file")
+    for matrix, value in [
+        ("{v: ['${{ inputs.flags }}']}", "${{ matrix.v }}"),
+        ("'${{ fromJSON(inputs.m) }}'", "${{ matrix.v }}"),
+        ("{v: [1]}", "${{ matrix.v }} ${{ inputs.flags }}"),
+    ]:
+        with pytest.raises(InvalidFile, match="'CFLAGS' steers what is run: a build tool runs the program"):
+            load(text(matrix, value), "file")

@@ -336,7 +336,56 @@ def test_each_mistake_is_told_with_its_place_and_its_way_out(text: str, told: st
 def test_what_is_not_allowed_as_a_value_on_its_own_is_no_mistake_of_another() -> None:
     """One thing to mend is told once: a step that 'uses' an action does not lack 'run' as well."""
     assert len(mistakes(in_step("uses: actions/checkout@v4"))) == 1
+    assert len(mistakes(in_step("uses: actions/checkout@v4\nwith: {ref: '${{ github.ref }}'}"))) == 1
+    assert len(mistakes(in_job("uses: ./other.yml\nwith: {a: 1}\nsecrets: inherit"))) == 1
     assert len(mistakes(in_job("runs-on: any\nsteps: [{run: echo}]\nneeds: nobody"))) == 1
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "uses: ./other.yml",
+        "runs-on: any\nsteps: [{run: x}]\noutputs: [x]",
+        "runs-on: any\nsteps: [{run: x}]\noutputs: {a: [x]}",
+        "text",
+    ],
+)
+def test_what_follows_from_what_is_refused_or_wrong_is_no_further_mistake(first: str) -> None:
+    lines = first if first == "text" else "\n" + "\n".join(f"    {line}" for line in first.splitlines())
+    rest = "  b:\n    needs: a\n    runs-on: any\n    env: {A: '${{ needs.a.outputs.a }} ${{ jobs.a.outputs.b }}'}\n    steps: [{run: x}]\n"
+    (found,) = mistakes(f"jobs:\n  a: {lines}\n{rest}")
+    assert found.path.startswith("jobs.a")
+
+
+def test_what_is_read_of_steps_a_matrix_or_services_that_are_wrong_is_no_further_mistake() -> None:
+    read = "env: {A: '${{ steps.me.outputs.x }} ${{ matrix.v }} ${{ job.services.db.id }}'}"
+    (found,) = mistakes(
+        in_step(
+            f"run: echo\nid: 1 2\n{read.replace('matrix.v', 'steps.me.outcome').replace('job.services.db.id', '1')}"
+        )
+    )
+    assert found.path == f"{STEP}.id"
+    (found,) = mistakes(in_job("runs-on: any\nstrategy: [x]\nsteps: [{run: echo}]\nname: '${{ matrix.v }}'"))
+    assert found.path == f"{JOB}.strategy"
+    (found,) = mistakes(
+        in_job("runs-on: any\nservices: {db: x}\nsteps: [{run: echo, env: {A: '${{ job.services.db.id }}'}}]")
+    )
+    assert found.path == f"{JOB}.services"
+
+
+def test_mistakes_that_are_alike_are_one_with_one_example_and_all_its_places() -> None:
+    steps = "\n".join(f"- run: echo '${{{{ inputs.{name} }}}}'" for name in "abcd")
+    (found,) = mistakes(in_job(f"runs-on: any\nsteps:\n{steps}"))
+    assert (found.line, [place.line for place in found.also]) == (10, [11, 12, 13])
+    assert " The same in lines 11, 12, 13.\n    env:\n" in str(found)
+    text = in_job(
+        "runs-on: any\nsteps:\n- uses: a/b@v1\n- run: echo '${{ github.ref }} ${{ github.sha }}'\n- uses: c/d@v2"
+    )
+    found, *others = mistakes(text)
+    assert found.also
+    assert "the same in line 12" in str(found).lower()
+    assert ["inside single quotes" in str(others[0]), "'github' is not there" in str(others[1])] == [True, True]
+    assert len(others) == 2
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
@@ -381,9 +430,7 @@ def test_needs_knows_the_direct_ones_and_jobs_everything_that_comes_before() -> 
 def test_the_safe_form_is_shown_with_the_refusal() -> None:
     (found,) = mistakes(in_step("run: echo '${{ needs.first.outputs.size }}'"))
     assert "never pasted into a script" in found.message
-    assert found.example == (
-        'env:\n  SIZE: ${{ needs.first.outputs.size }}\nrun: |\n  ... "$SIZE" ...   # in double quotes, where the shell takes it as data'
-    )
+    assert found.example == ('env:\n  SIZE: ${{ needs.first.outputs.size }}\nrun: |\n  echo "$SIZE"')
     repaired = in_step('env:\n  SIZE: ${{ needs.first.outputs.size }}\nrun: echo "$SIZE"')
     load(repaired, "file")
     (python,) = mistakes(in_step("run: print('${{ inputs.a }}')\nshell: python"))

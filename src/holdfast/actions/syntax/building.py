@@ -5,11 +5,11 @@ Never here: which keys there are, how a value is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from holdfast.actions.binding import steers
 from holdfast.actions.expressions import Condition, Template
+from holdfast.actions.steering import obeyed_by
 from holdfast.actions.syntax import dependency, directory, reference
 from holdfast.actions.syntax.document import (
     JOB_MINUTES,
@@ -22,12 +22,15 @@ from holdfast.actions.syntax.document import (
     Retry,
     Script,
     Step,
+    Strategy,
     Variable,
     asks_for_label,
 )
+from holdfast.actions.syntax.keys import JOB, USES
 from holdfast.actions.syntax.mistake import Position, listed, meant, quoted
 from holdfast.actions.syntax.reading import Named, Path, Reading, Section
 from holdfast.actions.syntax.script import script_of
+from holdfast.actions.syntax.source import Mapping as MappingNode
 from holdfast.actions.syntax.source import Scalar
 from holdfast.actions.syntax.source import Sequence as SequenceNode
 from holdfast.actions.syntax.strategy import strategy_of
@@ -43,8 +46,13 @@ def build(reading: Reading, root: Section, name: str) -> Document:
     """The document. Where it is wrong, what could be made of it, and the mistakes are in `reading`."""
     found: tuple[Named, ...] = root.get("jobs", ())
     jobs = tuple(_Jobs(reading).job(each) for each in found)
-    needs = _needs(reading, jobs, {each.name: each.value for each in found})
-    reference.check(reading, reference.Jobs({job.id.lower(): job for job in jobs}, dependency.ancestors(needs)))
+    written = root.node.get("jobs")
+    every = {entry.key.lower() for entry in written.entries} if isinstance(written, MappingNode) else set()
+    known = {job.id.lower(): job for job in jobs}
+    unread = frozenset(every - known.keys())
+    needs = _needs(reading, jobs, {each.name: each.value for each in found}, unread)
+    vague = {each.name.lower(): _vague(each.value, known[each.name.lower()]) for each in found}
+    reference.check(reading, reference.Jobs(known, dependency.ancestors(needs), unread, vague))
     return Document(_text(root.get("name")) or name, _env(reading, root.get("env", ()), ("env",)), jobs)
 
 
@@ -55,17 +63,19 @@ class _Jobs:
     def job(self, named: Named) -> Job:
         section: Section = named.value
         reading, path = self._reading, section.path
-        steps = tuple(self._step(each) for each in section.get("steps", ()))
+        said = section.get("strategy")
+        strategy = None if said is None else strategy_of(reading, said)
+        steps = tuple(self._step(each, strategy) for each in section.get("steps", ()))
         self._unique_ids(section, steps)
         labels = section.get("runs-on", ())
-        resources, strategy = section.get("resources"), section.get("strategy")
+        resources = section.get("resources")
         return Job(
             at=named.at, id=named.name, name=section.get("name"),
             needs=tuple(_text(need) for need in section.get("needs", ())),
             condition=section.get("if", _ALWAYS),
             labels=tuple(label for label in labels if asks_for_label(_text(label))),
-            strategy=None if strategy is None else strategy_of(reading, strategy),
-            env=_env(reading, section.get("env", ()), (*path, "env")),
+            strategy=strategy,
+            env=_env(reading, section.get("env", ()), (*path, "env"), strategy),
             timeout_minutes=section.get("timeout-minutes", JOB_MINUTES),
             continue_on_error=section.get("continue-on-error", False),
             steps=steps, outputs=tuple(_output(each) for each in section.get("outputs", ())),
@@ -78,14 +88,14 @@ class _Jobs:
 
     # --- Steps ----------------------------------------------------------------------------------------------------
 
-    def _step(self, section: Section) -> Step:
+    def _step(self, section: Section, strategy: Strategy | None) -> Step:
         shell = _text(section.get("shell")) or None
         self._shell(section, shell)
         self._directory(section)
         return Step(
             at=section.node.at, id=_text(section.get("id")) or None, name=section.get("name"),
             condition=section.get("if", _ALWAYS), script=self._script(section, shell), shell=shell,
-            env=_env(self._reading, section.get("env", ()), (*section.path, "env")),
+            env=_env(self._reading, section.get("env", ()), (*section.path, "env"), strategy),
             working_directory=section.get("working-directory"), timeout_minutes=section.get("timeout-minutes"),
             continue_on_error=section.get("continue-on-error", False), effect=section.get("effect", "idempotent"),
         )  # fmt: skip
@@ -177,7 +187,15 @@ def _output(named: Named) -> Output:
     return Output(named.at, named.name, named.value, "local")
 
 
-def _env(reading: Reading, entries: Iterable[Named], path: Path) -> tuple[Variable, ...]:
+def _is_from_outside(value: Template, strategy: Strategy | None) -> bool:
+    """True unless the file alone says what it may be, as where it is read from a matrix that is written out."""
+    is_written = strategy is not None and strategy.combinations is not None
+    return bool(value.expressions) and not value.names.contexts <= ({"matrix", "strategy"} if is_written else set())
+
+
+def _env(
+    reading: Reading, entries: Iterable[Named], path: Path, strategy: Strategy | None = None
+) -> tuple[Variable, ...]:
     found = []
     for entry in entries:
         if entry.name.upper().startswith(_OWN_PREFIX) or entry.name in _OWN_VARIABLES:
@@ -185,17 +203,40 @@ def _env(reading: Reading, entries: Iterable[Named], path: Path) -> tuple[Variab
                 entry.at, (*path, entry.name), f"{entry.name!r} is set by Holdfast for every step; choose a name that does not"
                 f" begin with {_OWN_PREFIX} and is not {' or '.join(_OWN_VARIABLES)}.",
             )  # fmt: skip
-        elif steers(entry.name) and isinstance(entry.value, Template) and entry.value.expressions:
+        elif (who := obeyed_by(entry.name)) is not None and _is_from_outside(entry.value, strategy):
             reading.wrong(
-                entry.at, (*path, entry.name), f"{entry.name!r} steers what is run: shells, loaders and interpreters obey it,"
-                " so its value must not come from outside. Write the value itself; or choose another name, and have the script"
-                " look at it.",
+                entry.at, (*path, entry.name), f"{entry.name!r} steers what is run: {who}, so its value must not come from"
+                " outside. Write the value itself; or choose another name, and have the script look at it.",
             )  # fmt: skip
         found.append(Variable(entry.name, entry.value, entry.at))
     return tuple(found)
 
 
-def _needs(reading: Reading, jobs: Sequence[Job], sections: Mapping[str, Section]) -> dict[str, tuple[str, ...]]:
+def _vague(section: Section, job: Job) -> frozenset[str]:
+    """The keys of a job of which nobody knows what they say, because they are refused or wrong."""
+    found = {entry.key for entry in section.node.entries if entry.key in JOB.refused}
+    if USES in found:
+        found |= {"outputs", "steps"}
+    outputs, steps = section.node.get("outputs"), section.node.get("steps")
+    if outputs is not None and not (isinstance(outputs, MappingNode) and len(outputs.entries) == len(job.outputs)):
+        found.add("outputs")
+    ids = (
+        [item.get("id") for item in steps.items if isinstance(item, MappingNode)]
+        if isinstance(steps, SequenceNode)
+        else []
+    )
+    if steps is not None and (
+        len(ids) != len(job.steps) or sum(map(bool, ids)) != sum(bool(step.id) for step in job.steps)
+    ):
+        found.add("steps")
+    if section.node.get("strategy") is not None and section.get("strategy") is None:
+        found.add("strategy")
+    return frozenset(found)
+
+
+def _needs(
+    reading: Reading, jobs: Sequence[Job], sections: Mapping[str, Section], unread: Collection[str]
+) -> dict[str, tuple[str, ...]]:
     """The needs of each job by ids in lower case; what leads nowhere is told and left out."""
     known = {job.id.lower(): job for job in jobs}
     found: dict[str, tuple[str, ...]] = {}
@@ -206,6 +247,8 @@ def _needs(reading: Reading, jobs: Sequence[Job], sections: Mapping[str, Section
             at = _need_at(sections[job.id], need)
             if need.lower() == job.id.lower():
                 reading.wrong(at, path, "a job cannot need itself; remove it.")
+            elif need.lower() in unread:
+                continue
             elif need.lower() not in known:
                 ids = [each for each in (other.id for other in jobs) if each != job.id]
                 there = f"There is {listed(ids)}." if ids else "There is no other job."

@@ -29,6 +29,10 @@ ABSENT: Final[Mapping[str, str]] = {
 }
 """Contexts that GitHub has and this format has not, and why."""
 
+USES: Final = "uses"
+"""The key by which a step or a job is another's. It is refused, and with it goes what is given to the other."""
+BESIDE_USES: Final = ("with", "secrets")
+
 IDENTIFIER: Final = r"[A-Za-z_][A-Za-z0-9_-]{0,99}"
 _IDENTIFIER_WORDS: Final = "begins with a letter or '_', followed by at most 99 letters, digits, '-' and '_'"
 VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"

@@ -28,7 +28,10 @@ class Position(msgspec.Struct, frozen=True, order=True):
 
 
 class Mistake(msgspec.Struct, frozen=True):
-    """One thing to mend: where it stands, what was found, what is allowed, and where it is short, how it is right."""
+    """One thing to mend: where it stands, what was found, what is allowed, and where it is short, how it is right.
+
+    A mistake that is made again and again is one, told at its first place.
+    """
 
     line: int
     column: int
@@ -37,12 +40,23 @@ class Mistake(msgspec.Struct, frozen=True):
     message: str
     example: str | None = None
     """The lines as they may be written instead."""
+    also: tuple[Position, ...] = ()
+    """Where else the same is to be mended."""
 
     def __str__(self) -> str:
         where = f"{self.line}:{self.column}: "
         path = f"{self.path}: " if self.path else ""
         example = "" if self.example is None else f"\n    {self.example.replace(chr(10), chr(10) + '    ')}"
-        return f"{where}{path}{self.message}{example}"
+        return f"{where}{path}{self.message}{self._same()}{example}"
+
+    def _same(self) -> str:
+        """` The same in lines 158, 175.`"""
+        if not self.also:
+            return ""
+        lines = sorted({each.line for each in self.also} - {self.line})
+        if not lines:
+            return " The same again in this line."
+        return f" The same in line{'s' if len(lines) > 1 else ''} {listed(map(str, lines))}."
 
 
 class TooManyMistakes(Exception):
@@ -50,14 +64,19 @@ class TooManyMistakes(Exception):
 
 
 class Mistakes:
-    """Collects what is wrong with one file."""
+    """Collects what is wrong with one file. What is alike is one mistake, at all its places."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int, str, str], Mistake] = {}
+        self._found: dict[str, dict[Position, Mistake]] = {}
 
-    def add(self, at: Position, path: str, message: str, example: str | None = None) -> None:
-        """Raises TooManyMistakes behind the hundredth, so that a file of nothing else is not read to its end."""
-        self._found.setdefault((at.line, at.column, path, message), Mistake(at.line, at.column, path, message, example))
+    def add(self, at: Position, path: str, message: str, example: str | None = None, kind: str = "") -> None:
+        """`kind` is the same for mistakes that are alike though their words differ.
+
+        Raises TooManyMistakes behind the hundredth, so that a file of nothing else is not read to its end.
+        """
+        key = path.rpartition(".")[2].partition("[")[0]
+        alike = self._found.setdefault(kind or f"{key}\0{message}\0{example}", {})
+        alike.setdefault(at, Mistake(at.line, at.column, path, message, example))
         if len(self._found) >= MOST_MISTAKES:
             raise TooManyMistakes
 
@@ -65,7 +84,12 @@ class Mistakes:
         return bool(self._found)
 
     def sorted(self) -> tuple[Mistake, ...]:
-        return tuple(sorted(self._found.values(), key=lambda mistake: (mistake.line, mistake.column)))
+        """In the order of the file, each at the first of its places."""
+        found = []
+        for alike in self._found.values():
+            first, *others = sorted(alike)
+            found.append(msgspec.structs.replace(alike[first], also=tuple(others)))
+        return tuple(sorted(found, key=lambda mistake: (mistake.line, mistake.column)))
 
 
 def quoted(text: str) -> str:

@@ -17,7 +17,9 @@ from holdfast.actions.expressions import Condition, ExpressionError, Names, Temp
 from holdfast.actions.expressions.function import STATUS
 from holdfast.actions.syntax.keys import (
     ABSENT,
+    BESIDE_USES,
     RUNNING,
+    USES,
     Boolean,
     Choice,
     Data,
@@ -92,8 +94,10 @@ class Reading:
         self.mistakes = mistakes
         self.uses: list[Use] = []
 
-    def wrong(self, at: Position, path: Path, message: str, example: str | None = None) -> None:
-        self.mistakes.add(at, dotted(path), message, example)
+    def wrong(
+        self, at: Position, path: Path, message: str, example: str | None = None, kind: str = ""
+    ) -> None:  # fmt: skip
+        self.mistakes.add(at, dotted(path), message, example, kind)
 
     def read(self, wanted: Kind, node: Node, path: Path) -> Any:
         """What the table says of the value; None where it is wrong, which has been told."""
@@ -166,7 +170,10 @@ class Reading:
                 continue
             at = self.source.place(node, reading.offset)
             if name in ABSENT:
-                self.wrong(at, path, f"{reading.context!r} is not there: {ABSENT[name]}. There is: {listed(contexts)}.")
+                self.wrong(
+                    at, path, f"{reading.context!r} is not there: {ABSENT[name]}. There is: {listed(contexts)}.",
+                    kind=f"context {name}",
+                )  # fmt: skip
             elif name not in RUNNING:
                 self.wrong(
                     at, path, f"{quoted(reading.context)} is no context.{meant(name, RUNNING)} Here an expression may read"
@@ -319,14 +326,14 @@ class Reading:
             return None
         values: dict[str, Any] = {}
         known = {each.key: each for each in wanted.fields}
+        present = {entry.key for entry in node.entries}
+        # A step with 'uses' lacks 'run', and has 'with', because its writer knows GitHub: one thing to mend, not three.
+        refused = present & set(wanted.refused) & {USES}
         for entry in node.entries:
             if entry.key in known:
                 values[entry.key] = self.read(known[entry.key].kind, entry.value, (*path, entry.key))
-            else:
+            elif not (refused and entry.key in BESIDE_USES):
                 self._unknown(wanted, entry, (*path, entry.key))
-        present = {entry.key for entry in node.entries}
-        # A step with 'uses' lacks 'run' because its writer knows GitHub: one thing to mend, not two.
-        refused = present & set(wanted.refused) & {"uses"}
         for each in wanted.fields:
             if each.is_required and each.key not in present and not refused:
                 self._missing(wanted, each, node, path)

@@ -28,6 +28,14 @@ class Jobs(msgspec.Struct, frozen=True):
 
     jobs: Mapping[str, Job]
     before: Mapping[str, frozenset[str]]
+    unread: frozenset[str] = frozenset()
+    """Further jobs, which could not be read."""
+    vague: Mapping[str, frozenset[str]] = {}
+    """Of each job the keys of which nobody knows what they say, because they are refused or wrong, which has been told. What is
+    read of them is no further mistake."""
+
+    def is_vague(self, job: Job, key: str) -> bool:
+        return key in self.vague.get(job.id.lower(), ())
 
 
 def check(reading: Reading, jobs: Jobs) -> None:
@@ -55,13 +63,13 @@ def _problem(read: Read, path: Path, known: Jobs) -> _Problem:
         case "jobs":
             return _of_job(job, keys, known)
         case "steps":
-            return _of_step(job, keys, path)
+            return None if known.is_vague(job, "steps") else _of_step(job, keys, path)
         case "matrix":
-            return _of_matrix(job, keys[0])
+            return None if known.is_vague(job, "strategy") else _of_matrix(job, keys[0])
         case "strategy":
             return _one_of("strategy", keys[0], _OF_STRATEGY)
         case "job":
-            return _one_of("job", keys[0], _STATUS)
+            return None if known.is_vague(job, keys[0].lower()) else _one_of("job", keys[0], _STATUS)
         case _:
             return None
 
@@ -69,19 +77,21 @@ def _problem(read: Read, path: Path, known: Jobs) -> _Problem:
 def _of_need(job: Job, keys: list[str], known: Jobs) -> _Problem:
     """`needs` knows what the job needs itself."""
     if keys[0].lower() in {need.lower() for need in job.needs}:
-        return _of_result(f"needs.{keys[0]}", known.jobs.get(keys[0].lower()), keys[1:])
+        return _of_result(f"needs.{keys[0]}", known, keys)
     return _not_before(job, keys[0], known, "this job does not need {}")
 
 
 def _of_job(job: Job, keys: list[str], known: Jobs) -> _Problem:
     """`jobs` knows everything that comes before, however far."""
     if keys[0].lower() in known.before.get(job.id.lower(), frozenset()) - {job.id.lower()}:
-        return _of_result(f"jobs.{keys[0]}", known.jobs.get(keys[0].lower()), keys[1:])
+        return _of_result(f"jobs.{keys[0]}", known, keys)
     return _not_before(job, keys[0], known, "{} does not come before this job")
 
 
 def _not_before(job: Job, name: str, known: Jobs, why: str) -> _Problem:
     other = known.jobs.get(name.lower())
+    if name.lower() in known.unread:
+        return None
     if other is None:
         ids = [each.id for each in known.jobs.values()]
         return f"there is no job {quoted(name)}.{meant(name, ids)} There is {_names(ids)}.", None
@@ -93,7 +103,8 @@ def _not_before(job: Job, name: str, known: Jobs, why: str) -> _Problem:
     )
 
 
-def _of_result(owner: str, job: Job | None, keys: list[str]) -> _Problem:
+def _of_result(owner: str, known: Jobs, named: list[str]) -> _Problem:
+    job, keys = known.jobs.get(named[0].lower()), named[1:]
     if not keys or job is None:
         return None
     if keys[0].lower() not in _OF_JOB:
@@ -102,7 +113,8 @@ def _of_result(owner: str, job: Job | None, keys: list[str]) -> _Problem:
         )
         return _one_of(owner, keys[0], _OF_JOB, example)
     names = [output.name for output in job.outputs]
-    if keys[0].lower() == "outputs" and len(keys) > 1 and keys[1].lower() not in {name.lower() for name in names}:
+    is_known = keys[0].lower() == "outputs" and len(keys) > 1 and not known.is_vague(job, "outputs")
+    if is_known and keys[1].lower() not in {name.lower() for name in names}:
         found = f"the job {job.id!r} has no output {quoted(keys[1])}.{meant(keys[1], names)}"
         if names:
             return f"{found} It has {_names(names)}.", None

@@ -5,7 +5,6 @@ Never here: how a shell reads a script (binding.py knows).
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Final
 
@@ -13,6 +12,7 @@ from holdfast.actions.binding import PREFIX, bind
 from holdfast.actions.expressions import Expression, Template
 from holdfast.actions.syntax.document import Binding, Script
 from holdfast.actions.syntax.reading import Path, Reading
+from holdfast.actions.syntax.remedy import Variables, environment_variable, is_there, safe_lines
 from holdfast.actions.syntax.source import Scalar
 
 _MOST_BINDINGS: Final = 100
@@ -34,37 +34,47 @@ def script_of(reading: Reading, template: Template, node: Scalar, path: Path, sh
             " repeat a name with 'env'.",
         )
         return Script("")
+    variables = Variables(template)
     if not _is_posix(shell):
+        where = f"in a script for {shell!r}, which reads no variables as a shell does"
         for expression in expressions:
-            where = f"in a script for {shell!r}, which reads no variables as a shell does"
-            _refuse(reading, node, path, expression, where, _from_environment(shell, _variable_for(expression)))
+            safe = _from_environment(shell, variables, expression) if is_there(expression) else None
+            _refuse(reading, node, path, expression, where, safe)
         return Script("")
-    bound = bind([part if isinstance(part, str) else None for part in template.parts])
-    for refusal in bound.refusals:
-        expression = expressions[refusal.number]
-        safe = (
-            f'run: |\n  ... "${_variable_for(expression)}" ...   # in double quotes, where the shell takes it as data'
-        )
-        _refuse(reading, node, path, expression, refusal.where, safe)
+    is_bash = shell is not None and shlex.split(shell)[0].rpartition("/")[2] == "bash"
+    bound = bind([part if isinstance(part, str) else None for part in template.parts], is_bash=is_bash)
+    refusals = {refusal.number: refusal for refusal in bound.refusals}
+    for number, refusal in refusals.items():
+        safe = safe_lines(template, refusals, number, variables)
+        _refuse(reading, node, path, expressions[number], refusal.where, safe)
     return Script(bound.text, tuple(Binding(f"{PREFIX}{n}", each) for n, each in enumerate(expressions, 1)))
 
 
-def _refuse(reading: Reading, node: Scalar, path: Path, expression: Expression, where: str, safe: str) -> None:
+def _refuse(
+    reading: Reading, node: Scalar, path: Path, expression: Expression, where: str, safe: str | None
+) -> None:  # fmt: skip
     text = " ".join(expression.text.split())
     shown = text if len(text) <= 80 else f"{text[:80]}…"
+    own = environment_variable(expression)
+    if own is not None:
+        remedy = f"It is in the script's environment already, as ${own}"
+    else:
+        remedy = "Give it a name with 'env', and have the script read that"
     reading.wrong(
-        reading.source.place(node, expression.offset - len("${{")),
-        path,
+        reading.source.place(node, expression.offset - len("${{")), path,
         f"${{{{ {shown} }}}} stands {where}. A value is never pasted into a script, because it could become code; it is"
-        " handed over in a variable of the environment. Give it a name with 'env', and have the script read that:",
-        f"env:\n  {_variable_for(expression)}: ${{{{ {text} }}}}\n{safe}",
-    )
+        f" handed over in a variable of the environment. {remedy}{':' if safe is not None else '.'}",
+        safe, kind=f"run {where}",
+    )  # fmt: skip
 
 
-def _from_environment(shell: str | None, name: str) -> str:
+def _from_environment(shell: str | None, variables: Variables, expression: Expression) -> str:
+    name = variables.name(expression)
     if shell == "python":
-        return f'run: |\n  import os\n  value = os.environ["{name}"]'
-    return f"run: ...   # reads {name} from its environment"
+        read = f'run: |\n  import os\n  value = os.environ["{name}"]'
+    else:
+        read = f"run: ...   # reads {name} from its environment"
+    return "\n".join([*variables.lines([expression]), read])
 
 
 def _is_posix(shell: str | None) -> bool:
@@ -77,10 +87,3 @@ def _is_posix(shell: str | None) -> bool:
         return False
     # `bash -c '... {0}'` and wrappers read the file's name otherwise; nobody can tell what reads the script then.
     return bool(words) and words[0].rpartition("/")[2] in _POSIX and words[-1] == "{0}" and "-c" not in words
-
-
-def _variable_for(expression: Expression) -> str:
-    """A name for a variable that carries the value: the last key that is read."""
-    keys = [key for read in expression.names.readings for key in read.keys if key]
-    name = re.sub(r"[^A-Za-z0-9_]", "_", keys[-1] if keys else "VALUE").upper().strip("_")[:40]
-    return name if re.match(r"[A-Z]", name) else f"VALUE_{name}".rstrip("_")
