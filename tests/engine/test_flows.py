@@ -7,9 +7,11 @@ import contextlib
 import dataclasses
 import datetime
 import decimal
+import sys
 import threading
 import types
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, OperationFailed, OutcomeUnknown, RetryPolicy, RunFailed, ToolFailed, flow, step
+from holdfast.cli.target import _from_file
 from holdfast.core import events as ev
 from holdfast.core.state import FUNCTION
 from holdfast.errors import InvalidInput, UsageError
@@ -394,6 +397,41 @@ async def test_methods_lambdas_and_what_is_not_json_are_steps_and_arguments_like
         run = await engine.start(handle)
         assert await run.result() == [3, 8, "/a of object"]
         assert await recorded(run) == ["price", "twice", "fetch"]
+
+
+CLIENT = """
+from holdfast import Context, flow, step
+
+class Client: ...
+
+@step
+async def fetch(client: object) -> str:
+    return "fetched"
+
+@flow
+async def handle(ctx: Context) -> str:
+    got = await fetch(Client())
+    await ctx.wait_signal("on")
+    return got + await fetch(Client())
+"""
+
+
+async def test_a_flow_goes_on_where_its_file_lies_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client counts by its type; that a file was loaded by its path is nothing of its name."""
+    monkeypatch.setattr("sys.path", [*sys.path])
+    made = []
+    for folder in ("a", "elsewhere"):
+        (tmp_path / folder).mkdir()
+        (file := tmp_path / folder / "shop.py").write_text(CLIENT)
+        made.append(_from_file(file).handle)
+    store = str(tmp_path / "runs.db")
+    async with opened(store, workflows=made[:1]) as engine:
+        run = await engine.start(made[0])
+        await run.settled()
+        await die(engine)
+    async with opened(store, workflows=made[1:]) as engine:
+        await engine.signal(run.id, "on")
+        assert await engine.run(run.id).result() == "fetchedfetched"
 
 
 @pytest.mark.parametrize(

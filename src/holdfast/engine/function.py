@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.authoring import trace
 from holdfast.authoring.step import Step, outside_of_flows
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
@@ -61,7 +62,7 @@ def _data(journal: StepJournal, argument: Any) -> Any:
         return journal.redact(_encode(argument).decode())
     except (TypeError, ValueError, OverflowError, RecursionError):
         kind = type(argument)
-        return f"<{kind.__module__}.{kind.__qualname__}>"
+        return f"<{trace.recorded_module(kind.__module__)}.{kind.__qualname__}>"
 
 
 async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, asked: Any) -> Recall | None:
