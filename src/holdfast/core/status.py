@@ -23,7 +23,7 @@ from holdfast.core.questions import (
     WORKFLOW_MISSING,
 )
 from holdfast.core.state import SHARED_WAIT, Operation, State, Step
-from holdfast.core.waking import stuck
+from holdfast.core.waking import has_suspended, stuck
 
 Status = Literal[
     "completed", "failed", "cancelled", "paused", "running", "requires_attention", "budget_blocked", "waiting"
@@ -150,7 +150,8 @@ def waiting_for(state: State) -> list[Wait]:
     ]
     if state.awaits is not None:
         found.append(Wait("place", "admission", state.run, state.started_at_ms, about=state.awaits))
-    found += [Wait("nothing", "fault", step.id, step.since_ms, step.id) for step in stuck(state)]
+    if has_suspended(state):
+        found += [Wait("nothing", "fault", step.id, step.since_ms, step.id) for step in stuck(state)]
     for name in dict.fromkeys((*state.unplaced, *state.timed())):
         found += _of_step(state, state.steps[name])
     if state.children:
@@ -159,7 +160,7 @@ def waiting_for(state: State) -> list[Wait]:
         step_ = state.step(call.step)
         if not call.doubted and (step_ is None or step_.status != "active"):
             found.append(Wait(call.kind, "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
-    if not found and status(state) == "waiting":
+    if not found and not state.active and status(state) == "waiting":
         found.append(for_nothing(state.run, state.at_ms))
     return found
 
@@ -236,7 +237,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
     due: list[int | None] = [*limits.due_at_ms(state)]
     if _needs_the_code(state):
         due.append(state.at_ms + (_PICKUP_MS if executing else 0))
-    if (state.awaits is None or state.phase) and stuck(state):
+    if has_suspended(state) and (state.awaits is None or state.phase) and stuck(state):
         due.append(state.at_ms)
     for name in state.timed():
         due += _due_of_step(state.steps[name])

@@ -71,6 +71,11 @@ def _is_open(state: State, step: Step, path: Path, op: Operation) -> bool:
     return kind == "signal"
 
 
+def has_suspended(state: State) -> bool:
+    """True if the run has unfinished steps that are not active. It is asked at each commit, and most have none."""
+    return len(state.unfinished) > len(state.active)
+
+
 def stuck(state: State) -> list[Step]:
     """The steps of a run that nothing will wake: a fault of whatever suspended them."""
     if state.ended:
