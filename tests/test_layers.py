@@ -14,7 +14,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads"},
+    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads", "border", "isolation"},
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools", "validators"},
@@ -35,6 +35,10 @@ NEIGHBOURS = {
     ("settings", "privacy"),
     ("privacy", "errors"),
     ("machine", "errors"),
+    ("border", "errors"),
+    ("border", "isolation"),
+    ("threads", "border"),
+    ("threads", "isolation"),
     ("testing", "compose"),
     ("evaluation", "compose"),
 }

@@ -77,7 +77,7 @@ class HoldfastError(Exception):
 
     @property
     def message(self) -> str:
-        return str(self.args[0])
+        return str(self.args[0]) if self.args else (type(self).__doc__ or type(self).__name__).strip()
 
     @property
     def parts(self) -> Sequence[str]:

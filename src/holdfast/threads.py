@@ -1,23 +1,31 @@
-"""Plain functions of users, run in threads. A thread cannot be stopped: one that nobody waits for any more still counts.
+"""Functions of users, called: plain ones in threads, async ones where they are awaited. What they raise is ordinary.
 
-Never here: an async function, a store.
+A thread cannot be stopped: one that nobody waits for any more still counts. Never here: a store.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import Context, copy_context
+from functools import partial
 from types import FunctionType
 from typing import Any
 
+from holdfast.border import Escaped, ordinary
+from holdfast.isolation import isolated
 
-def _is_async(function: Callable[..., Any]) -> bool:
+
+def is_async(function: Callable[..., Any]) -> bool:
     """What `inspect.iscoroutinefunction` says, which takes its time about nearly all functions."""
-    if type(function) is FunctionType and function.__code__.co_flags & inspect.CO_COROUTINE:
-        return True
+    inner = function.func if type(function) is partial else function
+    if type(inner) is FunctionType:
+        if inner.__code__.co_flags & inspect.CO_COROUTINE:
+            return True
+        if not inner.__dict__:  # nothing marks it as one
+            return False
     return inspect.iscoroutinefunction(function)
 
 
@@ -32,19 +40,32 @@ class Threads:
         self.abandoned = 0
         self.on_return: Callable[[], None] = lambda: None
 
-    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-        """What `function` returns; awaited too where that is awaitable. An async function needs no thread."""
-        if _is_async(function):
-            return await function(**arguments)
-        context = copy_context()
-        work = self._pool.submit(context.run, lambda: function(**arguments))
+    async def run(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None
+    ) -> Any:
+        """What `function` returns; awaited too where that is awaitable. An async function needs no thread.
+
+        In `context`, or in a copy of the caller's; an async one without it in the caller's own. Raises what the function
+        raises, as `border.ordinary` has it.
+        """
         try:
-            result = await asyncio.wrap_future(work)
-        except asyncio.CancelledError:
-            if not work.cancel():  # it has begun
-                self._abandon(work)
+            if is_async(function):
+                code = function(**arguments)
+                return await (code if context is None else isolated(code, context))
+            work = self._pool.submit((copy_context() if context is None else context).run, outcome, function, arguments)
+            try:
+                problem, result = await asyncio.wrap_future(work)
+            except asyncio.CancelledError:
+                if not work.cancel():  # it has begun
+                    self._abandon(work)
+                raise
+            if problem is not None:
+                raise problem
+            return await awaited(result, context) if inspect.isawaitable(result) else result
+        except Exception:
             raise
-        return await result if inspect.isawaitable(result) else result
+        except BaseException as problem:  # noqa: BLE001 - it is raised as what it is on this side
+            raise ordinary(problem) from None
 
     def close(self) -> None:
         """Begin nothing more. What still runs is not waited for."""
@@ -63,3 +84,22 @@ class Threads:
     def _back(self) -> None:
         self.abandoned -= 1
         self.on_return()
+
+
+def outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[BaseException | None, Any]:
+    """What a plain function raises or returns, as a value: not every exception can go through a future, or out of a thread."""
+    try:
+        return None, function(**arguments)
+    except KeyboardInterrupt as problem:
+        return Escaped(problem), None  # that of a terminal never comes to a thread
+    except BaseException as problem:  # noqa: BLE001 - whatever it is, it is raised where it is waited for
+        return ordinary(problem), None
+
+
+async def awaited(result: Awaitable[Any], context: Context | None) -> Any:
+    """What an awaitable comes to that a plain function has returned."""
+    return await (result if context is None else isolated(_coroutine(result), context))
+
+
+async def _coroutine(result: Awaitable[Any]) -> Any:
+    return await result

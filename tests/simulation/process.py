@@ -8,18 +8,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import Context, copy_context
 from random import Random
 from typing import Any, Final, TypeVar
 
 from holdfast.actions.jobs.runner import Shell
 from holdfast.authoring.workflow import Workflow
+from holdfast.border import contained
 from holdfast.compose import Engine, Environment
 from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
+from holdfast.isolation import isolated
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.ports import Model, Observer
 from holdfast.settings import Settings
+from holdfast.threads import awaited, outcome
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
 from tests.simulation.loop import Lane, SimulatedLoop, current_lane
@@ -85,10 +89,15 @@ class InlineThreads:
         self.abandoned = 0
         self.on_return: Callable[[], None] = lambda: None
 
-    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    async def run(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None
+    ) -> Any:
         if inspect.iscoroutinefunction(function):
-            return await function(**arguments)
-        result = function(**arguments)
+            code = function(**arguments)
+            return await contained(code if context is None else isolated(code, context))
+        problem, result = (copy_context() if context is None else context).run(outcome, function, arguments)
+        if problem is not None:
+            raise problem
         takes_s = spread_s(self._stream, 0.0001, 5.0)
         loop = asyncio.get_running_loop()
         until_s = loop.time() + takes_s
@@ -98,7 +107,7 @@ class InlineThreads:
             self.abandoned += 1
             loop.call_at(until_s, self._back)
             raise
-        return await result if inspect.isawaitable(result) else result
+        return await awaited(result, context) if inspect.isawaitable(result) else result
 
     def close(self) -> None:
         pass

@@ -112,8 +112,12 @@ class _Walk:
             if id(value) in self._seen:
                 continue
             self._seen.add(id(value))
+            try:
+                value.__class__  # noqa: B018 - isinstance asks for it
+                self._left.extend([*self._beyond(value, depth)])
+            except BaseException:  # noqa: BLE001 - an object of the user's that answers no question
+                continue
             yield value
-            self._left.extend(self._beyond(value, depth))
 
     def _beyond(self, value: Any, depth: int) -> Iterator[tuple[Any, int]]:
         """What one comes to from `value`, and inside how many others it is."""

@@ -14,14 +14,19 @@ import re
 import sys
 import sysconfig
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
+
+from holdfast.border import joined, leaves, text_of
 
 MOST_TRACE: Final = 3000
 """Characters that are kept: they are part of the run's history. What is cut is the way there; the end says where."""
 _MOST_LINKS: Final = 5
 """Errors that led to one another."""
+_MOST_FRAMES: Final = 200
+"""Of each: the last, which an endless recursion fills with the same."""
 
 _INSTALLED: Final = tuple(
     {
@@ -37,7 +42,17 @@ _BY_PATH: Final = re.compile(r"_[0-9a-f]{8}\Z")
 
 
 def of(problem: BaseException) -> str | None:
-    """The traceback with the frames of the user's own code only, cut to its end; None where none are theirs."""
+    """The traceback with the frames of the user's own code only, cut to its end; None where none are theirs.
+
+    Of a group it is that of its first member. Raises nothing, whatever the exception does when it is looked at.
+    """
+    try:
+        return _traced(leaves(problem)[0])
+    except BaseException:  # noqa: BLE001 - its attributes are the user's
+        return None
+
+
+def _traced(problem: BaseException) -> str | None:
     links = [(each, frames) for each in _chain(problem) if (frames := _own(each))]
     if not links:
         return None
@@ -50,8 +65,11 @@ def of(problem: BaseException) -> str | None:
 
 
 def innermost(problem: BaseException) -> str | None:
-    """The last place in the user's own code, which is what one looks for: `refund.py:12 in pay`."""
-    own = _own(problem)
+    """The last place in the user's own code, which is what one looks for: `refund.py:12 in pay`. Raises nothing."""
+    try:
+        own = _own(problem)
+    except BaseException:  # noqa: BLE001 - as above
+        return None
     if not own:
         return None
     return f"{own[-1].filename.rpartition('/')[2]}:{own[-1].lineno} in {own[-1].name}"
@@ -60,6 +78,18 @@ def innermost(problem: BaseException) -> str | None:
 def is_theirs(file: str) -> bool:
     """True for a file of the user's own: neither Holdfast's, nor Python's, nor of an installed package."""
     return not file.startswith(_NOT_THEIRS)
+
+
+def told(problem: BaseException) -> str:
+    """Return an exception in words, as a history has them. Raises nothing."""
+    ends = leaves(problem)
+    if len(ends) > 1:
+        return joined([told(each) for each in ends])
+    text = text_of(ends[0])
+    try:
+        return recorded_text(text, ends[0])
+    except BaseException:  # noqa: BLE001 - as above
+        return text
 
 
 def recorded_file(file: str, module: str) -> str:
@@ -114,7 +144,7 @@ def _own(problem: BaseException) -> traceback.StackSummary:
             recorded_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))), number, frame.f_code.co_name,
             line=linecache.getline(frame.f_code.co_filename, number, frame.f_globals),
         )
-        for frame, number in traceback.walk_tb(problem.__traceback__)
+        for frame, number in deque(traceback.walk_tb(problem.__traceback__), _MOST_FRAMES)
         if is_theirs(frame.f_code.co_filename)
     )  # fmt: skip
 

@@ -37,7 +37,9 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     elif isinstance(problem, typer.TyperException):
         code, message = USAGE, _usage(problem)
     else:
-        code, message = FAILED, f"{type(problem).__name__}: {problem}"
+        from holdfast.border import text_of
+
+        code, message = FAILED, text_of(problem)
         trace = f"{''.join(traceback.format_exception(problem))}{_HINT}\n"
     message = without_passwords(_typed(message))
     if trace is not None:

@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.core.payload import Payload
+
 # The stable classes of errors. A new one is an addition to the public surface: docs/reference/codes.md lists them all.
 TIMEOUT: Final = "timeout"
 """It took too long."""
@@ -82,11 +84,25 @@ _NAMES: Final = {
 }
 """What `retryable_errors` may name, and the classes that each name means."""
 
+
+def gravest(classes: Sequence[str]) -> str:
+    """Return the class of several errors at once: of the first that no try can mend, or else that does not pass by itself."""
+    return max(classes, key=lambda each: 2 if each in NEVER_RETRIED else each not in TRANSIENT)
+
+
 MOST_LOST_ATTEMPTS: Final = 5
 """A step whose process died this often, one time after another without getting further, is taken for the cause of it."""
 
 LONGEST_RETRY_AFTER_S: Final = 31 * 86_400.0
 """What a provider may ask for at most; the longest quotas are a month's."""
+
+
+class Raised(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The exception behind an error: its class, by module and name, and the plain data among its arguments and attributes."""
+
+    module: str
+    name: str
+    data: Payload | None = None
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -101,6 +117,8 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_after_s: float | None = None
     trace: str | None = None
     """Where in the user's own code it happened, as Python tells it."""
+    raised: Raised | None = None
+    """What the code can catch it as, besides OperationFailed."""
 
 
 OnLimit = Literal["ask", "fail", "record"]

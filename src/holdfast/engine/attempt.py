@@ -50,6 +50,8 @@ _STORE_AWAY_S: Final = (0.1, 0.2, 0.5, 1.0, *[2.0] * 300)
 _TRIES_S: Final = (*_STORE_AWAY_S, None)
 _NO_USE: Final = (StoreGone, Unstorable, CorruptHistory)
 """What waiting does not mend."""
+_NO_REPEAT: Final = (*_NO_USE, UnknownCommit)
+"""What may have been written."""
 
 
 class Key(NamedTuple):
@@ -134,8 +136,10 @@ class Attempt:
         """What its end has started: its task goes on with that."""
         self.writes = False
         """Its code has written to streams."""
+        self.store_problem: BaseException | None = None
+        """What the store has last refused, for good: the run's own code may have passed it on."""
         self._posted: list[Posted] = []
-        self._called_off = False
+        self.called_off = False
         self._left = False
         """Nobody waits here any more for what was posted."""
 
@@ -202,9 +206,8 @@ class Attempt:
         return posted.told
 
     def call_off(self, *, run_is_cancelled: bool = False) -> None:
-        """The step has moved on without this attempt: its calls in flight may finish, and nothing else but what tidies up
-        after a run that was cancelled."""
-        self._called_off = True
+        """The step has moved on: this attempt's calls in flight may finish, and what tidies up after a cancelled run."""
+        self.called_off = True
         self.run_is_cancelled = run_is_cancelled
 
     @property
@@ -239,7 +242,7 @@ class Attempt:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not (self._called_off or self._runtime.membership.closing) and not task.done():
+            if not (self.called_off or self._runtime.membership.closing) and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
             raise
@@ -309,6 +312,7 @@ class Attempt:
                 pass  # whose, and what to do about it, is seen below
             left = [command for command, each in zip(commands, told, strict=True) if _untaken(each)]
             if not left or wait_s is None:
+                self.store_problem = told[-1].exception()
                 return told[-1].result()
             await self._runtime.clock.sleep(wait_s)
             commands = (*self._untaken_posts(), *left)
@@ -336,9 +340,8 @@ class Attempt:
         def heard(_: asyncio.Future[list[Event]]) -> None:
             problem = None if intent.cancelled() else intent.exception()
             if isinstance(problem, UnknownCommit):
-                self._runtime.membership.give_up(
-                    problem
-                )  # dead, this process can be recovered, and with it what it may have left
+                # Dead, this process can be recovered, and with it what it may have left.
+                self._runtime.membership.give_up(problem)
             for event in [] if intent.cancelled() or problem is not None else intent.result():
                 if isinstance(event, ModelCallHeld):
                     message = "The attempt was called off before the model was called."
@@ -354,17 +357,16 @@ class Attempt:
         step of its own has failed. What is not `repeatable` is tried again only where it is certain that nothing was
         written."""
         with self.services.hindrances.over(self.run) as note:
-            for wait_s in _STORE_AWAY_S:
+            for wait_s in _TRIES_S:
                 try:
                     return await store()
-                except _NO_USE:
-                    raise
                 except StoreError as problem:
-                    if isinstance(problem, UnknownCommit) and not repeatable:
+                    if wait_s is None or isinstance(problem, _NO_USE if repeatable else _NO_REPEAT):
+                        self.store_problem = problem
                         raise
                     note(problem)
                     await self._runtime.clock.sleep(wait_s)
-            return await store()
+        raise AssertionError("unreachable")
 
     async def state(self) -> State:
         """The run, with nothing in it that is still on its way to the disk."""

@@ -38,12 +38,15 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
-    final = [result for result in results if isinstance(result, Divergence | Refusal)]
-    displaced = [result for result in results if isinstance(result, Displacement)]  # who only waits must not hide it
+    # What a branch has raised or returned is the user's: isinstance would ask the object itself.
+    final = [result for result in results if issubclass(type(result), Divergence | Refusal)]
+    displaced = [
+        result for result in results if issubclass(type(result), Displacement)
+    ]  # who only waits must not hide it
     for result in (*final, *displaced, *results):
-        if isinstance(result, Suspension):
-            cursor().left = result
-        if isinstance(result, BaseException):
+        if issubclass(type(result), Suspension):
+            cursor().left = result  # type: ignore[assignment]
+        if issubclass(type(result), BaseException):
             raise result
     return list(results)
 

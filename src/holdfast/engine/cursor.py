@@ -11,10 +11,11 @@ import contextlib
 import functools
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, TypeVar
 from weakref import ref
 
+from holdfast.border import Leaving, fact, is_ours, ordinary, words_of
 from holdfast.core.ids import Path
 from holdfast.core.policies import SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import Operation
@@ -30,8 +31,8 @@ MOST_OPERATIONS: Final = 100_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
-class Suspension(BaseException):
-    """Leaves a handler whose step waits. Not an Exception, so that a handler's `except Exception` lets it through."""
+class Suspension(Leaving):
+    """Leaves a handler whose step waits."""
 
 
 class Abandonment(Suspension):
@@ -168,8 +169,9 @@ class Cursor:
         forgotten = None if self.calls is None else self.calls.forgotten()
         if self.left is not None or forgotten is None:
             return self.left
-        text, record = _text(problem), getattr(problem, "error", None)
-        if "coroutine" in text or getattr(record, "error_class", "") in _OF_VALUES or isinstance(problem, InvalidInput):
+        text, record = words_of(problem), fact(problem, "error")
+        is_of_values = fact(record, "error_class") in _OF_VALUES or issubclass(type(problem), InvalidInput)
+        if "coroutine" in text or is_of_values:
             return self.refuse(f"{forgotten} ({text:.500})")
         return None
 
@@ -313,18 +315,11 @@ def _noted_step(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., 
     return called
 
 
-@contextlib.contextmanager
-def inside(function: str) -> Iterator[None]:
-    """Inside, a function runs whose result is recorded, and which has no operations of its own. Raises NonDeterministicStep
-    where it has asked for one, even if it has caught what said so."""
-    here = Cursor("", function)
-    token = _cursor.set(here)
-    try:
-        yield
-    finally:
-        _cursor.reset(token)
-    if here.misuse is not None:
-        raise here.misuse
+def inside(function: str) -> tuple[Cursor, Context]:
+    """Return where a function is whose result is recorded, and which has no operations of its own, and a context for it."""
+    here, context = Cursor("", function), copy_context()
+    context.run(_cursor.set, here)
+    return here, context
 
 
 async def in_branch(code: Awaitable[T], prefix: str) -> T:
@@ -335,21 +330,20 @@ async def in_branch(code: Awaitable[T], prefix: str) -> T:
 
 async def heeding(code: Awaitable[T]) -> T:
     """Run a step's code, or a branch of it. Where an operation has to be waited for or was refused it is left, even if the
-    code has caught what said so (a bare `except:`, a task group): what it made of that counts for nothing."""
+    code has caught what said so (a bare `except:`, a task group): what it made of that counts for nothing. Raises what the
+    code raises, as `border.ordinary` has it."""
     here, is_cancelled = _cursor.get(), False
     try:
         result = await code
         if here.around is None and _may_have_tasks():
             await asyncio.sleep(0)  # what was made a task at the very end begins
-    except Suspension:
-        raise
-    except asyncio.CancelledError:
-        is_cancelled = True
-        raise
     except BaseException as problem:
+        if is_ours(problem):
+            is_cancelled = isinstance(problem, asyncio.CancelledError)
+            raise
         if (left := here.explained(problem)) is not None:
             raise left from None
-        raise
+        raise ordinary(problem) from None
     else:
         if here.left is not None or here.calls is not None:
             here.expect_done()
@@ -359,11 +353,3 @@ async def heeding(code: Awaitable[T]) -> T:
         else:
             await here.end(is_cancelled=is_cancelled)
     return result
-
-
-def _text(problem: BaseException) -> str:
-    """The words of an error, whatever its class makes of them."""
-    try:
-        return str(problem)
-    except Exception:  # noqa: BLE001 - it is user code
-        return ""

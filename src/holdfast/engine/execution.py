@@ -6,15 +6,16 @@ Never here: what a kind of node does (nodes), what an operation does (journal), 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection
 from contextvars import copy_context
 
 import msgspec
 
-from holdfast.authoring import trace
 from holdfast.authoring.step import enter
 from holdfast.authoring.view import typed_state
+from holdfast.border import fact, is_ours
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Use, reported
 from holdfast.core.ids import root_of
@@ -26,13 +27,13 @@ from holdfast.engine import conversation, cursor, divergence, nodes
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.context import StepContext
 from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Refusal, Suspension
-from holdfast.engine.isolation import isolated
 from holdfast.engine.journal import StepJournal, error_of
 from holdfast.engine.time_limit import within
 from holdfast.errors import (
     Conflict,
     CorruptHistory,
     NotFound,
+    OperationFailed,
     PlaceLost,
     RunEnded,
     SchemaMismatch,
@@ -41,6 +42,7 @@ from holdfast.errors import (
     StoreError,
     Unstorable,
 )
+from holdfast.isolation import isolated
 from holdfast.models.pace import Pace
 
 log = logging.getLogger("holdfast")
@@ -51,25 +53,32 @@ async def carry(attempt: Attempt, finished: Callable[[Attempt, BaseException | N
     about a short step. `finished` is told of the last, and of its problem if it could not bring its end home; those before
     it have left their slots to it."""
     problem: BaseException | None = None
+    following: Attempt | None = None
     while True:
         try:
             await isolated(execute(attempt), copy_context())
-        except (Exception, asyncio.CancelledError) as broken:  # noqa: BLE001 - it is passed on
+        except BaseException as broken:  # noqa: BLE001 - it is passed on
             problem = broken
         following = attempt.next
         if following is None or problem is not None:
             break
         attempt = following
-    finished(attempt, problem)
+    finished(attempt, problem)  # whatever came, its slot is free again
     if following is not None:
-        await following.leave(())  # it has not begun, and will not here
-        finished(following, None)
-    if isinstance(problem, asyncio.CancelledError):
+        try:
+            if not isinstance(problem, GeneratorExit):
+                await following.leave(())  # it has not begun, and will not here
+        finally:
+            finished(following, None)
+    if isinstance(problem, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
         raise problem
 
 
 async def execute(attempt: Attempt) -> None:
-    """Run `attempt` to its end and have the end committed. Raises nothing but cancellation."""
+    """Run `attempt` to its end and have the end committed.
+
+    Raises a cancellation that the engine has asked for, and StoreError where the end could not be committed.
+    """
     journal = StepJournal(attempt)
     context = StepContext(attempt, journal, conversation.talk)
     cursor.begin()
@@ -88,14 +97,39 @@ async def execute(attempt: Attempt) -> None:
         if lent and isinstance(command, cmd.CompleteStep):
             _learn(attempt, [pool for pool, _ in lent])
         await attempt.drain()
-    except (Conflict, NotFound):
-        return  # the step has moved on, and what moved it knows better
-    except CorruptHistory as problem:
-        # Its own run is lost to us; the others are not.
-        log.error("holdfast leaves run %s alone: %s", attempt.run, problem)
-    except asyncio.CancelledError:
-        await attempt.leave(journal.take())
-        raise
+    except BaseException as problem:  # noqa: BLE001 - all of it is seen to
+        await _see_to(problem, attempt, journal)
+
+
+async def _see_to(problem: BaseException, attempt: Attempt, journal: StepJournal) -> None:
+    """Have an attempt fail that could not make out its end, or have it committed, unless its step has moved on.
+
+    Raises what is not the step's own: what ends the task or the process.
+    """
+    match problem:
+        case CorruptHistory():  # its own run is lost to us; the others are not
+            log.error("holdfast leaves run %s alone: %s", attempt.run, problem)
+            return
+        case Conflict() | NotFound():
+            if await _is_over(attempt):
+                return  # what moved the step knows better
+        case asyncio.CancelledError():
+            if _was_asked_to_leave(attempt):
+                await attempt.leave(journal.take())
+                raise problem
+            # Else its own code has cancelled the task that it runs in.
+        case Unstorable():
+            pass
+        case StoreError():
+            raise problem
+        case _:
+            if is_ours(problem):
+                raise problem
+            log.error(
+                "holdfast: the step %s of run %s met a fault of Holdfast, and fails; please report it",
+                attempt.step, attempt.run, exc_info=problem,
+            )  # fmt: skip
+    await _fail(attempt, journal, problem)
 
 
 async def _lent(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
@@ -156,7 +190,7 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
     except Abandonment as left:
         return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, journal.take())
     except Refusal as left:
-        refused = journal.error(NON_DETERMINISTIC, str(left), trace=trace.of(left))
+        refused = journal.error(NON_DETERMINISTIC, str(left), problem=left)
         return cmd.FailAttempt(attempt.step, attempt.number, refused, None, journal.take())
     except Divergence as left:
         recorded, asked = await divergence.shown(attempt, left)
@@ -165,14 +199,43 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
         return cmd.LoseAttempt(attempt.step, attempt.number, journal.take())
     except Suspension:
         return cmd.SuspendStep(attempt.step, attempt.number, journal.take())
-    except StoreError:
-        raise  # not the step's own error
-    except Exception as problem:
-        if isinstance(problem, StaleAttempt | RunEnded | SeqConflict) and await attempt.is_over():
+    except BaseException as problem:
+        if is_ours(problem) or problem is attempt.store_problem:
+            raise  # not the step's own error
+        kind = type(problem)  # isinstance would ask the exception itself
+        if issubclass(kind, StaleAttempt | RunEnded | SeqConflict) and await attempt.is_over():
             raise
         error, path = error_of(journal, problem)
-        spent = getattr(problem, "spent", False)
+        spent = issubclass(kind, OperationFailed) and fact(problem, "spent") is True
         return cmd.FailAttempt(attempt.step, attempt.number, error, path, journal.take(), spent)
+
+
+def _was_asked_to_leave(attempt: Attempt) -> bool:
+    """True if the engine, or the end of the event loop, has cancelled the task of an attempt; its own code may have, too."""
+    task, each = asyncio.current_task(), attempt
+    while not each.called_off and each.next is not None:
+        each = each.next  # the same task goes on with it
+    if each.called_off or attempt.services.runtime.membership.closing:
+        return True
+    return all(other.cancelling() for other in asyncio.all_tasks() if other is not task)
+
+
+async def _is_over(attempt: Attempt) -> bool:
+    try:
+        return await attempt.is_over()
+    except NotFound:
+        return True
+
+
+async def _fail(attempt: Attempt, journal: StepJournal, problem: BaseException) -> None:
+    """Have it committed that an attempt has failed, where its end could not be made out or stored."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
+    attempt.said_its_last = True
+    error, _ = error_of(journal, problem)
+    with contextlib.suppress(Conflict, NotFound):  # the step has moved on
+        await attempt.report(cmd.FailAttempt(attempt.step, attempt.number, error, None, ()))
 
 
 async def _report(attempt: Attempt, command: cmd.Command, journal: StepJournal) -> None:

@@ -18,6 +18,7 @@ from holdfast.core.demand import Resources
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, RunId, SessionId, StepId
+from holdfast.core.policies import ERROR, ErrorRecord
 from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt, Key
@@ -266,13 +267,12 @@ class Executor:
 
     def _finished(self, mailbox: Mailbox, attempt: Attempt, problem: BaseException | None) -> None:
         self._leave(attempt.key)
-        if isinstance(problem, Exception):
+        if isinstance(problem, StoreError):
             # An attempt that could not report its end: this process is of no use any more. Dead, it can be recovered.
-            # What the store says of itself needs no traceback.
-            log.error(
-                "holdfast cannot go on: %s", problem, exc_info=None if isinstance(problem, StoreError) else problem
-            )
+            log.error("holdfast cannot go on: %s", problem)
             self._membership.give_up(problem)
+        elif isinstance(problem, Exception):
+            self.services.calls.bring(attempt.report(_unreported(attempt, problem, self._runs.now_ms())))
         self._fill_slots()
         mailbox.rest()
 
@@ -357,6 +357,16 @@ class Executor:
         await self.services.streams.aclose()
         if self.services.calls.on_parting is not None:
             self.services.calls.on_parting(0.0)
+
+
+def _unreported(attempt: Attempt, problem: Exception, at_ms: int) -> cmd.FailAttempt:
+    """The end of an attempt that could not say itself how it ended."""
+    log.error(
+        "holdfast: the step %s of run %s has ended without a word, which is a fault of Holdfast; please report it. It counts"
+        " as failed.", attempt.step, attempt.run, exc_info=problem,
+    )  # fmt: skip
+    error = ErrorRecord(attempt.name, ERROR, "The step ended, and Holdfast could not record how.", True, at_ms)
+    return cmd.FailAttempt(attempt.step, attempt.number, error, None, ())
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

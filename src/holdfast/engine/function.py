@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.authoring import trace
-from holdfast.authoring.step import Step, outside_of_flows
+from holdfast.authoring.step import Step, enter
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.fence import may_begin
@@ -47,7 +47,7 @@ async def call(
             body = partial(_answered, answer, path)
         known = await _called(journal, path, name, args_hash, step, body)
     if known.error is not None:
-        raise OperationFailed(known.error.message, error=known.error, path=path, spent=True)
+        raise journal.failure(known.error, path, spent=True)
     return known.value
 
 
@@ -131,8 +131,13 @@ def _leave_if_retried(events: Sequence[ev.Event]) -> None:
 
 async def _run(journal: StepJournal, name: str, limit_s: float | None, body: partial[Any]) -> Any:
     threads = journal.attempt.services.threads
-    with cursor.inside(name), outside_of_flows():
-        if limit_s is None:
-            return await threads.run(body, {})
+    here, context = cursor.inside(name)
+    context.run(enter, None)
+    if limit_s is None:
+        result = await threads.run(body, {}, context)
+    else:
         async with within(limit_s, f"the step {name!r}"):
-            return await threads.run(body, {})
+            result = await threads.run(body, {}, context)
+    if here.misuse is not None:
+        raise here.misuse  # also where the function has caught it
+    return result

@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
+from holdfast.border import is_ours, text_of, words_of
 from holdfast.core import commands as cmd
 from holdfast.core.commands import Verdict
 from holdfast.core.ids import RunId, node_of
@@ -87,9 +88,11 @@ class GuardJudge:
                 raise TypeError(f"a guard returns True or False, not {said!r}")
             return Verdict(question.step, question.target, guard, said is not False)
         except TransitionDenied as denied:
-            return Verdict(question.step, question.target, guard, False, self._payloads.redact(denied.message))
-        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises becomes data
-            return self._broken(question, f"{type(problem).__name__}: {problem}")
+            return Verdict(question.step, question.target, guard, False, self._payloads.redact(words_of(denied)))
+        except BaseException as problem:
+            if is_ours(problem):
+                raise
+            return self._broken(question, text_of(problem))
 
     def _broken(self, question: Question, why: str) -> Verdict:
         """What counts as said by a guard that could not speak."""

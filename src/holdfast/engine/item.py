@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.authoring.mapping import ItemDefinition
-from holdfast.authoring.step import EffectStep, Step, outside_of_flows
+from holdfast.authoring.step import EffectStep, Step, enter
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.core.payload import INLINE_BYTES
@@ -58,9 +58,10 @@ async def do(attempt: Attempt, context: StepContext, definition: ItemDefinition)
         return await context.call_tool(mapped.name, given, allowed={mapped.name: definition.called(mapped)})
     if not isinstance(mapped, Step):
         return await mapped(context, given)
-    run = partial(attempt.services.threads.run, partial(mapped.function, *args, **named), {})
-    with cursor.inside(mapped.name), outside_of_flows():
-        if mapped.timeout_s is None:
-            return await run()
-        async with within(mapped.timeout_s, f"the step {mapped.name!r}"):
-            return await run()
+    here, inner = cursor.inside(mapped.name)
+    inner.run(enter, None)
+    async with within(mapped.timeout_s, f"the step {mapped.name!r}"):
+        result = await attempt.services.threads.run(partial(mapped.function, *args, **named), {}, inner)
+    if here.misuse is not None:
+        raise here.misuse  # also where the function has caught it
+    return result

@@ -11,6 +11,9 @@ from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+import msgspec
+
+from holdfast.authoring import trace
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.events import Event
@@ -36,7 +39,7 @@ from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import FUNCTION, MAP, Operation, State, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
-from holdfast.engine import failure, standing_approvals
+from holdfast.engine import failure, raised, standing_approvals
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Suspension
 from holdfast.engine.outcomes import Outcomes
@@ -174,11 +177,14 @@ class StepJournal(Outcomes):
 
     def error(
         self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
-        retry_after_s: float | None = None, trace: str | None = None,
+        retry_after_s: float | None = None, problem: BaseException | None = None,
     ) -> ErrorRecord:  # fmt: skip
-        text, told = self.redact(message), None if trace is None else self.redact(trace)
         now_ms = self._runtime.store.clock.now_ms()
-        return ErrorRecord(node_of(self.step), error_class, text, retryable, now_ms, tool, retry_after_s, told)
+        error = ErrorRecord(node_of(self.step), error_class, message, retryable, now_ms, tool, retry_after_s)
+        return _recorded(self, error, problem)
+
+    def failure(self, error: ErrorRecord, path: Path | None, *, spent: bool = False) -> OperationFailed:
+        return raised.again(error, path, _home(self.attempt), spent=spent)
 
     async def counted_pools(self) -> Sequence[DeclaredPool]:
         return await self.attempt.patiently(lambda: self.attempt.services.call_pools.counted(self.tenant))
@@ -374,15 +380,31 @@ def _named_key(journal: StepJournal, name: str, unique: Unique, tool: str) -> Ef
     return named_effect_key(journal.tenant, journal.run, name, tool)
 
 
+def _home(attempt: Attempt) -> str:
+    """The module of the code that an attempt runs; nothing where it runs none."""
+    return "" if attempt.definition is None else str(getattr(attempt.definition.handler, "__module__", ""))
+
+
 def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord, Path | None]:
     """What an exception of the user's code says, and the place of the operation it came from, if it came from one."""
-    at_ms = journal.attempt.services.runtime.store.clock.now_ms()
-    error, path = failure.record(problem, node_of(journal.step), at_ms)
-    clean = journal.error(
-        error.error_class, error.message, retryable=error.retryable, tool=error.tool,
-        retry_after_s=error.retry_after_s, trace=error.trace,
-    )  # fmt: skip
-    return clean, path
+    node, at_ms = node_of(journal.step), journal.attempt.services.runtime.store.clock.now_ms()
+    error, path = failure.record(problem, node, at_ms)
+    is_known = issubclass(type(problem), OperationFailed)
+    error = msgspec.structs.replace(error, node=node, at_ms=at_ms)
+    return _recorded(journal, error, None if is_known else problem), path
+
+
+def _recorded(journal: StepJournal, error: ErrorRecord, problem: BaseException | None) -> ErrorRecord:
+    """An error with no secret in it, and with what is recorded of the exception behind it, if it has one of its own."""
+    where, told = error.trace, error.raised
+    if problem is not None:
+        where, told = where or trace.of(problem), raised.of(problem, journal.attempt.services.payloads.clean)
+    return msgspec.structs.replace(
+        error,
+        message=journal.redact(error.message),
+        trace=None if where is None else journal.redact(where),
+        raised=told,
+    )
 
 
 async def _approved(

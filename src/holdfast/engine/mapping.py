@@ -38,7 +38,7 @@ from holdfast.core.state import MAP, Map
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.journal import StepJournal
-from holdfast.errors import InvalidInput, OperationFailed
+from holdfast.errors import InvalidInput
 
 if TYPE_CHECKING:
     from holdfast.ports import Recall
@@ -215,7 +215,7 @@ async def _outcome(journal: StepJournal, path: Path, name: str, args_hash: str, 
         known = await journal.recall(path, MAP, name, args_hash, asked)
         assert known is not None
     if known.error is not None:
-        raise OperationFailed(known.error.message, error=known.error, path=path)
+        raise journal.failure(known.error, path)
     found: list[Any] = known.value
     return found
 

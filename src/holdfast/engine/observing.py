@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from holdfast.border import is_ours
 from holdfast.core import events as ev
 from holdfast.core.events import Event
 from holdfast.core.ids import step_of
@@ -79,7 +80,9 @@ class Observers:
         for observer in self._observers:
             try:
                 observer(observation)
-            except Exception:
+            except BaseException as problem:
+                if is_ours(problem):
+                    raise
                 if not any(each is observer for each in self._faulty):
                     self._faulty.append(observer)
                     log.exception("holdfast: an observer has failed. It is told on; more of its errors are not logged.")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from holdfast.border import text_of
 from holdfast.core import policies
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
 from holdfast.ports import Usage
@@ -61,7 +62,7 @@ class Exchange:
 
     def failure(self, model: str, error: Exception) -> ModelError:
         """What `error`, raised by this exchange, means for a call of `model`."""
-        cause = self._quoted(f"{type(error).__name__}: {error}")
+        cause = self._quoted(text_of(error))
         if self.status is None:
             return self._unanswered(model, cause)
         if self.excess:

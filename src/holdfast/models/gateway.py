@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.authoring.router import Route
+from holdfast.border import is_ours, text_of
 from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
 from holdfast.core.lending import DeclaredPool
@@ -157,7 +158,7 @@ class Gateway:
         args_hash = digest(asked)
         known = await journal.recall(path, "model", request.model, args_hash, asked)
         if known is not None and known.error is not None:
-            raise OperationFailed(known.error.message, error=known.error, path=path)
+            raise journal.failure(known.error, path)
         return _Asking(path, request.model, args_hash, stream), known
 
     async def _send(
@@ -226,7 +227,7 @@ class Gateway:
     def _unasked(self, journal: Journal, problem: HoldfastError) -> OperationFailed:
         """A request that no model is sent."""
         error = journal.error(getattr(problem, "error_class", VALIDATION), problem.message)
-        return OperationFailed(error.message, error=error, path=None)
+        return journal.failure(error, None)
 
     def _pools(self, journal: Journal, model: str, counted: Sequence[DeclaredPool]) -> Sequence[DeclaredPool]:
         """The pools of which a call of the model takes: all that count for it, but for those of which its step has reserved
@@ -247,7 +248,7 @@ class Gateway:
             reservation = await journal.reserve(path, request.model, amounts)
         except PoolLineFull as problem:
             error = journal.error(RATE_LIMIT, problem.message, retryable=True)
-            raise OperationFailed(error.message, error=error, path=None) from None
+            raise journal.failure(error, None) from None
         return Lent(reservation, tuple(pools), input_bound)
 
     def _paced(self, journal: Journal, model: str) -> AbstractAsyncContextManager[None]:
@@ -289,12 +290,6 @@ class Gateway:
                     reply = await self._model.request(request)
                 else:
                     reply = await sending.hearing.reply(self._model, request)
-        except asyncio.CancelledError:
-            error = journal.error(
-                TIMEOUT, f"The call to {request.model} was given up before its reply came.", retryable=True
-            )
-            await _doubt(journal, call, sending, error, reopens=True)
-            raise
         except ModelError as problem:
             return await self._refusal(journal, path, call, sending, problem)
         except TimeoutError:
@@ -302,11 +297,17 @@ class Gateway:
                 TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
             )
             return await self._elsewhere(journal, path, call, sending, error, doubted=True)
-        except Exception as problem:
+        except BaseException as problem:
+            if is_ours(problem):
+                if isinstance(problem, asyncio.CancelledError):
+                    given_up = f"The call to {request.model} was given up before its reply came."
+                    error = journal.error(TIMEOUT, given_up, retryable=True)
+                    await _doubt(journal, call, sending, error, reopens=True)
+                raise
             # An adapter's fault is not a reply: nobody can know whether the request left.
-            error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
+            error = journal.error(MODEL, f"{request.model}: {text_of(problem)}", problem=problem)
             await _doubt(journal, call, sending, error)
-            raise OperationFailed(error.message, error=error, path=path) from problem
+            raise journal.failure(error, path) from problem
         took_s = loop.time() - began_s
         self._used(journal, sending, reply.usage)
         try:
@@ -354,7 +355,7 @@ class Gateway:
                 said = {"partial": hearing.said, "cost_nanousd": hearing.cost_nanousd(sending.price)}
             if await journal.pass_on(call, error, sending.spare, doubted=doubted, **said):
                 return _ELSEWHERE
-        raise OperationFailed(error.message, error=error, path=path)
+        raise journal.failure(error, path)
 
     def _close(self, journal: Journal, sending: _Sending, retry_after_s: float | None) -> None:
         """The provider takes no more of the model for now: nobody's call of it leaves meanwhile."""
@@ -370,6 +371,7 @@ class Gateway:
             problem.message,
             retryable=problem.retryable,
             retry_after_s=getattr(problem, "retry_after_s", None),
+            problem=problem,
         )
 
     async def _failed(
@@ -381,7 +383,7 @@ class Gateway:
             await journal.refuse(call, error)
         else:
             await _doubt(journal, call, sending, error)
-        return OperationFailed(error.message, error=error, path=path)
+        return journal.failure(error, path)
 
     async def _settle(
         self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply | EmbeddingReply, took_s: float

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
+from holdfast.border import text_of
 from holdfast.core import policies
 from holdfast.errors import ModelRefused
 from holdfast.models.family import ProviderName, provider_of
@@ -111,7 +112,7 @@ def _connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
         raise
     except Exception as error:  # noqa: BLE001 - a base URL, a proxy or a certificate file that is none
         raise ModelRefused(
-            f"No client for {provider} can be made from the environment ({type(error).__name__}: {error})."
+            f"No client for {provider} can be made from the environment ({text_of(error)})."
             f" Nothing was called. Check {provider.upper()}_BASE_URL and the proxy variables.",
             error_class=policies.VALIDATION,
         ) from None

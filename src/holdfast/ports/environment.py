@@ -6,6 +6,7 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from typing import Any, Protocol
 
 from holdfast.core.ids import AppendId, RunId, SessionId
@@ -46,8 +47,11 @@ class Threads(Protocol):
     abandoned: int
     on_return: Callable[[], None]
 
-    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-        """What `function` returns; awaited too where that is awaitable."""
+    async def run(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None
+    ) -> Any:
+        """What `function` returns; awaited too where that is awaitable. In `context`, or in a copy of the caller's; an async
+        function without it in the caller's own. Raises what the function raises, as `border.ordinary` has it."""
         ...
 
     def close(self) -> None:

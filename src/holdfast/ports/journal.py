@@ -19,6 +19,7 @@ from holdfast.core.model_estimates import Experience
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import OpenCall
 from holdfast.core.tool_policy import StandingApproval, ToolRule
+from holdfast.errors import OperationFailed
 from holdfast.ports.model import Usage
 from holdfast.ports.pool import Reservation
 
@@ -90,9 +91,13 @@ class Journal(Protocol):
 
     def error(
         self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
-        retry_after_s: float | None = None, trace: str | None = None,
+        retry_after_s: float | None = None, problem: BaseException | None = None,
     ) -> ErrorRecord:  # fmt: skip
-        """An error of this step, at this moment, with secrets taken out of its message and its trace."""
+        """An error of this step, at this moment, with no secret in it; `problem` is the exception of user code behind it."""
+        ...
+
+    def failure(self, error: ErrorRecord, path: Path | None) -> OperationFailed:
+        """The exception to raise for a recorded error: its own class catches it, where that is loaded."""
         ...
 
     async def counted_pools(self) -> Sequence[DeclaredPool]:

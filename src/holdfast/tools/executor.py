@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from typing import Any, Final
 
-from holdfast.authoring import trace
 from holdfast.authoring.tool import Tool
+from holdfast.border import is_ours
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import (
@@ -29,7 +30,7 @@ from holdfast.core.policies import (
 )
 from holdfast.core.state import REPEATABLE
 from holdfast.core.tool_policy import ToolRule, ruling
-from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
+from holdfast.errors import HoldfastError, InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import Journal, Made, Recall, Threads
 from holdfast.settings import Secrets
 from holdfast.tools.outcome import describe, error_class, knowledge, retry_after_s
@@ -103,7 +104,7 @@ class ToolExecutor:
         else:
             known = await self._called(journal, path, tool, valid, key, unique, compensates)
         if known.error is not None:
-            raise OperationFailed(known.error.message, error=known.error, path=path)
+            raise journal.failure(known.error, path)
         return known.value
 
     async def retell(self, journal: Journal, made: Made) -> None:
@@ -203,18 +204,23 @@ class ToolExecutor:
         try:
             async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
                 response = await self._threads.run(tool.function, {**tool.typed(arguments), **given})
-        except asyncio.CancelledError:
-            message = f"{tool.name!r} was given up before it answered: its step took too long, or its process stopped."
-            error = journal.error(LOST, message, retryable=tool.policy in REPEATABLE, tool=tool.name)
-            await journal.doubt_effect(call, error, reopens=True)
+        except BaseException as problem:
+            if not is_ours(problem):  # whatever a user's function raises becomes data
+                return await self._lost(journal, tool, call, problem)
+            if isinstance(problem, asyncio.CancelledError):
+                message = (
+                    f"{tool.name!r} was given up before it answered: its step took too long, or its process stopped."
+                )
+                error = journal.error(LOST, message, retryable=tool.policy in REPEATABLE, tool=tool.name)
+                await journal.doubt_effect(call, error, reopens=True)
             raise
-        except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
-            return await self._lost(journal, tool, call, problem)
         try:
             return Recall(await journal.complete(call, tool.returns.dump(response)))
-        except InvalidInput as problem:
+        except BaseException as problem:
+            if not _is_about_the_answer(problem):
+                raise
             # It happened; only its answer is of no use to anybody.
-            error = journal.error(VALIDATION, f"The answer of {tool.name!r}: {problem.message}", tool=tool.name)
+            error = journal.error(VALIDATION, f"The answer of {tool.name!r}: {describe(problem)}", tool=tool.name)
             await journal.doubt_effect(call, error)
             return Recall(error=error)
 
@@ -229,7 +235,7 @@ class ToolExecutor:
         message = f"{tool.name!r}: {describe(problem)}"
         after_s = retry_after_s(problem)
         error = journal.error(
-            klass, message, retryable=retryable, tool=tool.name, retry_after_s=after_s, trace=trace.of(problem)
+            klass, message, retryable=retryable, tool=tool.name, retry_after_s=after_s, problem=problem
         )
         if said == "unknown":
             await journal.doubt_effect(call, error)
@@ -251,7 +257,7 @@ class ToolExecutor:
         for number in range(2):
             try:
                 async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
-                    found = await self._threads.run(tool.verify, lookup)
+                    found = await self._threads.run(tool.verify, lookup, copy_context())
             except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
                 message = f"the lookup of {tool.name!r}: {describe(problem)}"
                 klass, after_s = error_class(problem), retry_after_s(problem)
@@ -261,7 +267,7 @@ class ToolExecutor:
                     retryable=True,
                     tool=tool.name,
                     retry_after_s=after_s,
-                    trace=trace.of(problem),
+                    problem=problem,
                 )
                 journal.abandon(error)
             if found is not None:
@@ -274,6 +280,12 @@ class ToolExecutor:
                 break
         await journal.reopen(call)
         return None
+
+
+def _is_about_the_answer(problem: BaseException) -> bool:
+    """True for what an answer raises that cannot be kept, whose own code may run when it is encoded; not the store's word."""
+    kind = type(problem)
+    return issubclass(kind, InvalidInput) or not (is_ours(problem) or issubclass(kind, HoldfastError))
 
 
 async def _stood_in(journal: Journal, call: CallId, answer: Recall) -> Recall:

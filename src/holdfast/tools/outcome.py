@@ -2,19 +2,22 @@
 
 A tool that raises is taken at its word: it failed. Time-outs, broken connections and a server's own faults (HTTP 5xx)
 say by their nature that they do not know; a tool says so itself with OutcomeUnknown. ToolFailed and OutcomeUnknown may
-carry an `error_class` and a `retry_after_s` as facts. Never here: calling anything.
+carry an `error_class` and a `retry_after_s` as facts. Of a group of exceptions each member counts: if one of them does not
+know, nobody does. Nothing here raises, whatever the exception does when it is looked at. Never here: calling anything.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from typing import Final, Literal
 
 from pydantic import ValidationError
 
 from holdfast.authoring import trace
-from holdfast.core.policies import AUTHORIZATION, NETWORK, SCHEMA, TIMEOUT, TOOL, VALIDATION
+from holdfast.border import fact, leaves, name_of
+from holdfast.core.policies import AUTHORIZATION, NETWORK, SCHEMA, TIMEOUT, TOOL, VALIDATION, gravest
 from holdfast.errors import HoldfastError, MissingSecret, OutcomeUnknown, SchemaMismatch, StepError, ToolFailed
 
 Knowledge = Literal["failed", "not_sent", "unknown"]
@@ -42,53 +45,64 @@ _LOST_NAMES: Final = (
 
 def knowledge(problem: BaseException) -> Knowledge:
     """`not_sent`: certainly nothing happened. `failed`: the tool says so. `unknown`: it may have happened."""
-    if isinstance(problem, (ToolFailed, *_NEVER_LEFT)):
-        return "not_sent"
-    if isinstance(problem, _LOST) or _is_server_fault(problem):
+    said = {_knowledge(each) for each in leaves(problem)}
+    if "unknown" in said:
         return "unknown"
-    return "unknown" if not isinstance(problem, HoldfastError) and _is_lost_by_name(problem) else "failed"
+    return "not_sent" if said == {"not_sent"} else "failed"
 
 
-def _is_lost_by_name(problem: BaseException) -> bool:
-    names = [kind.__name__.lower() for kind in type(problem).__mro__]
+def _knowledge(problem: BaseException) -> Knowledge:
+    kind = type(problem)
+    if issubclass(kind, (ToolFailed, *_NEVER_LEFT)):
+        return "not_sent"
+    if issubclass(kind, _LOST) or _is_server_fault(problem):
+        return "unknown"
+    return "unknown" if not issubclass(kind, HoldfastError) and _is_lost_by_name(kind) else "failed"
+
+
+def _is_lost_by_name(kind: type) -> bool:
+    names = [name_of(each).lower() for each in type.__dict__["__mro__"].__get__(kind)]
     return any(part in name for name in names for part in _LOST_NAMES)
 
 
 def _is_server_fault(problem: BaseException) -> bool:
     """Whether an HTTP library says that the server broke while it was at it: it may have been done before."""
-    for holder in (problem, getattr(problem, "response", None)):
+    for holder in (problem, fact(problem, "response")):
         for name in ("status_code", "status", "code"):
-            found = getattr(holder, name, None)
-            if isinstance(found, int) and 500 <= found < 600:
+            found = fact(holder, name)
+            if issubclass(type(found), int) and 500 <= int.__int__(found) < 600:
                 return True
     return False
 
 
 def error_class(problem: BaseException) -> str:
     """The reason code of a tool's exception: the one that it carries, or what its kind says."""
-    if isinstance(problem, StepError) and (said := getattr(problem, "error_class", None)) is not None:
-        return str(said)
-    if isinstance(problem, asyncio.TimeoutError | TimeoutError) or "timeout" in type(problem).__name__.lower():
+    return gravest([_error_class(each) for each in leaves(problem)])
+
+
+def _error_class(problem: BaseException) -> str:
+    kind = type(problem)
+    if issubclass(kind, StepError) and (said := fact(problem, "error_class")) is not None:
+        return str.__str__(said) if issubclass(type(said), str) else TOOL
+    if issubclass(kind, asyncio.TimeoutError | TimeoutError) or "timeout" in name_of(kind).lower():
         return TIMEOUT
-    if isinstance(problem, PermissionError | MissingSecret):
+    if issubclass(kind, PermissionError | MissingSecret):
         return AUTHORIZATION
-    if isinstance(problem, SchemaMismatch):
+    if issubclass(kind, SchemaMismatch):
         return SCHEMA
-    if isinstance(problem, ValidationError):
+    if issubclass(kind, ValidationError):
         return VALIDATION
-    if isinstance(problem, ConnectionError | socket.gaierror):
+    if issubclass(kind, ConnectionError | socket.gaierror):
         return NETWORK
-    return NETWORK if not isinstance(problem, HoldfastError) and _is_lost_by_name(problem) else TOOL
+    return NETWORK if not issubclass(kind, HoldfastError) and _is_lost_by_name(kind) else TOOL
 
 
 def retry_after_s(problem: BaseException) -> float | None:
     """How long the other side asks to be left alone, if the exception carries that."""
-    return getattr(problem, "retry_after_s", None) if isinstance(problem, StepError) else None
+    found = [fact(each, "retry_after_s") for each in leaves(problem) if issubclass(type(each), StepError)]
+    return max((float(each) for each in found if type(each) in (int, float) and 0 <= each < math.inf), default=None)
 
 
 def describe(problem: BaseException) -> str:
     """What happened, in one line."""
-    if isinstance(problem, HoldfastError):
-        return problem.message
-    text = trace.recorded_text(str(problem).strip(), problem)
-    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+    return trace.told(problem)

@@ -15,7 +15,8 @@ from typing import Any, Final
 import grpc
 import msgspec
 
-from holdfast.core.policies import ERROR, NETWORK, TIMEOUT, VALIDATION
+from holdfast.border import bare, fact, leaves, text_of
+from holdfast.core.policies import ERROR, NETWORK, TIMEOUT, VALIDATION, gravest
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.machine import RandomIds
 from holdfast.service.identity import split
@@ -351,16 +352,20 @@ class Worker:
 
 def _failure(problem: Exception) -> wire.Failure:
     """An exception of a body as data: what kind it is, and whether trying again may help."""
-    if isinstance(problem, CallFailed):
+    inner = bare(problem)
+    if isinstance(inner, CallFailed):
         return wire.Failure(
-            error_class=problem.error_class, message=problem.message, retryable=problem.retryable, call=problem.number
+            error_class=inner.error_class, message=inner.message, retryable=inner.retryable, call=inner.number
         )
-    message = problem.message if isinstance(problem, HoldfastError) else f"{type(problem).__name__}: {problem}"
-    klass, retryable = ERROR, True
-    if isinstance(problem, StepError):
-        klass, retryable = getattr(problem, "error_class", ERROR), getattr(problem, "retryable", False)
-    elif isinstance(problem, TimeoutError):
-        klass = TIMEOUT
-    elif isinstance(problem, ConnectionError):
-        klass = NETWORK
-    return wire.Failure(error_class=klass, message=message[:_MOST_WORDS], retryable=retryable)
+    kinds = [_kind(each) for each in leaves(problem)]
+    klass, retryable = gravest([klass for klass, _ in kinds]), all(may for _, may in kinds)
+    return wire.Failure(error_class=klass, message=text_of(problem)[:_MOST_WORDS], retryable=retryable)
+
+
+def _kind(problem: BaseException) -> tuple[str, bool]:
+    """The class of an error, and whether trying again may help."""
+    kind = type(problem)
+    if issubclass(kind, StepError):
+        said = fact(problem, "error_class")
+        return said if type(said) is str else ERROR, fact(problem, "retryable") is True
+    return TIMEOUT if issubclass(kind, TimeoutError) else NETWORK if issubclass(kind, ConnectionError) else ERROR, True

@@ -7,11 +7,14 @@ is to asyncio (whom to cancel, whose time is over) stays the same. Never here: w
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator
-from contextvars import Context
+from contextvars import Context, ContextVar
 from types import coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+is_closed: Final[ContextVar[bool]] = ContextVar("holdfast_closed", default=False)
+"""True in the context of code that its event loop closes: a GeneratorExit there comes from Python."""
 
 
 @coroutine
@@ -28,6 +31,7 @@ def isolated(code: Coroutine[Any, Any, T], context: Context) -> Generator[Any, A
             given = yield awaited
             resume = code.send
         except GeneratorExit:
+            context.run(is_closed.set, True)
             context.run(code.close)
             raise
         except BaseException as problem:  # noqa: BLE001 - it is for the code to say what becomes of it
