@@ -407,7 +407,7 @@ def test_it_happened() -> None:
 
 def test_it_happened_needs_to_know_what_the_tool_said() -> None:
     game, _ = in_doubt()
-    with pytest.raises(InvalidDecision, match="--data"):
+    with pytest.raises(InvalidDecision, match="data=JSON"):
         game.decide("answer")
 
 

@@ -17,9 +17,9 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.database import accept, locks_of, log_of
 from holdfast.stores.sqlite.log_reach import LogReach, Reach
 from tests.stores.story import Story
-from tests.stores.test_sqlite import Start, line, path, start
+from tests.stores.test_sqlite import Opened, Start, line, opened, path, start
 
-__all__ = ["path", "start"]
+__all__ = ["opened", "path", "start"]
 
 _BEGINNING = 32
 _FRAME = 24 + 4096
@@ -78,18 +78,20 @@ HARM: dict[str, tuple[Callable[[Path, Reach], None], str]] = {
 }
 
 
-async def filled(path: Path, count: int = 12) -> SqliteStore:
+async def filled(path: Path, opened: Opened) -> SqliteStore:
     """A store in use, whose log has been noted after its last commit."""
-    store = await SqliteStore.connect(path)
-    for _ in range(count):
+    store: SqliteStore = await opened(path)
+    for _ in range(12):
         await store.log.append([Story().start()])
     await store.context.writer.ask(lambda db: reach(path).note(db, now=True))
     return store
 
 
 @pytest.mark.parametrize("harm", HARM)
-async def test_a_log_that_lost_what_was_noted_is_refused_and_left_as_it_is(path: Path, harm: str) -> None:
-    store = await filled(path)
+async def test_a_log_that_lost_what_was_noted_is_refused_and_left_as_it_is(
+    path: Path, harm: str, opened: Opened
+) -> None:
+    store = await filled(path, opened)
     copy = as_left(path, "copy.db")
     await store.aclose()
     do, said = HARM[harm]
@@ -102,7 +104,7 @@ async def test_a_log_that_lost_what_was_noted_is_refused_and_left_as_it_is(path:
             await SqliteStore.connect(copy)
         assert contents(copy) == before
     accept(copy, 1.0)
-    again = await SqliteStore.connect(copy)
+    again = await opened(copy)
     assert len(await again.views.runs()) <= 12
     await again.aclose()
 
@@ -128,8 +130,10 @@ async def test_what_a_killed_process_had_acknowledged_is_there_or_the_store_is_r
             await SqliteStore.connect(path)
 
 
-async def test_a_log_that_goes_on_after_the_note_is_whole_and_its_torn_end_is_no_loss(path: Path) -> None:
-    store = await filled(path)
+async def test_a_log_that_goes_on_after_the_note_is_whole_and_its_torn_end_is_no_loss(
+    path: Path, opened: Opened
+) -> None:
+    store = await filled(path, opened)
     kept = noted(path)
     late = Story()
     await store.log.append([late.start()])
@@ -139,30 +143,33 @@ async def test_a_log_that_goes_on_after_the_note_is_whole_and_its_torn_end_is_no
     assert reach_file.exists()
     with log_of(copy).open("ab") as log:
         log.write(b"half a frame")
-    again = await SqliteStore.connect(copy)
+    again = await opened(copy)
     assert noted(copy).frames >= kept.frames
     assert late.run in {row.run for row in await again.views.runs()}
     await again.aclose()
 
 
-async def test_a_log_that_was_begun_anew_after_the_note_is_believed(path: Path) -> None:
+async def test_a_log_that_was_begun_anew_after_the_note_is_believed(path: Path, opened: Opened) -> None:
     """All that was in the noted one is in the file by then."""
-    store = await filled(path)
+    store = await filled(path, opened)
     for times in (1, 2):
         for _ in range(times):
             with contextlib.closing(apsw.Connection(str(path))) as db:
+                before = log_of(path).read_bytes()[:_BEGINNING]
+                db.execute("select 1 from sqlite_schema limit 1").fetchall()
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
                 db.execute("create table if not exists other (a)").fetchall()
                 db.execute("insert into other values (1)").fetchall()
+            assert log_of(path).read_bytes()[:_BEGINNING] != before
         copy = as_left(path, f"copy{times}.db")
-        again = await SqliteStore.connect(copy)
+        again = await opened(copy)
         assert len(await again.views.runs()) == 12
         await again.aclose()
     await store.aclose()
 
 
-async def test_the_log_of_another_store_is_refused(path: Path) -> None:
-    store, other = await filled(path), await filled(path.with_name("other.db"))
+async def test_the_log_of_another_store_is_refused(path: Path, opened: Opened) -> None:
+    store, other = await filled(path, opened), await filled(path.with_name("other.db"), opened)
     copy = as_left(path, "copy.db")
     shutil.copy(log_of(path.with_name("other.db")), log_of(copy))
     await store.aclose()
@@ -172,25 +179,27 @@ async def test_the_log_of_another_store_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", ["none", "torn", "another's"])
-async def test_without_a_note_that_can_be_read_the_log_is_believed(path: Path, left: str) -> None:
-    store = await filled(path)
+async def test_without_a_note_that_can_be_read_the_log_is_believed(path: Path, left: str, opened: Opened) -> None:
+    store = await filled(path, opened)
     copy = as_left(path, "copy.db")
     await store.aclose()
     note = locks_of(copy) / "reached"
     if left == "none":
         note.unlink()
     else:
-        note.write_bytes(note.read_bytes()[:20] if left == "torn" else struct.pack("<4QI", 1, 2, 3, 4, 5))
-    again = await SqliteStore.connect(copy)
+        note.write_bytes(note.read_bytes()[:20] if left == "torn" else struct.pack("<3QI", 1, 2, 3, 4))
+    again = await opened(copy)
     assert len(await again.views.runs()) == 12
     await again.aclose()
 
 
-async def test_only_the_first_process_looks_and_a_store_that_was_put_away_has_no_note(path: Path) -> None:
-    first = await filled(path)
-    second = await SqliteStore.connect(path)
+async def test_only_the_first_process_looks_and_a_store_that_was_put_away_has_no_note(
+    path: Path, opened: Opened
+) -> None:
+    first = await filled(path, opened)
+    second = await opened(path)
     flip(locks_of(path) / "reached", 0, 4)
-    third = await SqliteStore.connect(path)
+    third = await opened(path)
     for store in (first, second, third):
         await store.aclose()
     assert reach(path).read() is None

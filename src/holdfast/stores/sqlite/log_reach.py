@@ -4,9 +4,8 @@ SQLite takes a log that was cut off, emptied or written into for one that ends t
 after a commit and now and then, which log it was and how many frames it had. The note may lag behind: a log may be longer than
 it, or, once all of an earlier one is in the file, a later one. One that is shorter, or broken before that, has lost commits.
 
-SQLite's file format has it that a log begins with 32 bytes: among them how often it was begun anew, two salts, and a sum of
-these. Each frame has a sum of all before it, which SQLite makes when the first process comes; it ends the log where one is
-wrong.
+SQLite's file format has it that a log begins with 32 bytes: among them two salts, and a sum of these. Each frame has a sum of
+all before it, which SQLite makes when the first process comes; it ends the log where one is wrong.
 
 Never here: the index of the log, whose file must not be opened but by SQLite (see `lock`).
 """
@@ -29,8 +28,10 @@ from holdfast.errors import StoreUnreadable
 _NOTE: Final = "reached"
 _EVERY_S: Final = 0.5
 """A note costs some 50 microseconds; what is committed after it is not missed where it goes."""
+_MOST_ANEW: Final = 65_536
+"""So often a log may have been begun anew since the note; for one that has nothing to do with it that is a chance in 65,536."""
 _HEADER: Final = struct.Struct(">8I")
-_RECORD: Final = struct.Struct("<4Q")
+_RECORD: Final = struct.Struct("<3Q")
 _LITTLE: Final = 0x377F0682
 _BIG: Final = 0x377F0683
 _WORD: Final = 0xFFFFFFFF
@@ -39,8 +40,6 @@ _WORD: Final = 0xFFFFFFFF
 class Reach(NamedTuple):
     """Which log it was, as the header of it says, and how many frames of it were there."""
 
-    number: int
-    """How often the log was begun anew."""
     salt: int
     other_salt: int
     frames: int
@@ -63,7 +62,7 @@ class LogReach:
             frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
             header = _header(self._log)
             if header is not None and frames > 0:
-                record = _RECORD.pack(header.number, header.salt, header.other_salt, frames)
+                record = _RECORD.pack(header.salt, header.other_salt, frames)
                 fd = privacy.open_file(self._note)
                 try:
                     os.pwrite(fd, record + zlib.crc32(record).to_bytes(4, "little"), 0)
@@ -112,7 +111,6 @@ class LogReach:
 class _Header(NamedTuple):
     """What the beginning of a log says."""
 
-    number: int
     salt: int
     other_salt: int
 
@@ -123,9 +121,9 @@ def _header(log: Path) -> _Header | None:
         begun = file.read(_HEADER.size)
     if len(begun) < _HEADER.size:
         return None
-    magic, _, _, number, salt, other_salt, *sums = _HEADER.unpack(begun)
+    magic, _, _, _, salt, other_salt, *sums = _HEADER.unpack(begun)
     order = {_LITTLE: "<", _BIG: ">"}.get(magic)
-    return _Header(number, salt, other_salt) if order is not None and [*_summed(order, begun[:24])] == sums else None
+    return _Header(salt, other_salt) if order is not None and [*_summed(order, begun[:24])] == sums else None
 
 
 def _summed(order: str, content: bytes) -> tuple[int, int]:
@@ -139,7 +137,7 @@ def _summed(order: str, content: bytes) -> tuple[int, int]:
 
 
 def _is_same(header: _Header | None, noted: Reach) -> bool:
-    return header is not None and header == noted[:3]
+    return header is not None and header == noted[:2]
 
 
 def _broken(log: Path, noted: Reach) -> str | None:
@@ -147,9 +145,9 @@ def _broken(log: Path, noted: Reach) -> str | None:
     header = _header(log)
     if header is None:
         return "is damaged at its beginning" if log.stat().st_size else "is empty"
-    # A log is begun anew when all of it is in the file: its number and its first salt grow by one each time.
-    later = (header.number - noted.number) & _WORD
-    is_later = 0 < later < 2**31 and header.salt == (noted.salt + later) & _WORD
+    # A log is begun anew when all of it is in the file. Its first salt grows by one then, and the other is drawn. (Its number
+    # says nothing: each connection counts for itself.)
+    is_later = 0 < (header.salt - noted.salt) & _WORD <= _MOST_ANEW
     return None if is_later or _is_same(header, noted) else "is another than the one that was written last"
 
 
