@@ -317,3 +317,44 @@ jobs:
     assert journal.read_text().split() == ["paid", "begun", "begun"]
     (run,) = shell("runs", "list", "--json").data
     assert run["status"] == "completed"
+
+
+def told(err: str) -> list[str]:
+    """The lines about the run itself, without what its jobs print."""
+    return [line for line in err.splitlines()[1:-1] if " | " not in line]
+
+
+def test_the_terminal_tells_the_result_of_a_job_and_not_that_its_step_has_completed(shell: Shell, home: Path) -> None:
+    text = """
+jobs:
+  bad: {runs-on: any, steps: [{run: exit 1}]}
+  after: {runs-on: any, needs: bad, steps: [{run: echo}]}
+  spared: {runs-on: any, continue-on-error: true, steps: [{run: exit 2}]}
+  good: {runs-on: any, needs: spared, steps: [{run: echo}]}
+"""
+    said = shell("run", write(home, text))
+    lines = told(said.err)
+    assert "bad failed: step '1': It ended with exit code 1." in lines
+    assert "spared failed, which its job allows: step '1': It ended with exit code 2." in lines
+    assert "after skipped" in lines
+    assert "good completed" in lines
+    assert not [line for line in lines if line in ("bad completed", "after completed", "spared completed")]
+
+
+def test_a_job_that_waited_for_its_combinations_goes_on_and_one_that_failed_is_another_attempt(
+    shell: Shell, home: Path
+) -> None:
+    text = """
+jobs:
+  spread: {runs-on: any, strategy: {matrix: {n: [1, 2]}}, steps: [{run: 'test ${{ matrix.n }} = 1'}]}
+  again:
+    runs-on: any
+    retry: {max: 1, delay-seconds: 0}
+    steps: [{run: 'test -e OUTSIDE || { touch OUTSIDE; exit 1; }'}]
+""".replace("OUTSIDE", str(home / "outside"))
+    lines = told(shell("run", write(home, text)).err)
+    assert {"spread started", "spread goes on", "again started", "again started (attempt 2)", "again completed"} <= {
+        *lines
+    }
+    assert "spread failed: step '1': It ended with exit code 1." in lines
+    assert not [line for line in lines if "attempt" in line and not line.startswith("again ")]

@@ -15,7 +15,7 @@ from holdfast.cli import terminal
 from holdfast.cli.moment import clock, span
 from holdfast.cli.portrait import took
 from holdfast.cli.stream import Shown
-from holdfast.cli.telling import Teller, failure, named
+from holdfast.cli.telling import Teller, failure, job_result, named
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
 from holdfast.core.status import status
@@ -221,7 +221,7 @@ class Board:
 
         if step.status == "active":
             return self._spinners.setdefault(step.id, Spinner("dots", style="cyan"))
-        mark, style = _MARKS[step.status]
+        mark, style = _MARKS["failed" if step.provisional else step.status]
         return Text(mark, style=style)
 
 
@@ -229,6 +229,9 @@ def _detail(step: Step) -> RenderableType:
     from rich.text import Text
 
     if step.status == "completed":
+        result = job_result(step.output, is_failure=step.provisional)
+        if result != "completed":
+            return Text(terminal.line(result), style="red", overflow="ellipsis", no_wrap=True)
         return Text(", ".join(step.decisions or ()), style="green")
     if step.error is not None and step.status in ("failed", "retrying"):
         return Text(terminal.line(failure(step.error)), style="red", overflow="ellipsis", no_wrap=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from holdfast.core.content import labelled
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
+from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.scopes import counts_tokens, in_words
 from holdfast.core.shared_values import CACHE
@@ -39,14 +41,21 @@ def tell(recorded: ev.Recorded) -> str | None:
 
 
 class Teller:
-    """Tells events, and each failure once: that of an operation is also its step's and its run's."""
+    """Tells a run's events in their order, and each failure once: that of an operation is also its step's and its run's."""
 
     def __init__(self) -> None:
         self.told: set[str] = set()
+        self._failures: Counter[StepId] = Counter()
+        """How often each step has failed or lost its process, and begins anew."""
 
     def tell(self, recorded: ev.Recorded) -> str | None:
-        """Return the line for an event, as `tell` does."""
-        line, error = tell(recorded), getattr(recorded.event, "error", None)
+        """Return the line for an event; None for one that only the engine cares about."""
+        event = recorded.event
+        if isinstance(event, ev.StepStarted):
+            return self._started(event)
+        if isinstance(event, ev.AttemptFailed | ev.AttemptLost | ev.StepReplayed):
+            self._failures[event.step] += 1
+        line, error = tell(recorded), getattr(event, "error", None)
         if line is None or not isinstance(error, ErrorRecord):
             return line
         words = failure(error)
@@ -54,6 +63,13 @@ class Teller:
             line = line.replace(f": {words}", "")
         self.told.add(words)
         return line
+
+    def _started(self, e: ev.StepStarted) -> str:
+        """A step that has waited begins a further attempt too, though nothing failed: it goes on."""
+        failures = self._failures[e.step]
+        if not failures:
+            return f"{named(e.step)} {'started' if e.attempt == 1 else 'goes on'}"
+        return f"{named(e.step)} started (attempt {failures + 1})"
 
 
 def named(step: StepId) -> str:
@@ -73,12 +89,33 @@ def failed(error_class: str, message: str, trace: str | None, **_: Any) -> str:
     return f"{error_class}: {message}" + (where if where.strip() not in message else "")
 
 
-def _started(e: ev.StepStarted, at_ms: int) -> str:
-    return f"{named(e.step)} started" + (f" (attempt {e.attempt})" if e.attempt > 1 else "")
-
-
 def _completed(e: ev.StepCompleted, at_ms: int) -> str:
-    return f"{named(e.step)} completed" + (f": {', '.join(e.decisions)}" if e.decisions is not None else "")
+    """The step has completed; of a job, or one of its combinations, the line says what it came to."""
+    if e.decisions is not None:
+        return f"{named(e.step)} completed: {', '.join(e.decisions)}"
+    return f"{named(e.step)} {job_result(e.output, is_failure=e.provisional)}"
+
+
+_JOB: Final = {"result", "outcome", "outputs"}
+"""What the output of a job of a workflow in YAML has, and that of each combination of its matrix."""
+
+
+def job_result(output: Payload, *, is_failure: bool) -> str:
+    """Return what became of a step that has completed: of a job, its result. `is_failure` if its output tells of a failure."""
+    said = output.value() if output.blob is None else None
+    job = said if isinstance(said, dict) and said.keys() >= _JOB else {}
+    why = f": {job['error']}" if isinstance(job.get("error"), str) else ""
+    match job.get("result"), job.get("outcome"):
+        case ("cancelled", _) if is_failure:
+            return "cancelled"
+        case _ if is_failure:
+            return f"failed{why}"
+        case ("success", "failure"):
+            return f"failed, which its job allows{why}"
+        case ("skipped", "skipped"):
+            return "skipped"
+        case _:
+            return "completed"
 
 
 def _retried(e: ev.AttemptFailed, at_ms: int) -> str:
@@ -170,7 +207,6 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
         else f"the limit on {e.limit} is reached"
     ),
     ev.LimitWouldStop: lambda e, at_ms: f"it would have stopped here: {e.message}",
-    ev.StepStarted: _started,
     ev.StepCompleted: _completed,
     ev.StateConflicted: lambda e, at_ms: (
         f"{named(e.step)} and {named(e.other)} wrote {e.field} of the state, neither seeing the other's ({e.strategy})"

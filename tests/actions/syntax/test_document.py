@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.actions.expressions import Template
+from holdfast.actions.jobs.identity import plain
 from holdfast.actions.syntax.document import Document, Job, Resources, Retry, Step
 from holdfast.actions.syntax.load import load
 from holdfast.actions.syntax.matrix import expand, resolve
@@ -192,3 +193,38 @@ def test_a_variable_that_steers_takes_values_of_a_written_matrix() -> None:
     ]:
         with pytest.raises(InvalidFile, match="'CFLAGS' steers what is run: a build tool runs the program"):
             load(text(matrix, value), "file")
+
+
+def test_an_alias_stands_for_what_it_names_wherever_a_value_or_a_key_may_stand() -> None:
+    with_aliases = """
+name: &n x
+env: &env {A: 1, B: "${{ inputs.b }}"}
+jobs:
+  one: &job
+    runs-on: &where [any, gpu]
+    env: *env
+    steps: &steps
+      - &step {run: &script "echo ${{ inputs.a }}", env: *env}
+      - *step
+  two: *job
+  three: {runs-on: *where, steps: *steps, outputs: {*n : *n}, strategy: {matrix: {v: [&v {k: 1}, *v, *n], n: *where}}}
+  four: {runs-on: &where any, steps: [{run: *script}], needs: [one]}
+  five: {runs-on: *where, steps: [*step]}
+"""
+    step = 'run: "echo ${{ inputs.a }}", env: {A: 1, B: "${{ inputs.b }}"}'
+    job = f'runs-on: [any, gpu], env: {{A: 1, B: "${{{{ inputs.b }}}}"}}, steps: [{{{step}}}, {{{step}}}]'
+    written_out = f"""
+name: x
+env: {{A: 1, B: "${{{{ inputs.b }}}}"}}
+jobs:
+  one: {{{job}}}
+  two: {{{job}}}
+  three:
+    runs-on: [any, gpu]
+    steps: [{{{step}}}, {{{step}}}]
+    outputs: {{x: x}}
+    strategy: {{matrix: {{v: [{{k: 1}}, {{k: 1}}, x], n: [any, gpu]}}}}
+  four: {{runs-on: any, steps: [{{run: "echo ${{{{ inputs.a }}}}"}}], needs: [one]}}
+  five: {{runs-on: any, steps: [{{{step}}}]}}
+"""
+    assert plain(load(with_aliases, "file")) == plain(load(written_out, "file"))

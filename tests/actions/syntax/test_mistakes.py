@@ -298,8 +298,8 @@ OF_STEPS = [
 ]  # fmt: skip
 
 OF_YAML = [
-    ("a: *x", "1:4: a: '*x' is an alias, which is not allowed: write the value out"),
-    ("a: {<<: {b: 1}}", "1:5: a: '<<' merges mappings, which is not allowed"),
+    ("a: *x", "1:4: a: write out what '*x' is to stand for, because no value before it has that name."),
+    ("a: {<<: {b: 1}}", "1:5: a: write the keys out: '<<' merges mappings, which is not allowed, here as on GitHub."),
     (
         "a: !!python/object:os.system x",
         "1:4: a: 'tag:yaml.org,2002:python/object:os.system' is a YAML tag, which is not allowed.",
@@ -386,6 +386,16 @@ def test_mistakes_that_are_alike_are_one_with_one_example_and_all_its_places() -
     assert "the same in line 12" in str(found).lower()
     assert ["inside single quotes" in str(others[0]), "'github' is not there" in str(others[1])] == [True, True]
     assert len(others) == 2
+
+
+def test_a_mistake_in_what_an_alias_stands_for_is_told_where_it_is_written() -> None:
+    text = in_job("runs-on: any\nenv: &e {A: [x]}\nsteps:\n- run: echo\n  env: *e\n- run: echo\n  env: *e")
+    (found,) = mistakes(text)
+    assert str(found) == f"9:17: {JOB}.env.A: found a list; allowed is a text."
+    text = in_job("runs-on: any\nsteps:\n- run: echo\n  env: &e {A: '${{ env.B }}'}\nenv: *e")
+    (found,) = mistakes(text)
+    assert str(found).startswith(f"11:24: {JOB}.env.A: 'env' is not known here;")
+    assert str(found).endswith(" It is there by '*e' in line 12.")
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:

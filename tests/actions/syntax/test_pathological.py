@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import tracemalloc
 from collections.abc import Iterator
@@ -78,9 +79,29 @@ def test_32_levels_are_allowed_and_no_more() -> None:
 
 
 def test_a_bomb_of_aliases_does_not_go_off(values_read: list[int]) -> None:
-    bomb = "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*{'a' if not n else f'b{n - 1}'}, *a]\n" for n in range(60))
-    assert "is an alias, which is not allowed" in told(bomb)[-1]
-    assert values_read[0] < 20
+    named = ["a", *(f"b{n}" for n in range(60))]
+    bomb = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in itertools.pairwise(named))
+    assert told(bomb)[-1].startswith("use fewer aliases: with '*b")
+    assert values_read[0] < 200
+    long = f"a: &a '{'x' * 1000}'\n" + "b: &b [" + "*a, " * 100 + "]\nc: [" + "*b, " * 100 + "]\n"
+    assert told(long)[-1].startswith(
+        "use fewer aliases: with '*b' written out the file has more than 50,000 keys and values, or 1,048,576"
+    )
+    deep = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 40))
+    assert told(deep)[-1].startswith("with '*a30' written out this is nested more than 32 levels deep")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: *x", "no value before it has that name"),
+        ("a: *x\nb: &x 1", "no value before it has that name"),
+        ("a: &x [*x]", "it stands inside the value that it names"),
+        ("a: &x {b: [c, *x]}", "it stands inside the value that it names"),
+    ],
+)
+def test_an_alias_names_a_value_that_stands_before_it(text: str, why: str) -> None:
+    assert told(text)[-1] == f"write out what '*x' is to stand for, because {why}."
 
 
 def test_a_merge_of_mappings_is_refused() -> None:

@@ -6,6 +6,7 @@ Never here: a rule of the format.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -68,6 +69,8 @@ class Mistakes:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[Position, Mistake]] = {}
+        self.aliases: dict[str, tuple[str, Position]] = {}
+        """By the path at which an alias stands for a value: its name, and its place."""
 
     def add(self, at: Position, path: str, message: str, example: str | None = None, kind: str = "") -> None:
         """`kind` is the same for mistakes that are alike though their words differ.
@@ -76,9 +79,17 @@ class Mistakes:
         """
         key = path.rpartition(".")[2].partition("[")[0]
         alike = self._found.setdefault(kind or f"{key}\0{message}\0{example}", {})
-        alike.setdefault(at, Mistake(at.line, at.column, path, message, example))
+        if at not in alike:
+            alike[at] = Mistake(at.line, at.column, path, message + self._by_alias(path), example)
         if len(self._found) >= MOST_MISTAKES:
             raise TooManyMistakes
+
+    def _by_alias(self, path: str) -> str:
+        """` '*env' in line 12 takes it there.`, if what is wrong stands at its path by an alias."""
+        for end in (*(found.start() for found in re.finditer(r"[.\[]", path)), len(path)) if self.aliases else ():
+            if (alias := self.aliases.get(path[:end])) is not None:
+                return f" It is there by {quoted(f'*{alias[0]}')} in line {alias[1].line}."
+        return ""
 
     def __bool__(self) -> bool:
         return bool(self._found)

@@ -1,8 +1,9 @@
 """The text of a file as a tree of values with their places: YAML 1.2 as GitHub reads it, within bounds.
 
 The tree is built from the parser's events, so that every bound is checked before anything grows: size, depth, number of
-values. Aliases are refused, which is the end of every bomb; so are tags, keys that are no text, and keys that stand
-twice. Never here: what the values mean.
+values. An alias stands for the value that it names, which is not copied, but counts as if it were written out: so a bomb is
+told before it is lit. Tags are refused, and so are merges, keys that are no text, and keys that stand twice.
+Never here: what the values mean.
 """
 
 from __future__ import annotations
@@ -152,6 +153,21 @@ class _Open(msgspec.Struct):
     entries: dict[str, Entry] = {}
     key: tuple[str, Position] | None = None
     path: str = ""
+    anchor: str | None = None
+    values: int = 0
+    """How many there were before it; and characters."""
+    characters: int = 0
+    depth: int = 1
+    """Its own, with what is in it so far."""
+
+
+class _Anchored(msgspec.Struct, frozen=True):
+    """A value with a name, and what it comes to where it is written out."""
+
+    node: Node
+    values: int
+    characters: int
+    depth: int
 
 
 class _Builder:
@@ -161,6 +177,8 @@ class _Builder:
         self._mistakes = mistakes
         self._open: list[_Open] = []
         self._values = 0
+        self._characters = 0
+        self._anchors: dict[str, _Anchored] = {}
         self._root: Node | None = None
         self._documents = 0
 
@@ -175,18 +193,47 @@ class _Builder:
             if self._documents > 1:
                 self._give_up(_at(event), "a second document begins here; a file holds one workflow. Remove the '---'.")
         elif isinstance(event, events.AliasEvent):
-            self._give_up(
-                _at(event), f"'*{event.anchor}' is an alias, which is not allowed: write the value out, or give it to all"
-                " jobs with 'env' at the top.",
-            )  # fmt: skip
+            self._alias(str(event.anchor), _at(event))
         elif isinstance(event, events.ScalarEvent):
             self._tag(event)
-            self._put(_scalar(event))
+            self._put(_scalar(event), event.anchor)
         elif isinstance(event, events.CollectionStartEvent):
             self._tag(event)
             self._begin(event)
         elif isinstance(event, events.CollectionEndEvent):
             self._end()
+
+    def _alias(self, name: str, at: Position) -> None:
+        """Put the value that is named in the place of its alias. It is counted first, so that nothing grows."""
+        known = self._anchors.get(name)
+        if known is None:
+            inside = any(each.anchor == name for each in self._open)
+            why = "it stands inside the value that it names" if inside else "no value before it has that name"
+            self._give_up(at, f"write out what {quoted(f'*{name}')} is to stand for, because {why}.")
+            return
+        self._values += known.values
+        self._characters += known.characters
+        if self._values > MOST_VALUES or self._characters > MOST_BYTES:
+            self._give_up(
+                at, f"use fewer aliases: with {quoted(f'*{name}')} written out the file has more than {MOST_VALUES:,} keys"
+                f" and values, or {MOST_BYTES:,} characters.",
+            )  # fmt: skip
+        if len(self._open) + known.depth > MOST_DEPTH:
+            self._open = []
+            self._give_up(
+                at,
+                f"with {quoted(f'*{name}')} written out this is nested more than {MOST_DEPTH} levels deep; use fewer levels.",
+            )
+        self._mistakes.aliases[self._path()] = (name, at)
+        inner = self._open[-1] if self._open else None
+        if inner is not None and inner.items is None and inner.key is None and isinstance(known.node, Scalar):
+            self._key(inner, msgspec.structs.replace(known.node, at=at))
+        else:
+            self._attach(known.node, known.depth)
+
+    def _name(self, anchor: object, known: _Anchored) -> None:
+        if anchor is not None:
+            self._anchors[str(anchor)] = known
 
     def _tag(self, event: events.NodeEvent) -> None:
         tag = str(getattr(event, "ctag", None) or getattr(event, "tag", None) or "")
@@ -220,7 +267,13 @@ class _Builder:
             self._give_up(_at(event), f"this is nested more than {MOST_DEPTH} levels deep; use fewer levels.")
         self._count(event)
         mapping = isinstance(event, events.MappingStartEvent)
-        self._open.append(_Open(_at(event), None if mapping else [], {}, path=self._path()))
+        anchor = None if event.anchor is None else str(event.anchor)
+        self._open.append(
+            _Open(
+                _at(event), None if mapping else [], {}, path=self._path(), anchor=anchor, values=self._values - 1,
+                characters=self._characters,
+            )
+        )  # fmt: skip
 
     def _end(self) -> None:
         done = self._open.pop()
@@ -229,10 +282,16 @@ class _Builder:
             if done.items is None
             else Sequence(done.at, tuple(done.items))
         )
-        self._attach(node)
+        self._name(
+            done.anchor,
+            _Anchored(node, self._values - done.values, self._characters - done.characters, done.depth),
+        )
+        self._attach(node, done.depth)
 
-    def _put(self, scalar: Scalar) -> None:
+    def _put(self, scalar: Scalar, anchor: object) -> None:
         self._count(scalar)
+        self._characters += len(scalar.text)
+        self._name(anchor, _Anchored(scalar, 1, len(scalar.text), 0))
         unfit = _UNFIT.search(scalar.text)
         if unfit is not None:
             self._mistakes.add(
@@ -244,12 +303,14 @@ class _Builder:
         if inner is not None and inner.items is None and inner.key is None:
             self._key(inner, scalar)
         else:
-            self._attach(scalar)
+            self._attach(scalar, 0)
 
     def _key(self, inner: _Open, scalar: Scalar) -> None:
         if scalar.text == "<<":
             self._mistakes.add(
-                scalar.at, self._path(), "'<<' merges mappings, which is not allowed: write the keys out."
+                scalar.at,
+                self._path(),
+                "write the keys out: '<<' merges mappings, which is not allowed, here as on GitHub.",
             )
         elif not isinstance(scalar.value, str):
             self._mistakes.add(
@@ -258,11 +319,12 @@ class _Builder:
             )  # fmt: skip
         inner.key = (scalar.text, scalar.at)
 
-    def _attach(self, node: Node) -> None:
+    def _attach(self, node: Node, depth: int) -> None:
         if not self._open:
             self._root = node
             return
         inner = self._open[-1]
+        inner.depth = max(inner.depth, depth + 1)
         if inner.items is not None:
             inner.items.append(node)
         elif inner.key is None:
