@@ -232,6 +232,7 @@ PORTS = {
     "stores": "is the port of storing, with the store's own time and threads",
     "actions/shell/supervisor.py": "is a program of its own, between a worker and a script",
     "service/service.py": "reads files beside the loop; a simulation has no service",
+    "engine/loop_watch.py": "looks at the loop from a thread; a simulation is not watched",
     "service/json_text.py": "counts beside the loop; a simulation speaks no gRPC",
     "cli": "talks to people",
     "client": "waits between two tries; a simulation asks no server",

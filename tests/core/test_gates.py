@@ -5,9 +5,10 @@ from __future__ import annotations
 import pathlib
 import tempfile
 
+import msgspec
 import pytest
 
-from holdfast.core.gates import MOST_REMINDERS, MOST_REVIEWERS, asked_together
+from holdfast.core.gates import MOST_REMINDERS, MOST_REVIEWERS, asked_together, check_person
 from holdfast.core.ids import GateId, Path
 from holdfast.core.payload import Payload, inline
 from holdfast.core.policies import RetryPolicy
@@ -190,12 +191,19 @@ def test_four_eyes_refuse_whoever_does_not_say_who_he_is(unnamed: str | None) ->
     assert len(game.state.gates) == 1
 
 
-def test_four_eyes_where_nobody_knows_who_asked_let_nobody_decide() -> None:
+def test_four_eyes_where_nobody_knows_who_asked_ask_nobody() -> None:
     game = Game(graph(node("gate", "human_gate"), "gate > publish"))
+    with pytest.raises(InvalidInput, match="Say who asks for the run"):
+        game.human_gate("gate", four_eyes=True)
+    assert game.state.gates == {}
+
+
+def test_four_eyes_of_an_older_run_where_nobody_knows_who_asked_let_nobody_decide() -> None:
+    game = Game(graph(node("gate", "human_gate"), "gate > publish"), by="ann")
     game.human_gate("gate", four_eyes=True)
+    (gate,) = game.state.gates.values()
     with pytest.raises(DecisionRefused, match="runs cancel 0190-run"):
-        game.decide("approve", by="bob")
-    assert len(game.state.gates) == 1
+        check_person(msgspec.structs.replace(gate.opened, requester=None), "bob", ())
 
 
 @pytest.mark.parametrize("unnamed", [None, " "])

@@ -459,6 +459,10 @@ def human_gate(
     `decisions` are those that it takes; besides the usual ones any of your own, in letters, digits and `_`, each with an edge
     that names it.
     """
+    if isinstance(decisions, str) or not decisions or len({*decisions}) < len(decisions):
+        raise UsageError(
+            f'Name each answer once, in a list, as in decisions=["approve", "reject"]; not {decisions!r:.200}.'
+        )
     for decision in decisions:
         if not decision.isidentifier() or len(decision) > MOST_OF_DECISION or decision == EXPIRED:
             raise UsageError(

@@ -10,12 +10,13 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast import settings as settings_
+from holdfast.authoring.given import workflows_of
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose.from_settings import (
     declared_prices,
@@ -27,6 +28,7 @@ from holdfast.compose.from_settings import (
     secrets_of,
     seed_pools,
 )
+from holdfast.compose.opening import opening
 from holdfast.control.control import Control
 from holdfast.core.demand import Resources
 from holdfast.core.ids import SessionId
@@ -43,6 +45,7 @@ from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.listening import Listening
+from holdfast.engine.loop_watch import LoopWatch
 from holdfast.engine.model_knowledge import ModelKnowledge
 from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
@@ -141,7 +144,7 @@ class Engine(Control):
         self._idleness = idleness
 
     @classmethod
-    @asynccontextmanager
+    @opening
     async def open(
         cls,
         store: str | Path | Store,
@@ -182,6 +185,7 @@ class Engine(Control):
         `call_grace_s` to bring their outcomes home. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
         """
+        workflows = workflows_of(workflows)
         _check(slots, resources, workflows)
         known = settings if settings is not None else settings_.load()
         lanes, secrets = lanes_of(known, lane), secrets_of(known, store)
@@ -229,6 +233,8 @@ class Engine(Control):
             conversations_days=known.retention.conversations_days if known.retention is not None else None,
         )
         log.addFilter(clean_log)
+        watch = LoopWatch() if execute and environment is None else nullcontext()
+        watch.__enter__()
         try:
             for workflow in workflows:
                 await catalog.add(workflow)
@@ -242,6 +248,7 @@ class Engine(Control):
                 dispatch.start()
             yield cls(executor, sweep, Idleness(executor, adoption), adoption)
         finally:
+            watch.__exit__(None, None, None)
             await sweep.aclose()
             await consequences.aclose()
             await executor.aclose(grace_s, call_grace_s)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
+from holdfast.authoring.given import workflow_of
 from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
@@ -20,7 +21,7 @@ from holdfast.control.naming import call_named, gate_named, run_named
 from holdfast.control.team_budget import named_budget
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
-from holdfast.core.gates import asked_together, no_gate
+from holdfast.core.gates import asked_together, closed, no_gate, offered
 from holdfast.core.graph import Graph
 from holdfast.core.ids import RunId, run_of
 from holdfast.core.limits import whole_tokens
@@ -64,6 +65,27 @@ class GateDecision(NamedTuple):
     decision: str
     data: Any = NOT_GIVEN
     reason: str | None = None
+
+
+class OpenGate(NamedTuple):
+    """A question as a person sees it before deciding. `shown_hash` binds a decision to exactly what is `shown`; `form` is the
+    JSON Schema of its data, `filled` what the form begins with. No answer counts after `expires_at_ms`; nobody is reminded
+    after `due_at_ms`."""
+
+    gate: str
+    run: str
+    step: str | None
+    reason: str
+    shown: Any
+    shown_hash: str
+    form: dict[str, Any] | None
+    filled: Any
+    decisions: tuple[str, ...]
+    reviewers: tuple[str, ...]
+    """Persons or roles; empty for anybody."""
+    four_eyes: bool
+    due_at_ms: int | None
+    expires_at_ms: int | None
 
 
 class AskedCall(NamedTuple):
@@ -190,8 +212,8 @@ class Commands(ControlBase):
         """What is to be started; its code, where that is here."""
         if version is not None and not isinstance(workflow, str):
             raise UsageError(f"version={version} goes with a workflow's name. Nothing was started.")
-        if isinstance(workflow, Workflow):
-            return workflow
+        if not isinstance(workflow, StoredWorkflow | str):
+            return workflow_of(workflow)
         stored = await self.workflow(workflow, version) if isinstance(workflow, str) else workflow
         return self.runtime.catalog.workflows.get(stored.hash, stored)
 
@@ -315,6 +337,20 @@ class Commands(ControlBase):
             for each in opened
         ]
         return AskedTogether(calls, digest([each.shown_hash for each in opened]))
+
+    async def gate(self, gate_id: str) -> OpenGate:
+        """Return an open gate: what it shows, its hash for `decide(shown_hash=)`, and which answers it takes of whom. Raises
+        NotFound, and AlreadyDecided (who was first)."""
+        gate = gate_named(gate_id)
+        state = await self.runtime.runs.state(run_of(gate), fresh=True)
+        if gate not in state.gates:
+            raise closed(state, gate)
+        asked = state.gates[gate].opened
+        shown, filled = [await self.payloads.value(each, state.tenant) for each in (asked.shown, asked.filled)]
+        return OpenGate(
+            gate, run_of(gate), asked.step, asked.reason, shown, asked.shown_hash, asked.form, filled, offered(state, asked),
+            asked.reviewers, asked.four_eyes, asked.due_at_ms, asked.expires_at_ms,
+        )  # fmt: skip
 
     def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         payloads = self.payloads

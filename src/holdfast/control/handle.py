@@ -6,6 +6,7 @@ Never here: telling a run anything (command).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,11 +16,14 @@ from holdfast.core.scopes import with_headroom
 from holdfast.core.state import State
 from holdfast.core.status import may_be_placed, status
 from holdfast.errors import RunFailed
+from holdfast.ports import ANY_YAML
 
 if TYPE_CHECKING:
     from holdfast.engine.executor import Executor
     from holdfast.engine.payloads import Payloads
     from holdfast.ports import Log
+
+log = logging.getLogger("holdfast")
 
 _LOOK_AGAIN_S: Final = 30.0
 _BEGUN_S: Final = 0.02
@@ -64,6 +68,8 @@ class Run:
 
     async def result(self) -> Any:
         """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
+        if not self._runtime.membership.works:
+            await self._warn_if_nobody_works()
         state = await self._until(lambda state: bool(state.ended), fresh=False, at_end=True)
         if state.ended == "failed":  # unless somebody has just taken it up again elsewhere
             state = await self._until(lambda state: bool(state.ended), fresh=True, at_end=True)
@@ -72,6 +78,15 @@ class Run:
         error = state.error
         why = error.message if error is not None else state.reason
         raise RunFailed(f"Run {self.id} {state.ended}: {why}", run=self.id, status=state.ended, error=error)
+
+    async def _warn_if_nobody_works(self) -> None:
+        state = await self.state()
+        able = await self._runtime.store.sessions.able([state.graph_hash, ANY_YAML])
+        if not (able or state.ended):
+            log.warning(
+                "Start a worker (holdfast worker FILE.py:%s), or open the engine without execute=False: nobody executes run %s,"
+                " whose result is waited for here. No process that lives has its workflow.", state.workflow, self.id,
+            )  # fmt: skip
 
     async def until(self, met: Callable[[State], bool]) -> State:
         """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""

@@ -60,6 +60,11 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             steps.suspend(d, step)
         return
     _check_form(c)
+    if c.four_eyes and not folded(d.state.by):
+        raise InvalidInput(
+            "Say who asks for the run, with by=NAME at its start (--as NAME): this question needs a second pair of eyes, and"
+            " nobody is known to have asked for the run, so nobody could decide it. Nobody was asked."
+        )
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
     expires_at_ms = d.now_ms + c.expires_after_ms if c.expires_after_ms is not None else None

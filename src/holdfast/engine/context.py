@@ -19,6 +19,7 @@ from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.form import form_of
+from holdfast.authoring.given import decisions_of, reviewers_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.offer import Handoff
 from holdfast.authoring.options import AgentOptions, ModelOptions
@@ -197,8 +198,8 @@ class StepContext(AttemptContext):
             shown = msgspec.json.decode(encode(question))
             shape, filled = form_of(form, shown) if form is not None else (None, {})
             answer = await self._journal.ask(
-                path, QUESTION, digest(["question", shown]), shown=question, allowed=tuple(decisions), form=shape,
-                filled=filled, reviewers=tuple(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
+                path, QUESTION, digest(["question", shown]), shown=question, allowed=decisions_of(decisions), form=shape,
+                filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
                 remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s,
             )  # fmt: skip
         return fields(answer)

@@ -22,9 +22,9 @@ _AHEAD: Final = struct.Struct("=q")
 class VirtualTime:
     """The machine's time of day, and whatever was leapt over: all who have the same `file`, in any process, see the same."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path | str) -> None:
         """Make the file if it is not there."""
-        with file.open("a+b") as opened:
+        with Path(file).open("a+b") as opened:
             if opened.tell() == 0:
                 opened.write(_AHEAD.pack(0))
                 opened.flush()
@@ -45,9 +45,9 @@ class VirtualTime:
         self.leap(max(0, at_ms - self()) / 1000)
 
     @asynccontextmanager
-    async def store(self, path: Path) -> AsyncIterator[Store]:
+    async def store(self, path: Path | str) -> AsyncIterator[Store]:
         """The store on SQLite at `path`, which goes by this time. All processes of that store have to."""
-        opened = await SqliteStore.connect(path, machine_ms=self)
+        opened = await SqliteStore.connect(Path(path), machine_ms=self)
         try:
             yield opened
         finally:

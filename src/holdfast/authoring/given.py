@@ -1,0 +1,91 @@
+"""What somebody gives where a workflow, decisions or reviewers are wanted, and the way out where it is something else.
+
+Never here: what is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.authoring.flow import FlowMethod
+from holdfast.authoring.node import NodeDefinition
+from holdfast.authoring.step import EffectStep, Step
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.gates import MOST_REVIEWERS
+from holdfast.core.graph import EXPIRED, MOST_OF_DECISION
+from holdfast.errors import InvalidInput, UsageError
+
+_NOBODY: Final = "Nobody was asked."
+
+
+def workflows_of(given: Any) -> list[Workflow]:
+    """Return the workflows of a list. Raises UsageError for what is no list of them."""
+    if isinstance(given, Workflow | FlowMethod | str) or not hasattr(given, "__iter__"):
+        raise UsageError(f"Give a list: workflows=[...], not {_shown(given)}. Nothing was opened.")
+    return [workflow_of(each) for each in given]
+
+
+def workflow_of(given: Any) -> Workflow:
+    """Return a workflow. Raises UsageError for what is none."""
+    if isinstance(given, Workflow):
+        return given
+    raise UsageError(f"{_way_out(given)}: {_shown(given)} is no workflow. Nothing was done.")
+
+
+def _way_out(given: Any) -> str:
+    if isinstance(given, FlowMethod):
+        return "Give the flow of an object, as in desk.handle"
+    if isinstance(given, Step | EffectStep):
+        return "Give the flow that calls the step"
+    if isinstance(given, NodeDefinition):
+        return "Give the Workflow in which the node is"
+    if isinstance(getattr(given, "__wrapped__", None), Workflow):
+        return "Put @flow above all other decorators"
+    if callable(given):
+        return "Put @flow above the function"
+    return "Give a flow or a Workflow"
+
+
+def _shown(given: Any) -> str:
+    name = getattr(given, "__qualname__", None)
+    return f"the {type(given).__name__} {name:.200}" if isinstance(name, str) else f"{given!r:.200}"
+
+
+def decisions_of(given: Any) -> tuple[str, ...]:
+    """Return the decisions that a question takes. Raises InvalidInput where no answer could be one of them."""
+    if isinstance(given, str) or not isinstance(given, Sequence | set | frozenset) or not given:
+        raise InvalidInput(
+            f'Name the answers in a list, as in decisions=["approve", "reject"]; not {given!r:.200}. {_NOBODY}'
+        )
+    found = tuple(given)
+    for each in found:
+        if not isinstance(each, str) or not each.strip() or len(each) > MOST_OF_DECISION or each == EXPIRED:
+            raise InvalidInput(
+                f"Make each of the decisions a text of 1 to {MOST_OF_DECISION} characters other than {EXPIRED!r};"
+                f" {each!r:.200} is none. {_NOBODY}"
+            )
+    if twice := [each for number, each in enumerate(found) if each in found[:number]]:
+        raise InvalidInput(f"Name each decision once; {twice[0]!r} is named twice. {_NOBODY}")
+    return found
+
+
+def reviewers_of(given: Any) -> tuple[str, ...]:
+    """Return the persons and roles whom a question asks. Raises InvalidInput for a list without any: it would ask anybody."""
+    found = (
+        (given,)
+        if isinstance(given, str)
+        else tuple(given)
+        if isinstance(given, Sequence | set | frozenset)
+        else (given,)
+    )
+    if given != () and not found:
+        raise InvalidInput(f"Name somebody in reviewers=, or leave it out: without any, anybody may decide. {_NOBODY}")
+    for each in found:
+        if not isinstance(each, str) or not each.strip():
+            raise InvalidInput(
+                f"Make each of the reviewers the name of a person or role; {each!r:.200} is none. {_NOBODY}"
+            )
+    if len(found) > MOST_REVIEWERS:
+        raise InvalidInput(f"Name at most {MOST_REVIEWERS} reviewers, or a role; these are {len(found)}. {_NOBODY}")
+    return found
