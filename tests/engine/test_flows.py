@@ -553,7 +553,7 @@ async def test_a_step_with_an_effect_is_a_tool_with_an_intent_a_key_and_a_ledger
         again = await charge("18", amount=3.5)
         by_name = await ctx.tool(charge, order="18", amount=3.5, key="order:18")
         await ctx.sleep(0)
-        return [first, again.number, by_name["number"]]
+        return [first, again.number, by_name.number]
 
     async with opened(store) as engine:
         run = await engine.start(handle)

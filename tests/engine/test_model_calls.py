@@ -356,7 +356,7 @@ async def test_a_model_without_tools_that_asks_for_one_is_told_once_and_answers(
         assert [call.turn for call in server.calls] == [1, 2]
 
 
-async def test_a_steps_own_code_gets_the_structured_answer_with_its_fields(
+async def test_a_steps_own_code_and_the_nodes_behind_get_an_instance_of_the_output(
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(turn=1, fault=Fault("wrong_schema")), Rule(output={"severity": "major", "why": "it burns"}))
@@ -366,11 +366,25 @@ async def test_a_steps_own_code_gets_the_structured_answer_with_its_fields(
     @task
     async def own(state, ctx):
         verdict = await ctx.model(HAIKU, "Is it bad?", system="Judge.", max_tokens=100, output=Verdict)
-        return [verdict.severity, verdict["why"]]
+        again = await ctx.agent(HAIKU, "Is it bad?", max_tokens=100, output=Verdict)
+        return [verdict.severity, verdict.why, type(verdict) is type(again) is Verdict]
 
+    @wf.node("asks")
+    @llm_node(model=HAIKU, output=Verdict, max_tokens=100)
+    def asks(state):
+        return "Is it bad?"
+
+    @wf.node("sees")
+    @task
+    def sees(state):
+        found = state.events["asks"].output
+        return [*state.events["own"].output, found.why, type(found) is Verdict]
+
+    wf.edge("own", "asks")
+    wf.edge("asks", "sees")
     async with Engine.open(store, model=model) as engine:
-        assert await (await engine.start(wf)).result() == ["major", "it burns"]
-        assert [call.turn for call in server.calls] == [1, 2]
+        assert await (await engine.start(wf)).result() == ["major", "it burns", True, "it burns", True]
+        assert [call.turn for call in server.calls] == [1, 2, 1, 2, 1, 2]
 
 
 # --- On the wire, and in the store ------------------------------------------------------------------------------------

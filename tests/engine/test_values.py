@@ -11,6 +11,7 @@ import fractions
 import ipaddress
 import re
 import sqlite3
+import threading
 import typing
 import uuid
 import zoneinfo
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
+import attrs
 import msgspec
 import pytest
 import typing_extensions
@@ -29,10 +31,17 @@ from pydantic import (
     SecretStr,
     computed_field,
     field_serializer,
+    field_validator,
 )
 
-from holdfast import Context, Fields, RunFailed, flow, step, task, tool
-from holdfast.errors import InvalidInput, UsageError
+from holdfast import Context, Demand, Fields, RunFailed, Workflow, flow, step, task, tool
+from holdfast.authoring.plain import encode
+from holdfast.core import events as ev
+from holdfast.core.payload import digest
+from holdfast.core.state import FUNCTION
+from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
+from tests.engine.history import events_of
 from tests.engine.kit import opened
 
 T = TypeVar("T")
@@ -165,6 +174,13 @@ class Struct(msgspec.Struct):
     at: dt.datetime | None = None
 
 
+@attrs.define
+class Defined:
+    id: uuid.UUID
+    parts: list[Defined] = attrs.field(factory=list)
+    at: dt.datetime = NOON
+
+
 KEPT: list[tuple[Any, Any]] = [
     (uuid.UUID, ID),
     (decimal.Decimal, decimal.Decimal("0.10")),
@@ -233,6 +249,8 @@ KEPT: list[tuple[Any, Any]] = [
     (Struct, Struct(b"\xff", Order(id=ID), NOON)),
     (list[Struct], [Struct(b"a")]),
     (Struct | None, Struct(b"a")),
+    (Defined, Defined(ID, [Defined(ID)])),
+    (dict[str, Defined | None], {"a": Defined(ID), "b": None}),
 ]
 """Hints and values that are the same again wherever a function has that hint."""
 
@@ -429,6 +447,24 @@ def _plain_flow_schema(hint: Any) -> Any:
     return flow(name="handle")(taking(hint, [])).input_schema
 
 
+@pytest.mark.parametrize(
+    ("function", "raw", "expected"),
+    [
+        (_takes_a_day, None, "2026-03-04"),
+        (_takes_an_order, None, None),
+        (_takes_two, {"order": {"id": str(ID)}}, {"order": {"id": str(ID)}, "count": 2, "when": None}),
+        (_takes_a_name, None, {"a": 1}),
+    ],
+)
+def test_a_process_without_the_code_fills_in_the_same_defaults(function: Any, raw: Any, expected: Any) -> None:
+    made = flow(name="handle")(function)
+    stored = StoredWorkflow("handle", 1, made.graph, made.input_schema, None)
+    found = stored.validated_input(raw)
+    if isinstance(found, dict) and "order" in found:
+        found = {**found, "order": {"id": found["order"]["id"]}}
+    assert found == expected
+
+
 def test_the_stored_schema_of_an_input_that_was_taken_before_stays_what_it_was() -> None:
     for hint in (int, dict[str, int], Literal["a"], Plain, Given, list[Any], Any):
         assert _plain_flow_schema(hint) is None
@@ -470,6 +506,20 @@ class Unreadable(BaseModel):
     @field_serializer("net")
     def _written(self, net: float) -> str:
         return f"{net} EUR"
+
+
+class Failing(BaseModel):
+    net: float
+
+    @field_validator("net", mode="before")
+    @classmethod
+    def _read(cls, net: Any) -> Any:
+        if Failing.is_read_again:
+            raise KeyError(net)
+        Failing.is_read_again = True
+        return net
+
+    is_read_again: typing.ClassVar[bool] = False
 
 
 DEFINED: list[tuple[Any, str]] = [
@@ -518,6 +568,7 @@ RETURNED: list[tuple[Any, Any, str]] = [
     (uuid.UUID | str, ID, "name one type in the hint"),
     (Text, Text(raw=b"\xff"), "say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
     (None, Text(raw=b"\xff"), "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
+    (Failing, Failing(net=1.0), "mend what writes or reads Failing: its code has raised KeyError"),
     (Order, {"id": "x"}, "return a value that fits Order, or change the hint"),
     (Order, None, "return a value that fits Order, or change the hint"),
 ]
@@ -566,3 +617,264 @@ OLD: list[tuple[Any, Any, Any]] = [
 @pytest.mark.parametrize(("hint", "recorded", "expected"), OLD, ids=named)
 def test_what_earlier_versions_have_recorded_is_read(hint: Any, recorded: Any, expected: Any) -> None:
     assert step(name="s")(returning(None, hint)).returns.load(recorded) == expected
+
+
+# --- Everywhere else -----------------------------------------------------------------------------------------------------
+
+
+@step
+def takes_an_order(order: Order) -> dt.datetime:
+    return order.at
+
+
+@step
+def takes_raw(raw: Raw) -> bytes:
+    return raw.data + b"!"
+
+
+@step
+def takes_an_id(number: uuid.UUID) -> uuid.UUID:
+    return number
+
+
+@step(demand=Demand(priority=1))
+def placed(order: Order, when: dt.date) -> dt.date:
+    return when.replace(year=order.at.year + 1)
+
+
+@step(effect="read")
+def effect(number: uuid.UUID) -> Order:
+    return Order(id=number)
+
+
+@tool(effect="read")
+def told(number: uuid.UUID) -> Order:
+    return Order(id=number)
+
+
+async def item_of_its_own(ctx: Context, order: Order) -> Row:
+    return Row(order.id, order.at.year)
+
+
+async def test_an_item_of_a_map_is_what_the_hint_of_its_parameter_says(store: str) -> None:
+    seen: list[Any] = []
+
+    @flow
+    async def handle(ctx: Context) -> None:
+        seen.append(await ctx.map(takes_an_order, [Order(id=ID)]))
+        seen.append(await ctx.map(takes_raw, [Raw(b"\xff")]))
+        seen.append(await ctx.map(takes_an_id, [ID]))
+        seen.append(await ctx.map(told, [{"number": ID}]))
+        seen.append(await ctx.map(item_of_its_own, [Order(id=ID)]))
+        seen.append(await placed(Order(id=ID), DAY))
+
+    async with opened(store, workflows=[handle]) as engine:
+        await (await engine.start(handle)).result()
+    assert seen[-5:] == [[b"\xff!"], [ID], [Order(id=ID)], [Row(ID, 2026)], DAY.replace(year=2027)]
+    assert seen[-6] == [NOON]
+
+
+@flow
+async def child_of_values(ctx: Context, order: Order) -> Row:
+    return Row(order.id, 3)
+
+
+@flow
+async def child_of_an_id(ctx: Context, number: uuid.UUID) -> uuid.UUID:
+    return number
+
+
+async def test_a_child_is_given_and_returns_what_its_hints_say(store: str) -> None:
+    seen: list[Any] = []
+
+    @flow
+    async def parent(ctx: Context) -> str:
+        seen.append(await ctx.child(child_of_values, Order(id=ID)))
+        seen.append(await ctx.child(child_of_an_id, ID))
+        seen.append(await (await ctx.child(child_of_an_id, ID, background=True)).result())
+        seen.append((await ctx.child(child_of_an_id, ID, on_failure="return")).output)
+        seen.append(await ctx.child("child_of_an_id", str(ID)))
+        return "done"
+
+    async with opened(store, workflows=[parent, child_of_values, child_of_an_id]) as engine:
+        assert await (await engine.start(parent)).result() == "done"
+    assert seen[-5:] == [Row(ID, 3), ID, ID, ID, str(ID)]
+
+
+async def test_a_tool_a_signal_and_a_shared_value_are_of_the_type_that_is_said(store: str) -> None:
+    seen: list[Any] = []
+
+    @flow
+    async def handle(ctx: Context) -> None:
+        seen.append(await ctx.tool(told, number=ID))
+        seen.append(await effect(ID))
+        seen.append(await ctx.wait_signal("go", type=Order))
+        space = ctx.shared("space")
+        await space.write("day", {DAY}, type=set[dt.date])
+        found = await space.read("day", type=set[dt.date])
+        assert found is not None
+        seen.append(found.value)
+        with pytest.raises(SchemaMismatch):
+            await ctx.wait_signal("go", type=Order)
+
+    async with opened(store) as engine:
+        run = await engine.start(handle)
+        await engine.signal(run.id, "go", {"id": str(ID)})
+        await engine.signal(run.id, "go", {"id": "x"})
+        await run.result()
+    assert seen[-4:] == [Order(id=ID), Order(id=ID), Order(id=ID), {DAY}]
+
+
+async def test_a_task_keeps_what_its_hint_says(store: str) -> None:
+    seen: list[Any] = []
+    wf = Workflow("tasks")
+
+    @wf.node("first")
+    def first(state: Any) -> set[uuid.UUID]:
+        return {ID}
+
+    @wf.node("second")
+    def second(state: Any) -> dict[str, Any]:
+        seen.append(state.events["first"].output)
+        return {"at": "x"}
+
+    wf.edge("first", "second")
+    async with opened(store) as engine:
+        await (await engine.start(wf)).result()
+    assert seen == [[str(ID)]]
+
+
+# --- Arguments -----------------------------------------------------------------------------------------------------------
+
+
+@step
+def sort(rows: list[int], limit: int = 3) -> int:
+    rows.sort()
+    return rows[0]
+
+
+@step
+async def add(cart: Order, tag: str) -> None:
+    cart.tags.add(tag)
+
+
+@step
+def only_reads(cart: Order, rows: list[int], name: str) -> int:
+    return len(cart.tags) + len(rows)
+
+
+async def test_an_argument_that_a_step_changes_is_noticed(store: str) -> None:
+    @flow
+    async def sorts(ctx: Context) -> int:
+        return await sort([3, 1, 2])
+
+    @flow
+    async def adds(ctx: Context) -> Any:
+        cart = Order(id=ID, tags={"a"})
+        return await ctx.gather(add(cart, "x"), only_reads(Order(id=ID), [1], "n"))
+
+    @flow
+    async def reads(ctx: Context) -> int:
+        return await only_reads(Order(id=ID, tags={"a"}), [1], "n")
+
+    async with opened(store) as engine:
+        with pytest.raises(
+            RunFailed, match=r"Return what 'sort' makes of its argument 1 \(rows\) instead of changing it"
+        ):
+            await (await engine.start(sorts)).result()
+        with pytest.raises(RunFailed, match=r"Return what 'add' makes of its argument 1 \(cart\)"):
+            await (await engine.start(adds)).result()
+        assert await (await engine.start(reads)).result() == 2
+
+
+@step
+def look_in(login: Login, day: dt.date, lock: Any) -> bool:
+    return bool(login.password.get_secret_value()) and lock is not None
+
+
+async def test_arguments_count_as_they_did_in_earlier_versions(store: str) -> None:
+    """A history in flight goes on: what was asked for is known by the digest of these."""
+    seen: list[str] = []
+
+    @flow
+    async def handle(ctx: Context) -> bool:
+        return await look_in(Login(password=SecretStr("p")), DAY, threading.Lock())
+
+    async with opened(store) as engine:
+        run = await engine.start(handle)
+        assert await run.result()
+        seen = [each.args_hash for each in await events_of(run, ev.ValueRecorded) if each.kind == FUNCTION]
+    assert seen == [digest({"login": {"password": "**********"}, "day": '"2026-03-04"', "lock": "<_thread.lock>"})]
+
+
+async def test_a_call_that_does_not_fit_says_which_step_it_was(store: str) -> None:
+    @flow
+    async def too_many(ctx: Context) -> Any:
+        return await sort([1], 2, 3)  # type: ignore[call-arg]
+
+    @flow
+    async def of_an_effect(ctx: Context) -> Any:
+        return await effect()  # type: ignore[call-arg]
+
+    async with opened(store) as engine:
+        words = r"Call the step as sort\(rows: 'list\[int\]', limit: 'int' = 3\): too many positional arguments"
+        with pytest.raises(RunFailed, match=words):
+            await (await engine.start(too_many)).result()
+        with pytest.raises(
+            RunFailed, match=r"Call the step as effect\(number: .*\): missing a required argument: 'number'"
+        ):
+            await (await engine.start(of_an_effect)).result()
+
+
+# --- Words ---------------------------------------------------------------------------------------------------------------
+
+
+def of(package: str, name: str, *bases: type) -> Any:
+    """A value of a class of that name of a package that is not installed everywhere."""
+    return type(name, bases, {"__module__": f"{package}.core"})()
+
+
+class Mapped:
+    __mapper__ = __table__ = None
+
+
+def itself() -> list[Any]:
+    made: list[Any] = []
+    made.append({"in": made})
+    return made
+
+
+WORDS: list[tuple[Any, str]] = [
+    (of("numpy", "float64", type(of("numpy", "generic"))), "give .item()"),
+    (of("numpy", "ndarray"), "give .tolist()"),
+    (of("pandas", "DataFrame"), 'give .to_dict("records")'),
+    (of("pandas", "Series"), "give .tolist()"),
+    (of("pandas", "NaTType"), "give None"),
+    (of("sqlalchemy", "Row"), "give dict(row._mapping)"),
+    (Mapped(), "give the columns that are needed"),
+    (float("nan"), "is nan, which is not a number in JSON: give None"),
+    (Path("a"), "give os.fspath(...)"),
+    (ipaddress.IPv4Address("10.0.0.1"), "give str(...)"),
+    (fractions.Fraction(1, 3), "give str(...)"),
+    (collections.deque([1]), "give list(...)"),
+    (range(3), "give list(...)"),
+    ((each for each in ()), "give list(...)"),
+    (named, "give its name"),
+    (Order, "give its name"),
+    (ValueError("no"), "give str(...)"),
+    (re.compile("a"), "give its .pattern"),
+    (1j, "give [z.real, z.imag]"),
+    (object(), "give a dict, a Pydantic model or a dataclass of what is needed"),
+    (itself(), "holds itself: give it without the way back"),
+    (ID, "give str(...), or a field of a Pydantic model or a dataclass, or name the type in the function's hint"),
+]
+
+
+@pytest.mark.parametrize(("value", "words"), WORDS, ids=lambda each: named(type(each)))
+def test_what_cannot_be_kept_without_a_hint_is_refused_with_what_to_give_instead(value: Any, words: str) -> None:
+    for given, where in ((value, "the value"), ({"rows": [value]}, "the value['rows'][0]")):
+        with pytest.raises(InvalidInput, match=re.escape(words)) as refused:
+            encode(given, is_kept=True)
+        first = refused.value.message.partition(". ")[0]
+        assert words.partition(".")[0] in first
+        assert where in first or "holds itself" in first

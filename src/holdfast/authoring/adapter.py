@@ -47,6 +47,17 @@ class Adapter:
         """Return the value that JSON data stands for. Raises SchemaMismatch where it does not fit."""
         return fields(plain)
 
+    def load_if_fits(self, plain: Any) -> Any:
+        """Return the same, or the data itself where other code has made it."""
+        try:
+            return self.load(plain)
+        except SchemaMismatch:
+            return fields(plain)
+
+    def written(self, value: Any) -> Any:
+        """Return a value that is of the type as data, without a look at whether it comes back."""
+        return value
+
 
 PLAIN: Final = Adapter()
 
@@ -72,6 +83,16 @@ class TypedAdapter(Adapter):
         self._takes_none = self._reads(None)
 
     def dump(self, value: Any) -> Any:
+        try:
+            return self._dumped(value)
+        except InvalidInput:
+            raise
+        except Exception as problem:  # noqa: BLE001 - a user's own serializer, validator or comparison
+            raise InvalidInput(
+                f"mend what writes or reads {self.label}: its code has raised {type(problem).__name__}"
+            ) from None
+
+    def _dumped(self, value: Any) -> Any:
         if value is None and not self._takes_none:
             return self._coerced(value)  # which Pydantic writes without a word
         try:
@@ -86,11 +107,16 @@ class TypedAdapter(Adapter):
             self._prove(value, plain)
         return plain
 
+    def written(self, value: Any) -> Any:
+        return self._dump(value, mode="json", round_trip=self._round_trip)
+
     def load(self, plain: Any) -> Any:
         try:
             return self._load(plain, by_alias=True, by_name=True)
         except ValidationError as problem:
             return self._loaded_strictly(plain, problem)
+        except Exception as problem:  # noqa: BLE001 - a user's own validator
+            raise SchemaMismatch(f"What reads {self.label} has raised {type(problem).__name__}.") from None
 
     def _reads(self, plain: Any) -> bool:
         try:

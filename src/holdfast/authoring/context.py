@@ -22,7 +22,6 @@ from holdfast.authoring.memory import AgentMemory
 from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.router import Router
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import Fields
 from holdfast.core.caps import LimitsLeft
 from holdfast.core.demand import NOTHING
 from holdfast.core.graph import Join
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Output = TypeVar("Output", bound=BaseModel)
 
 
 class Answer(Protocol):
@@ -72,15 +72,22 @@ class SharedSpace(Protocol):
     """Values that the runs and agents of a tenant share, by key, each write a version of its own. What is read and written
     stands in the journal: a replay sees what the step saw, and writes nothing again."""
 
-    async def read(self, key: str) -> SharedValue | None:
+    async def read(self, key: str, *, type: Any = None) -> SharedValue | None:  # noqa: A002
         """The latest version (`value`, `version`, `by`, `run`, `at_ms`), as this step saw it at this place; None where there is
-        none."""
+        none. With a `type` its value is one; raises SchemaMismatch where it does not fit."""
         ...
 
     async def write(
-        self, key: str, value: Any, *, expected_version: int | None = None, strategy: Strategy = "reject"
+        self,
+        key: str,
+        value: Any,
+        *,
+        expected_version: int | None = None,
+        strategy: Strategy = "reject",
+        type: Any = None,  # noqa: A002
     ) -> SharedValue | None:
-        """Write a version (JSON data, 64 KiB at most), in one commit with the event that says so; the new version.
+        """Write a version (JSON data, or a value of `type`; 64 KiB at most), in one commit with the event that says so; the new
+        version.
 
         `expected_version` is the one that this code has read, 0 for none. Where another is there, `strategy` says what becomes
         of the write: `reject` raises OperationFailed (class `conflict`), `first_write` leaves it out and returns None,
@@ -159,9 +166,9 @@ class Context(Protocol):
 
     @overload
     async def model(
-        self, model: str | Router, user: Any = None, *, output: type[BaseModel], **options: Unpack[ModelOptions]
-    ) -> Fields:
-        """One model call: its reply as an object that fits `output`, with one chance to mend it."""
+        self, model: str | Router, user: Any = None, *, output: type[Output], **options: Unpack[ModelOptions]
+    ) -> Output:
+        """One model call: its reply as an instance of `output`, with one chance to mend it."""
         ...
 
     @overload
@@ -174,9 +181,9 @@ class Context(Protocol):
 
     @overload
     async def agent(
-        self, model: str | Router, user: Any, *, output: type[BaseModel], **options: Unpack[AgentOptions]
-    ) -> Fields:
-        """The agent loop: its answer as an object that fits `output`, with one chance to mend it."""
+        self, model: str | Router, user: Any, *, output: type[Output], **options: Unpack[AgentOptions]
+    ) -> Output:
+        """The agent loop: its answer as an instance of `output`, with one chance to mend it."""
         ...
 
     @overload
@@ -275,8 +282,13 @@ class Context(Protocol):
         Raises OperationFailed (class `expired`) after `expires_after_s` without an answer: none counts any more."""
         ...
 
-    async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:
-        """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s` seconds."""
+    @overload
+    async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: type[T]) -> T: ...
+
+    @overload
+    async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any:
+        """The data of the next signal `name`, as a `type` where one is given. Raises OperationFailed (class `timeout`) after
+        `timeout_s` seconds, SchemaMismatch for data that does not fit."""
         ...
 
     def stream(self, name: str) -> Stream:

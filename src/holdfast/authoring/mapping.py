@@ -20,7 +20,7 @@ from holdfast.authoring.tool import Tool, variables
 from holdfast.core.demand import Demand
 from holdfast.core.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
-from holdfast.errors import InvalidInput, UsageError
+from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Coroutine[Any, Any, Any]]
 """What a flow may have done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
@@ -271,6 +271,23 @@ class ItemDefinition(NodeDefinition):
             return value if name is None else self.signature.parameter(name).load(value)
         except UsageError:  # a type that nothing can make of JSON, as a Protocol: it gets the data
             return value
+
+
+def item_dumped(mapped: Mapped, item: Any, *, is_call: bool) -> Any:
+    """Return an item as data, by the hint of its parameter; itself where that says nothing. Raises InvalidInput."""
+    if isinstance(mapped, Tool):
+        try:
+            return mapped.arguments(item)
+        except SchemaMismatch:
+            return item
+    signature = mapped.signature if isinstance(mapped, Step) else signature_of(mapped)
+    try:
+        if is_call:
+            return {name: signature.parameter(name).dump(each) for name, each in item.items()}
+        name = item_parameter(mapped, signature)
+        return item if name is None else signature.parameter(name).dump(item)
+    except UsageError as problem:
+        raise InvalidInput(f"{problem.message} Nothing was begun.") from None
 
 
 def item_parameter(mapped: Mapped, signature: Signature) -> str | None:

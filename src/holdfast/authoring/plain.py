@@ -9,12 +9,19 @@ Never here: where it is kept, redaction.
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 import enum
+import fractions
+import functools
+import inspect
+import ipaddress
 import math
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
@@ -44,7 +51,32 @@ _WAYS_OUT: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 _BYTES_REMEDY: Final = (
     "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has bytes"
 )
-_FIELD: Final = "or a field of a Pydantic model or a dataclass"
+_FIELD: Final = "or a field of a Pydantic model or a dataclass, or name the type in the function's hint"
+_OF_LIBRARIES: Final[Mapping[tuple[str, str], str]] = {
+    ("numpy", "ndarray"): "give .tolist()",
+    ("numpy", "generic"): "give .item()",
+    ("pandas", "DataFrame"): 'give .to_dict("records"), with None for what is missing',
+    ("pandas", "Series"): "give .tolist()",
+    ("pandas", "Index"): "give .tolist()",
+    ("pandas", "NaTType"): "give None",
+    ("pandas", "NAType"): "give None",
+    ("sqlalchemy", "Row"): "give dict(row._mapping)",
+    ("sqlalchemy", "RowMapping"): "give dict(...)",
+    ("sqlalchemy", "DeclarativeBase"): "give the columns that are needed, as in {'id': row.id}",
+    ("polars", "DataFrame"): "give .to_dicts()",
+    ("polars", "Series"): "give .to_list()",
+}
+"""By the package and the name of a class or of one that it is made of: what to give instead. Nothing of them is imported."""
+_OTHERS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    (PurePath, "give os.fspath(...)"),
+    ((fractions.Fraction, ipaddress._IPAddressBase), "give str(...)"),
+    ((collections.deque, range), "give list(...)"),
+    ((Generator, Iterator), "give list(...)"),
+    (complex, "give [z.real, z.imag]"),
+    (re.Pattern, "give its .pattern"),
+    (BaseException, "give str(...)"),
+    (type, "give its name"),
+)
 
 
 def encode(value: Any, *, is_kept: bool = False) -> bytes:
@@ -60,7 +92,7 @@ def encode(value: Any, *, is_kept: bool = False) -> bytes:
     except (UnicodeDecodeError, PydanticSerializationError) as problem:
         raise InvalidInput(_undumped(problem)) from None
     except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
-        raise _unstorable(_culprit(value) or str(problem)) from None
+        raise _unstorable(_culprit(value) or str(problem).rstrip(".")) from None
     # msgspec writes more than reads back the same: NaN as null, a set as an array.
     if (not _is_plain(value) or _is_deep(encoded)) and (where := _culprit(value)) is not None:
         raise _unstorable(where)
@@ -76,6 +108,7 @@ def unstorable(value: Any) -> str | None:
     return None
 
 
+_NO_WAY: Final = "; give a dict, a Pydantic model or a dataclass of what is needed"
 _HARMLESS: Final = frozenset({str, int, bool, type(None)})
 
 
@@ -136,10 +169,14 @@ def _is_plain(value: Any) -> bool:
 
 def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
     """What in `value` JSON cannot hold, and where it is."""
+    if (remedy := _of_library(value)) is not None:
+        return f"{where} is of the type {type(value).__name__}, which is not JSON data: {remedy}"
     if isinstance(value, float):
-        return None if math.isfinite(value) else f"{where} is {value}, which is not a number in JSON"
+        return None if math.isfinite(value) else f"{where} is {value}, which is not a number in JSON: give None"
     if isinstance(value, str):
         return f"{where} holds half a surrogate pair" if not _utf8(value) else None
+    if depth == _MOST_DEPTH and _holds_itself(value):
+        return f"{where[:30]}… holds itself: give it without the way back"
     if depth > _MOST_DEPTH or (depth == _MOST_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
         return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
     if isinstance(value, dict):
@@ -172,10 +209,42 @@ def _culprit_of_other(value: Any, where: str, depth: int) -> str | None:
         plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
         msgspec.json.encode(plain)
     except (TypeError, NotImplementedError):
-        return f"{where} is of the type {type(value).__name__}, which is not JSON data"
+        other = next((f": {remedy}" for kinds, remedy in _OTHERS if isinstance(value, kinds)), "")
+        if not other and (inspect.isroutine(value) or isinstance(value, functools.partial)):
+            other = ": give its name"
+        return f"{where} is of the type {type(value).__name__}, which is not JSON data{other or _NO_WAY}"
     except (ValueError, OverflowError, RecursionError) as problem:
         return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number of too many digits"
     return _culprit(plain, where, depth) if isinstance(plain, dict | list) else None
+
+
+def _of_library(value: Any) -> str | None:
+    """What to give instead of a value of numpy, pandas, SQLAlchemy or polars; None for all others."""
+    for kind in type(value).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package == "builtins" or (remedy := _OF_LIBRARIES.get((package, kind.__name__))) is None:
+            continue
+        return remedy
+    if hasattr(type(value), "__mapper__") and hasattr(type(value), "__table__"):
+        return _OF_LIBRARIES["sqlalchemy", "DeclarativeBase"]
+    return None
+
+
+def _holds_itself(value: Any) -> bool:
+    """Whether a list or an object is inside itself."""
+    seen, left = {id(value)}, [*_inside(value)]
+    while left:
+        item = left.pop()
+        if item is value:
+            return True
+        if isinstance(item, list | tuple | dict) and id(item) not in seen:
+            seen.add(id(item))
+            left += _inside(item)
+    return False
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
 
 
 def _utf8(text: str) -> bool:

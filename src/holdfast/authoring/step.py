@@ -117,7 +117,16 @@ class Step(Generic[P, T]):
             return {**{str(place): value for place, value in enumerate(args)}, **given}
         if not given and len(args) == len(self._names) == len(self._signature.parameters):
             return dict(zip(self._names, args, strict=True))
-        return self._signature.bind(*args, **given).arguments
+        return _bound(self.name, self._signature, args, given)
+
+
+def _bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name. Raises TypeError, which says how the step is called."""
+    try:
+        return signature.bind(*args, **given).arguments
+    except TypeError as problem:
+        taken = signature.replace(return_annotation=signature.empty)
+        raise TypeError(f"Call the step as {name}{taken}: {problem}.") from None
 
 
 class EffectStep(Tool, Generic[P, T]):
@@ -154,7 +163,7 @@ class EffectStep(Tool, Generic[P, T]):
 
     def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, without what Holdfast fills in. Raises TypeError for a call that does not fit."""
-        return self._signature.bind(*args, **given).arguments
+        return _bound(self.name, self._signature, args, given)
 
     def key_for(self, arguments: Mapping[str, Any]) -> str | None:
         """The name of the effect, where it has one."""

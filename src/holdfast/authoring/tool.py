@@ -123,6 +123,11 @@ class Tool:
         return self._arguments.typed(arguments)
 
 
+def returned(tool: Tool | None, answer: Any) -> Any:
+    """Return the answer of a tool as its hint says, where that is known and fits."""
+    return answer if tool is None or tool.returns.is_plain else tool.returns.load_if_fits(answer)
+
+
 def scope_of(function: Callable[..., Any]) -> tuple[str, ...]:
     names = [part for part in getattr(function, "__qualname__", "").split(".") if part != "<locals>"]
     return (getattr(function, "__module__", "") or "", *names[:-1])

@@ -23,6 +23,8 @@ from holdfast.errors import SchemaMismatch, UsageError
 
 Read = Callable[[Payload], Any]
 """Turns a payload into its value; blobs have been fetched before."""
+Load = Callable[[Any], Any]
+"""Turns what was kept into what its node says that it comes to."""
 
 
 class Fields(dict[str, Any]):
@@ -48,18 +50,21 @@ def fields(value: Any) -> Any:
 class NodeView:
     """What a node did in one of its visits: `state.events` has the current ones, `state.previous` those before."""
 
-    __slots__ = ("_read", "_step", "_value")
+    __slots__ = ("_load", "_read", "_step", "_value")
 
-    def __init__(self, step: Finished, read: Read) -> None:
+    def __init__(self, step: Finished, read: Read, load: Load | None = None) -> None:
+        """`load` makes the output of what was kept, where a model has answered with an object."""
         self._step = step
         self._read = read
+        self._load = load
         self._value: Any = _UNREAD
 
     @property
     def output(self) -> Any:
-        """Its output as plain data; objects are Fields."""
+        """Its output as plain data, with objects as Fields; of an `llm_node` with an `output`, an instance of that model."""
         if self._value is _UNREAD:
-            self._value = fields(self._read(self._step.output))
+            plain = self._read(self._step.output)
+            self._value = fields(plain) if self._load is None or plain is None else self._load(plain)
         return self._value
 
     @property
@@ -97,7 +102,7 @@ class NodeView:
     @property
     def patch(self) -> Any:
         """Its output as it counts for the typed state: where it met another, as that was resolved."""
-        output = self.output
+        output = self.output if self._load is None else fields(self._read(self._step.output))
         if not self._step.fields or not isinstance(output, dict):
             return output
         return Fields({**output, **{field: fields(self._read(made)) for field, made in self._step.fields.items()}})
@@ -186,9 +191,10 @@ def _finished(place: int, step: Step) -> Finished:
 class NodeViews(Mapping[str, NodeView]):
     """The nodes that have finished, by name, in the order in which they began."""
 
-    def __init__(self, steps: dict[NodeName, Finished], read: Read) -> None:
+    def __init__(self, steps: dict[NodeName, Finished], read: Read, loads: Mapping[str, Load]) -> None:
         self._steps = steps
         self._read = read
+        self._loads = loads
         self._views: dict[str, NodeView] = {}
 
     def __getitem__(self, name: str) -> NodeView:
@@ -199,7 +205,7 @@ class NodeViews(Mapping[str, NodeView]):
             except KeyError:
                 known = ", ".join(self) or "none yet"
                 raise KeyError(f"node {name!r} has no output at this point of the run; finished: {known}") from None
-            view = self._views[name] = NodeView(step, self._read)
+            view = self._views[name] = NodeView(step, self._read, self._loads.get(name))
         return view
 
     def __iter__(self) -> Iterator[str]:
@@ -233,7 +239,7 @@ class StateView:
 
     def __init__(
         self, state: State, read: Read, model: type[BaseModel] | None = None,
-        strategies: Mapping[str, FieldStrategy] = MappingProxyType({}),
+        strategies: Mapping[str, FieldStrategy] = MappingProxyType({}), loads: Mapping[str, Load] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self._model = model
         self._strategies = strategies
@@ -249,8 +255,8 @@ class StateView:
         finished = state.derived(_FinishedSteps).caught_up(state)
         self.stored_apart: tuple[Payload, ...] = tuple(_stored_apart(state, finished))
         """Every payload that it may be asked for and that is not in the history itself."""
-        self.events = NodeViews(finished.by_name.copy(), read)
-        self.previous = PreviousViews(NodeViews(finished.before.copy(), read))
+        self.events = NodeViews(finished.by_name.copy(), read, loads)
+        self.previous = PreviousViews(NodeViews(finished.before.copy(), read, loads))
         """What the nodes of a loop came to before it went back: `state.previous["critique"].output`, None the first time.
         Of each node the latest such visit; of one that the last time round did not reach, none."""
         self._visits = dict(state.visits)

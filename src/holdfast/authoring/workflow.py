@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, overload
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from holdfast.authoring.adapter import PLAIN, Adapter, adapter_of
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.child import mentioned
 from holdfast.authoring.input_schema import schema_of
@@ -56,6 +57,9 @@ class Workflow:
     (`holdfast worker --label gpu`). `children` are workflows that its code asks for, where no module has them: a later process
     knows them by this.
     """
+
+    returns: Adapter = PLAIN
+    """The adapter of what its runs return."""
 
     def __init__(
         self,
@@ -107,6 +111,8 @@ class Workflow:
         self._edges: list[dict[str, Any]] = []
         self._problems: list[str] = []
         self._graph: Graph | None = None
+        self.outputs: dict[str, Callable[[Any], Any]] = {}
+        """By node, what makes an instance of its `output` of what a model has answered."""
         self.earlier: tuple[Workflow, ...] = ()
         """What earlier versions made of the same file: runs that began so go on so, where this one is loaded."""
 
@@ -265,6 +271,8 @@ class Workflow:
             raise InvalidWorkflow(self.name, list(dict.fromkeys([*problems, *invalid.problems]))) from None
         if problems:
             raise InvalidWorkflow(self.name, problems)
+        outputs = {name: _output(made) for name, made in self.nodes.items()}
+        self.outputs = {name: each.load_if_fits for name, each in outputs.items() if each is not None}
         return graph
 
     def _node(self, name: str, made: NodeDefinition) -> Node:
@@ -373,6 +381,15 @@ def _children(name: str, given: Any) -> tuple[Workflow, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(each, Workflow) for each in given):
         raise UsageError(f"Workflow {name!r}: give children=[...] a list of workflows, not {given!r:.200}.")
     return tuple(given)
+
+
+def _output(made: NodeDefinition) -> Adapter | None:
+    """Return the adapter of what a model answers in a node; None where it answers in words."""
+    if isinstance(made, MapDefinition):
+        output = made.each.settings.get("output") if made.each.kind == "llm_node" else None
+        return None if output is None else adapter_of(list.__class_getitem__(output | None))
+    output = made.settings.get("output") if made.kind == "llm_node" else None
+    return None if output is None else adapter_of(output)
 
 
 def _rules(name: str, given: Sequence[ToolRule]) -> tuple[ToolRule, ...]:

@@ -118,6 +118,7 @@ class Attempt:
         self._runtime = services.runtime
         self.session = services.runtime.membership.session
         self.state_model = workflow.state_model
+        self._shown = workflow.state_model, workflow.state_strategies, workflow.outputs
         self.pace: Pace | None = None
         self.reports: list[Report] = []
         """What its scripts say that they have used of pools."""
@@ -250,9 +251,8 @@ class Attempt:
     async def view(self) -> StateView:
         """The run as this attempt sees it."""
         state = await self.state()
-        # Taken in one piece: while the blobs are fetched, others commit.
-        blobs: dict[str, bytes] = {}
-        view = StateView(state, lambda payload: read(payload, blobs), self.state_model, self.graph.definition.state)
+        blobs: dict[str, bytes] = {}  # the state is taken in one piece: while these are fetched, others commit
+        view = StateView(state, lambda payload: read(payload, blobs), *self._shown)
         self.sees_large = bool(view.stored_apart)
         if view.stored_apart:
             blobs |= await self.patiently(lambda: self.services.payloads.fetch(view.stored_apart, self.tenant))

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from holdfast.authoring import reach
+from holdfast.authoring.adapter import PLAIN, Adapter
 from holdfast.authoring.child import ChildOutcome
 from holdfast.authoring.offer import Handoff
-from holdfast.authoring.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.ids import Path, RunId
@@ -42,6 +42,12 @@ class Request(NamedTuple):
     handoff: Handoff | None = None
     """Where the conversation `input` is handed over: only its outcome is filtered, once."""
     max_tokens: int | None = None
+    is_typed: bool = False
+    """What it returns is to be what its hint says, where its code is given."""
+
+    @property
+    def returns(self) -> Adapter:
+        return self.workflow.returns if self.is_typed and isinstance(self.workflow, Workflow) else PLAIN
 
     @property
     def name(self) -> str:
@@ -52,16 +58,25 @@ class Request(NamedTuple):
         was started with."""
         if self.handoff is not None:
             return {"workflow": self.name, "handoff": True}
-        plain = msgspec.json.decode(journal.attempt.services.payloads.clean(self.input))
+        plain = msgspec.json.decode(self._encoded(journal))
         return {"workflow": self.name, "input": plain, "version": self.version, "key": self.key}
+
+    def _encoded(self, journal: StepJournal) -> bytes:
+        payloads = journal.attempt.services.payloads
+        try:
+            return payloads.clean(self.input, is_kept=False)
+        except InvalidInput:
+            if isinstance(self.workflow, str):
+                raise
+            return payloads.clean(self.workflow.validated_input(self.input))
 
 
 class Child:
     """A child in the background. Keeps authoring.child.ChildHandle."""
 
-    def __init__(self, journal: StepJournal, run: RunId, workflow: str) -> None:
+    def __init__(self, journal: StepJournal, run: RunId, request: Request) -> None:
         self._journal = journal
-        self._workflow = workflow
+        self._request = request
         self.run_id: str = run
 
     def __repr__(self) -> str:
@@ -71,7 +86,7 @@ class Child:
         check(on_failure)
         run = RunId(self.run_id)
         with cursor().place() as path:
-            return await awaited(self._journal, path, run, self._workflow, on_failure)
+            return await awaited(self._journal, path, run, self._request, on_failure)
 
 
 note_calls(Child, "child", "result")
@@ -98,12 +113,13 @@ async def request(
         if known is None:
             raise Suspension
     if background:
-        return Child(journal, RunId(known.value), request.name)
-    return _outcome(path, known, on_failure)
+        return Child(journal, RunId(known.value), request)
+    return _outcome(path, known, on_failure, request.returns)
 
 
-async def awaited(journal: StepJournal, path: Path, run: RunId, workflow: str, on_failure: OnFailure) -> Any:
+async def awaited(journal: StepJournal, path: Path, run: RunId, request: Request, on_failure: OnFailure) -> Any:
     """What a child came to that was asked for before."""
+    workflow = request.name
     args_hash = digest(["awaited", run])
     known = await journal.recall(path, AWAITED, workflow, args_hash, {"child": run})
     if known is None:
@@ -111,7 +127,7 @@ async def awaited(journal: StepJournal, path: Path, run: RunId, workflow: str, o
         known = await journal.recall(path, AWAITED, workflow, args_hash)
         if known is None:
             raise Suspension
-    return _outcome(path, known, on_failure)
+    return _outcome(path, known, on_failure, request.returns)
 
 
 async def undone(journal: StepJournal, path: Path, run: RunId, workflow: str) -> None:
@@ -127,18 +143,19 @@ async def undone(journal: StepJournal, path: Path, run: RunId, workflow: str) ->
         raise OperationFailed(known.error.message, error=known.error, path=path)
 
 
-def _outcome(path: Path, known: Recall, on_failure: OnFailure) -> Any:
+def _outcome(path: Path, known: Recall, on_failure: OnFailure, returns: Adapter) -> Any:
     if on_failure == "raise":
         if known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
-        return fields(known.value)
+        return returns.load_if_fits(known.value)
     if known.error is None:
         how: Literal["completed", "failed", "cancelled"] = "completed"
     else:
         how = "cancelled" if known.error.error_class == CANCELLED else "failed"
     return ChildOutcome(
-        known.child or "", how, fields(known.value), None if known.error is None else known.error.message
-    )
+        known.child or "", how, returns.load_if_fits(known.value) if known.error is None else None,
+        None if known.error is None else known.error.message,
+    )  # fmt: skip
 
 
 async def _command(

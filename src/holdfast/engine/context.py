@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring.adapter import adapter_of
 from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.embedder import Embedder
@@ -26,7 +27,7 @@ from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.plain import encode
 from holdfast.authoring.router import Route, Router
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
-from holdfast.authoring.tool import Tool
+from holdfast.authoring.tool import Tool, returned
 from holdfast.authoring.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
@@ -122,14 +123,15 @@ class StepContext(AttemptContext):
         output: type[BaseModel] | None = None,
         **options: Unpack[ModelOptions],
     ) -> Any:
-        """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
-        return fields(await self._talk(self, exchange.of_call(model, user, output, options)))
+        """One model call: its text, or with `output` an instance of that model (with one chance to mend the reply)."""
+        return adapter_of(output).load(await self._talk(self, exchange.of_call(model, user, output, options)))
 
     async def agent(
         self, model: str | Router, user: Any, *, output: type[BaseModel] | None = None, **options: Unpack[AgentOptions]
     ) -> Any:
         """The agent loop: the model, the tools that it asks for, the model, until it stops; see Context."""
-        return fields(await self._talk(self, exchange.of_loop(self._attempt, model, user, output, options)))
+        asked = exchange.of_loop(self._attempt, model, user, output, options)
+        return adapter_of(output).load(await self._talk(self, asked))
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
         """Call a function whose result is recorded, as a step of that name."""
@@ -150,7 +152,8 @@ class StepContext(AttemptContext):
                 f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
             )
         allowed = exchange.allowed(self._attempt, name) if isinstance(name, Tool) else None
-        return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
+        answer = await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
+        return returned(name if isinstance(name, Tool) else self._attempt.tools.get(name), answer)
 
     async def map(
         self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
@@ -164,14 +167,7 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             return await mapping.over(self._journal, path, function, items, said, demand, retry, fail_fast=fail_fast)
 
-    async def sleep(
-        self,
-        seconds: float = 0,
-        *,
-        minutes: float = 0,
-        hours: float = 0,
-        days: float = 0,
-    ) -> None:
+    async def sleep(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Wait, for seconds or months; nothing is held meanwhile."""
         wait_s = seconds + 60 * minutes + 3600 * hours + 86_400 * days
         if not 0 <= wait_s <= _LONGEST_WAIT_S:
@@ -204,10 +200,10 @@ class StepContext(AttemptContext):
             )  # fmt: skip
         return fields(answer)
 
-    async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:
-        """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
+    async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
+        """The data of the next signal `name`, as a `type`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
         with cursor().place() as path:
-            return fields(await self._journal.signal(path, name, timeout_s))
+            return adapter_of(type).load(await self._journal.signal(path, name, timeout_s))
 
     def stream(self, name: str) -> Stream:
         """A stream of this run, to which values are written for whoever watches."""
@@ -241,7 +237,7 @@ class StepContext(AttemptContext):
             raise ValueError(
                 f"A child is of its parent's tenant, {self.tenant!r}, not of {tenant!r}. No child was started."
             )
-        asked = Request(workflow, input, version, key, cost_limit_usd, max_tokens=max_tokens)
+        asked = Request(workflow, input, version, key, cost_limit_usd, max_tokens=max_tokens, is_typed=True)
         with cursor().place() as path:
             return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
 
@@ -352,9 +348,12 @@ class StepContext(AttemptContext):
         assert isinstance(to, str | Workflow)
         if (talk := conversations.named_by(shared)) is not None:
             chat = chat.model_copy(update={"conversation": talk[1]})
+        return await self.call_child(Request(to, chat, None, None, None, handoff), "raise")
+
+    async def call_child(self, request: Request, on_failure: OnFailure) -> Any:
+        """Have a child do something; what it returned, as plain data."""
         with cursor().place() as path:
-            asked = Request(to, chat, None, None, None, handoff)
-            return await child.request(self._journal, path, asked, background=False, on_failure="raise")
+            return await child.request(self._journal, path, request, background=False, on_failure=on_failure)
 
     async def undo_child(self, run: RunId, workflow: str) -> None:
         """Have a child that has completed undo what it did."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from holdfast.authoring.adapter import adapter_of
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.compaction import Compaction
 from holdfast.authoring.content import Audio, Document, Image
@@ -162,7 +163,7 @@ def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
     if output is None:
         return answer
     try:
-        return output.model_validate(msgspec.json.decode(encode(answer))).model_dump(mode="json")
+        return adapter_of(output).written(output.model_validate(msgspec.json.decode(encode(answer))))
     except ValidationError as problem:
         raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
 
@@ -199,7 +200,7 @@ def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec |
     if output is None:
         return _fits_schema(given, answer), given
     try:
-        return None, output.model_validate(given).model_dump(mode="json")
+        return None, adapter_of(output).written(output.model_validate(given))
     except ValidationError as problem:
         return describe(problem), None
 

@@ -6,9 +6,9 @@ of which an intent is recorded first (tools.executor).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,6 +29,11 @@ from holdfast.errors import InvalidInput, OperationFailed, Suspended, Unstorable
 from holdfast.ports import Recall
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_UNCHANGING: Final = frozenset({str, int, float, bool, bytes, type(None)})
+_CHANGED: Final = (
+    "Return what {name!r} makes of its argument {which} instead of changing it, or give it a copy: the argument was changed"
+    " while {name!r} ran, and a replay, which does not run it again, would not see that."
+)
 
 
 async def call(
@@ -37,7 +42,8 @@ async def call(
     """What the function returned, as the journal keeps it. Raises OperationFailed with the recorded error; lets the engine's
     suspensions through."""
     name = journal.redact(step.name)
-    asked = {each: _data(journal, value) for each, value in step.bound(args, given).items()}
+    bound = step.bound(args, given)
+    asked = {each: _data(journal, value) for each, value in bound.items()}
     args_hash = digest(asked)
     known = await _known(journal, path, name, args_hash, asked)
     if known is None:
@@ -45,7 +51,9 @@ async def call(
         body = partial(step.function, *args, **given)
         if (answer := journal.stood_in(path, FUNCTION, name, args_hash)) is not None:
             body = partial(_answered, answer, path)
-        known = await _called(journal, path, name, args_hash, step, body)
+        can_change = not _UNCHANGING.issuperset(map(type, bound.values()))
+        changed = partial(_changed, journal, bound, asked) if can_change else None
+        known = await _called(journal, path, name, args_hash, step, body, changed)
     if known.error is not None:
         raise journal.failure(known.error, path, spent=True)
     return known.value
@@ -63,6 +71,16 @@ def _data(journal: StepJournal, argument: Any) -> Any:
     except (TypeError, ValueError, OverflowError, RecursionError):
         kind = type(argument)
         return f"<{trace.recorded_module(kind.__module__)}.{kind.__qualname__}>"
+
+
+def _changed(journal: StepJournal, bound: Mapping[str, Any], asked: Mapping[str, Any]) -> str | None:
+    """Return the place and the name of the first argument that is not what it was when the function was called."""
+    for place, (name, value) in enumerate(bound.items(), 1):
+        if type(value) in _UNCHANGING or (isinstance(asked[name], str) and asked[name].startswith("<")):
+            continue
+        if _data(journal, value) != asked[name]:
+            return f"{place} ({name})"
+    return None
 
 
 async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, asked: Any) -> Recall | None:
@@ -85,17 +103,21 @@ async def _expect_to_begin(journal: StepJournal) -> None:
 
 
 async def _called(
-    journal: StepJournal, path: Path, name: str, args_hash: str, step: Step[Any, Any], body: partial[Any]
-) -> Recall:
+    journal: StepJournal, path: Path, name: str, args_hash: str, step: Step[Any, Any], body: partial[Any],
+    changed: Callable[[], str | None] | None,
+) -> Recall:  # fmt: skip
     try:
         result = await _run(journal, name, step.timeout_s, body)
     except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
         error, _ = error_of(journal, problem)
     else:
         try:
-            if not step.returns.is_plain:
-                result = step.returns.dump(result)
-            return Recall(await _kept(journal, path, name, args_hash, result))
+            if changed is not None and (which := changed()) is not None:
+                error = journal.error(VALIDATION, _CHANGED.format(name=name, which=which))
+            else:
+                if not step.returns.is_plain:
+                    result = step.returns.dump(result)
+                return Recall(await _kept(journal, path, name, args_hash, result))
         except (InvalidInput, Unstorable) as problem:
             error = journal.error(VALIDATION, f"What {name!r} returned cannot be kept: {problem.message}")
     failed = cmd.FailFunction(

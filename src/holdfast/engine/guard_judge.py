@@ -108,4 +108,6 @@ def _asks(state: State) -> bool:
 
 
 def _view(workflow: Workflow, state: State, blobs: dict[str, bytes]) -> StateView:
-    return StateView(state, lambda payload: read(payload, blobs), workflow.state_model, workflow.state_strategies)
+    return StateView(
+        state, lambda payload: read(payload, blobs), workflow.state_model, workflow.state_strategies, workflow.outputs
+    )

@@ -20,6 +20,7 @@ from holdfast.authoring.mapping import (
     Mapped,
     Terms,
     check_known,
+    item_dumped,
     key_of,
     name_of,
     retry_of,
@@ -38,6 +39,7 @@ from holdfast.core.state import MAP, Map
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.journal import StepJournal
+from holdfast.engine.payloads import Payloads
 from holdfast.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ async def over(
     own = function.demand if isinstance(function, Step | EffectStep) else NOTHING
     asked = own if demand == NOTHING else demand
     policy = retry_of(function) if retry is None else retry_policy(retry)
-    listed = _listed(journal, items, terms)
+    listed = _listed(journal, items, terms, function)
     demands = _demands(asked, items)
     results = await _done(journal, path, name_of(function), listed, terms, policy, demands, fail_fast=fail_fast)
     load = function.returns.load if isinstance(function, Step | Tool) else signature_of(function).returns.load
@@ -80,7 +82,7 @@ async def alone(
     definition = journal.attempt.definition
     assert definition is not None
     check_known(step, definition)
-    retry, listed = retry_of(step), _listed(journal, [dict(arguments)], ONE)
+    retry, listed = retry_of(step), _listed(journal, [dict(arguments)], ONE, step, is_call=True)
     (found,) = await _done(journal, path, step.name, listed, ONE, retry, _demands(step.demand, ()), is_call=True)
     return step.returns.load(found)
 
@@ -124,7 +126,9 @@ class _List:
             yield first, b"[" + b",".join(self.items[first:]) + b"]"
 
 
-def _listed(journal: StepJournal, items: Any, terms: Terms) -> _List:
+def _listed(
+    journal: StepJournal, items: Any, terms: Terms, mapped: Mapped | None = None, *, is_call: bool = False
+) -> _List:
     """Raises InvalidInput for what is no list, or none that can be done."""
     if not isinstance(items, list | tuple):
         raise InvalidInput(
@@ -132,7 +136,7 @@ def _listed(journal: StepJournal, items: Any, terms: Terms) -> _List:
             " as in list(...)."
         )
     terms.figures(len(items))
-    encoded = [journal.attempt.services.payloads.clean(each) for each in items]
+    encoded = [_encoded(journal.attempt.services.payloads, each, mapped, is_call=is_call) for each in items]
     if (size := sum(map(len, encoded))) > _MOST_BYTES:
         raise InvalidInput(
             f"The items of this list are {size} bytes as JSON, and a map takes {_MOST_BYTES} at most. Nothing was begun: put"
@@ -146,6 +150,17 @@ def _listed(journal: StepJournal, items: Any, terms: Terms) -> _List:
         twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise InvalidInput(f"Two items of this list are called {twice!r}; a key names one. Nothing was begun.")
     return _List(encoded, keys)
+
+
+def _encoded(payloads: Payloads, item: Any, mapped: Mapped | None, *, is_call: bool) -> bytes:
+    """An item as JSON; what is not plain data as the hint of its parameter says. Raises InvalidInput."""
+    try:
+        return payloads.clean(item)
+    except InvalidInput:
+        dumped = item if mapped is None else item_dumped(mapped, item, is_call=is_call)
+        if dumped is item:
+            raise
+        return payloads.clean(dumped)
 
 
 # --- The steps -----------------------------------------------------------------------------------------------------------

@@ -21,11 +21,13 @@ from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.parts import NodeResult
 from holdfast.authoring.router import expect_complexity
 from holdfast.authoring.skill import introduced
+from holdfast.authoring.view import Fields
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ERROR, REJECTED, ROUTING, TEMPORARY
 from holdfast.core.routing import Complexity
 from holdfast.engine import conversation, item, remote_task
 from holdfast.engine import prompt as prompts
+from holdfast.engine.child import Request
 from holdfast.engine.exchange import Exchange
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError, UsageError
 from holdfast.ports import AnswerSpec, Ended, Turn
@@ -69,6 +71,8 @@ async def run(attempt: Attempt, context: StepContext) -> Result:
     if isinstance(definition, ItemDefinition):
         done = await item.do(attempt, context, definition)
         return Result(done if definition.returns.is_plain else _dumped(definition, done))
+    if not definition.returns.is_plain:
+        return await _typed_task(attempt, context, definition)
     return await _RUNNERS[definition.kind](attempt, context, definition.settings)
 
 
@@ -99,11 +103,31 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     return await attempt.services.threads.run(handler, given)
 
 
+def _as_data(given: Any) -> Any:
+    """Return what a node's function gives on, with the models in it as data, such as what a model has answered before."""
+    if isinstance(given, BaseModel):
+        return given.model_dump(mode="json")
+    if isinstance(given, dict) and any(isinstance(each, BaseModel | dict | list) for each in given.values()):
+        return Fields({name: _as_data(each) for name, each in given.items()})
+    return [_as_data(each) for each in given] if isinstance(given, list) else given
+
+
 async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
     returned = await _handled(attempt, context)
     if not isinstance(returned, NodeResult):
-        assert attempt.definition is not None
-        return Result(returned if attempt.definition.returns.is_plain else _dumped(attempt.definition, returned))
+        return Result(returned)
+    return await _patched(attempt, context, returned)
+
+
+async def _typed_task(attempt: Attempt, context: StepContext, definition: NodeDefinition) -> Result:
+    """The same of a function whose hint says more than plain data."""
+    returned = await _handled(attempt, context)
+    if not isinstance(returned, NodeResult):
+        return Result(_dumped(definition, returned))
+    return await _patched(attempt, context, returned)
+
+
+async def _patched(attempt: Attempt, context: StepContext, returned: NodeResult) -> Result:
     model = attempt.state_model
     if model is not None and (unknown := [name for name in returned.state_patch if name not in model.model_fields]):
         raise SchemaMismatch(
@@ -187,9 +211,7 @@ async def _said_before(attempt: Attempt, context: StepContext) -> list[Turn]:
 
 
 async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    arguments = await _handled(attempt, context)
-    if isinstance(arguments, BaseModel):
-        arguments = arguments.model_dump(mode="json")
+    arguments = _as_data(await _handled(attempt, context))
     if not isinstance(arguments, dict):
         raise InvalidInput(
             f"A tool_node's function returns the tool's arguments as an object, not {type(arguments).__name__}."
@@ -203,7 +225,7 @@ async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str,
 
 
 async def _remote_task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    arguments = await _handled(attempt, context)
+    arguments = _as_data(await _handled(attempt, context))
     return Result(await remote_task.perform(attempt, context, settings["task"], arguments))
 
 
@@ -214,20 +236,18 @@ async def _map(attempt: Attempt, context: StepContext, settings: dict[str, Any])
 
 
 async def _child(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    given = await _handled(attempt, context)
-    plain = given.model_dump(mode="json") if isinstance(given, BaseModel) else given
+    plain = _as_data(await _handled(attempt, context))
     key = settings["key"].format_map(plain) if settings["key"] is not None else None
-    outcome = await context.child(
-        settings.get(CODE) or settings["workflow"], plain, key=key, version=settings["version"],
-        cost_limit_usd=settings["cost_limit_usd"], max_tokens=settings["max_tokens"], on_failure=settings["on_failure"],
+    asked = Request(
+        settings.get(CODE) or settings["workflow"], plain, settings["version"], key, settings["cost_limit_usd"],
+        max_tokens=settings["max_tokens"],
     )  # fmt: skip
+    outcome = await context.call_child(asked, settings["on_failure"])
     return Result(outcome._asdict() if settings["on_failure"] == "return" else outcome)
 
 
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    shown = await _handled(attempt, context)
-    if isinstance(shown, BaseModel):
-        shown = shown.model_dump(mode="json")
+    shown = _as_data(await _handled(attempt, context))
     if not isinstance(shown, dict):
         shown = {"diff": shown}
     form: type[BaseModel] | None = settings["form"]

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from holdfast.authoring.adapter import PLAIN, Adapter, adapter_of
 from holdfast.authoring.plain import encode
-from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
 from holdfast.core import shared_values as rule
 from holdfast.core.ids import Path, node_of
@@ -88,8 +88,9 @@ class SharedSpace:
         self._by = rule.expect_name("agent", agent) if agent is not None else node_of(journal.step)
         self._values = journal.attempt.services.runtime.store.shared_values
 
-    async def read(self, key: str) -> SharedValue | None:
-        """The latest version, as this step saw it first."""
+    async def read(self, key: str, *, type: Any = None) -> SharedValue | None:  # noqa: A002
+        """The latest version, as this step saw it first; its value as a `type` where one is given."""
+        wanted = PLAIN if type is None else adapter_of(type)
         name, held = self._name(key), self._locks.around(self._space, key)
         with cursor().place() as path:
             known = self._journal.found(path, _READ, name)
@@ -103,13 +104,20 @@ class SharedSpace:
         version = _decode(body)
         if held is not None:
             held.seen = version.version if version is not None else 0
-        return None if version is None or version.gone else _shown(version)
+        return None if version is None or version.gone else _shown(version, wanted)
 
     async def write(
-        self, key: str, value: Any, *, expected_version: int | None = None, strategy: Strategy = "reject"
+        self,
+        key: str,
+        value: Any,
+        *,
+        expected_version: int | None = None,
+        strategy: Strategy = "reject",
+        type: Any = None,  # noqa: A002
     ) -> SharedValue | None:
         """Write a version; see authoring.context.SharedSpace."""
-        return await self._put(key, value, expected_version, strategy)
+        wanted = PLAIN if type is None else adapter_of(type)
+        return await self._put(key, wanted.dump(value), expected_version, strategy)
 
     async def _put(
         self, key: str, value: Any, expected_version: int | None, strategy: Strategy, *, gone: bool = False
@@ -301,5 +309,5 @@ def _come_to(known: Recall, path: Path) -> SharedValue:
     return _shown(msgspec.convert(known.value, SharedValue))
 
 
-def _shown(version: SharedValue) -> SharedValue:
-    return msgspec.structs.replace(version, value=fields(version.value))
+def _shown(version: SharedValue, wanted: Adapter = PLAIN) -> SharedValue:
+    return msgspec.structs.replace(version, value=wanted.load(version.value))

@@ -50,11 +50,11 @@ class StoredWorkflow(NamedTuple):
 
         if isinstance(raw, BaseModel):
             raw = raw.model_dump(mode="json", by_alias=True)
-        if raw is None:
-            raw = {}
         if self.input_schema is None:
-            return raw
+            return {} if raw is None else raw
         try:
+            if raw is None:
+                raw = _of_nothing(self.input_schema)
             found = schemas.problems(self.input_schema, raw, looks=MOST_LOOKS, formats=True)
             if not found:
                 return schemas.filled(self.input_schema, raw, KEPT_AS, looks=MOST_LOOKS)
@@ -67,3 +67,13 @@ class StoredWorkflow(NamedTuple):
             f"The input does not fit {self.input_schema.get('title', 'the input')} of workflow {self.name!r}:"
             f" {in_one_line(found)}. No run was started."
         )
+
+
+def _of_nothing(schema: dict[str, Any]) -> Any:
+    """Return what stands for an input that was not given: the default, None where that fits, else an object without fields."""
+    from holdfast.core import schema as schemas  # noqa: PLC0415 - the validator takes 30 ms to load
+
+    if "default" in schema:
+        return schema["default"]
+    takes_none = schema.get("type") != "object" and not schemas.problems(schema, None, looks=MOST_LOOKS)
+    return None if takes_none else {}

@@ -26,6 +26,7 @@ from holdfast.core.ids import Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.engine import client_tool
 from holdfast.engine import prompt as prompts
+from holdfast.engine.child import Request
 from holdfast.engine.client_tool import Tell
 from holdfast.engine.exchange import Offered
 from holdfast.engine.memory import reply as remembered
@@ -109,7 +110,8 @@ async def replies(
 
 async def _child_reply(context: StepContext, request: ToolRequest, workflow: Workflow) -> ToolReply:
     try:
-        outcome = await context.child(workflow, request.arguments, on_failure="return")
+        asked = Request(workflow, request.arguments, None, None, None)
+        outcome = await context.call_child(asked, "return")
     except InvalidInput as problem:
         return ToolReply(request.id, request.name, problem.message, is_error=True)
     failed = outcome.status != "completed"
