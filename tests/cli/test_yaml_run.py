@@ -358,3 +358,19 @@ jobs:
     }
     assert "spread failed: step '1': It ended with exit code 1." in lines
     assert not [line for line in lines if "attempt" in line and not line.startswith("again ")]
+
+
+def test_a_run_that_waits_for_a_pool_which_nobody_declared_says_so_with_the_remedy(
+    shell: Shell, home: Path, process: Callable[..., Fork]
+) -> None:
+    write(home, "jobs: {a: {runs-on: any, pools: {API: 1}, steps: [{run: echo}]}}")
+    run = shell("run", "flow.yaml", "--detach").out.strip()
+    worker = process("worker", "flow.yaml")
+    shown = ""
+    for _ in range(200):
+        shown = shell("runs", "show", run).out
+        if "nobody has declared" in shown:
+            break
+    assert "It asks for 1 of the pool API, which nobody has declared: holdfast pools set API --slots N." in shown
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=60)

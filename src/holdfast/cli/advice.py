@@ -79,11 +79,21 @@ async def of_run(asking: Asking, run: View, store: str | None) -> list[str]:
                 gate = await asking.row(query.Gate(wait.id))
             lines.append(f"It asks {', '.join(gate['reviewers']) or 'somebody'}: {about(gate)}.")
             lines += [f"  {command}" for command in shortest(gate, store)]
+        elif wait.kind == "worker" and wait.demand is not None and wait.demand.pools:
+            lines += await _of_pools(asking, run["run_id"], wait, store)
         else:
             lines += _other(run["run_id"], wait, store)
         if wait.kind == "child" and wait.about is not None:
             lines += [f"  {line}" for line in await _of_child(asking, wait.about, store)]
     return lines
+
+
+async def _of_pools(asking: Asking, run: str, wait: Wait, store: str | None) -> list[str]:
+    """Return why a step that asks for pools is not placed, as `queue why` says it."""
+    from holdfast.cli.queue import words
+
+    rows = [each for each in await asking.rows(query.Queue(run)) if wait.step in (each["step"], f"{each['step']}#1")]
+    return [words(each, asking.now_ms(), {}) for each in rows] or _other(run, wait, store)
 
 
 async def _of_child(asking: Asking, run: str, store: str | None) -> list[str]:
