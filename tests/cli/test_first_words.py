@@ -57,6 +57,12 @@ async def eyes(ctx: Context, given: dict) -> str:
 
 
 @flow
+async def other(ctx: Context, given: dict) -> str:
+    first = await ctx.ask({"most": 3})
+    return (await ctx.ask({"most": 3}, not_by=[first.by])).by
+
+
+@flow
 async def called(ctx: Context, given: dict) -> str:
     return await pay("ida")
 
@@ -93,16 +99,16 @@ def asking(home: Path) -> Path:
 def commands(shell: Shell, name: str, key: str) -> list[str]:
     """The commands with which the question of a new run can be answered, as they are printed."""
     run = shell("run", f"asking.py:{name}", "-i", "{}", "--key", key, "--json").data["run_id"]
-    if name == "chance":
+    if name in ("chance", "other"):
         shell("gates", "approve", run)
-        shell("worker", "asking.py:chance", "--until-idle")
+        shell("worker", f"asking.py:{name}", "--until-idle")
     (gate,) = shell("gates", "list", "--run", run, "--json").data
     lines = shell("gates", "show", gate["gate_id"]).out.partition("\nAnswer with\n")[2].splitlines()
     return [line.strip() for line in lines]
 
 
 @pytest.mark.parametrize(
-    ("name", "many"), [("role", 4), ("eyes", 4), ("called", 4), ("lost", 3), ("chance", 4), ("poor", 2)]
+    ("name", "many"), [("role", 4), ("eyes", 4), ("called", 4), ("lost", 3), ("chance", 4), ("other", 4), ("poor", 2)]
 )
 def test_each_command_under_answer_with_works_as_pasted(
     shell: Shell, server: ModelServer, name: str, many: int

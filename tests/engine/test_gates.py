@@ -239,6 +239,69 @@ async def test_deciders_in_two_processes_meet_in_the_store_and_one_wins(store: s
             assert lost.by == decided.by
 
 
+@flow
+async def two_reviewers(ctx, given):
+    first = await ctx.ask({"pay": 3}, decisions=["approve"])
+    second = await ctx.ask({"pay": 3}, decisions=["approve"], not_by=[first.by])
+    return [first.by, second.by]
+
+
+async def test_another_person_than_the_first_decides_the_second_question_of_a_flow(store: str) -> None:
+    """Whatever name they write it by, whoever is asked instead, and in whichever process."""
+    async with opened(store, workflows=[two_reviewers]) as engine:
+        run = await engine.start(two_reviewers, {})
+        await engine.decide(await gate_of(run), by="ann", roles=["lead"])
+        second = await gate_of(run)
+        with pytest.raises(DecisionRefused, match="asks somebody else than ann"):
+            await engine.decide(second, by=" Ann ", roles=["lead"])
+        with pytest.raises(DecisionRefused, match="must be known who decides"):
+            await engine.decide(second)
+        with pytest.raises(DecisionRefused, match="cannot be decided by ann"):
+            await engine.reassign(second, ["ann", "eve"], by="bob")
+    async with opened(store, workflows=[two_reviewers]) as engine:
+        with pytest.raises(DecisionRefused, match="asks somebody else than ann"):
+            await engine.decide(second, by="ANN")
+        await engine.decide(second, by="bob")
+        assert await engine.run(run.id).result() == ["ann", "bob"]
+
+
+async def test_where_nobody_is_known_to_have_decided_first_nobody_is_asked(store: str) -> None:
+    async with opened(store, workflows=[two_reviewers]) as engine:
+        run = await engine.start(two_reviewers, {})
+        await engine.decide(await gate_of(run))
+        with pytest.raises(RunFailed, match="Ask somebody else than a person who is known"):
+            await run.result()
+
+
+def graph_of_two(**options) -> Workflow:
+    wf = Workflow("two")
+    wf.node("first")(human_gate(reviewers=["leads"], decisions=["approve"])(lambda state: {"diff": "pay 3"}))
+    wf.node("second")(
+        human_gate(reviewers=["leads"], decisions=["approve"], **options)(lambda state: {"diff": "pay 3"})
+    )
+    wf.edge("first", "second")
+    return wf
+
+
+async def test_another_person_than_the_first_decides_the_second_gate_of_a_graph(store: str) -> None:
+    wf = graph_of_two(not_by=["first"])
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        await engine.decide(await gate_of(run), by="ann", roles=["leads"])
+        second = await gate_of(run)
+        with pytest.raises(DecisionRefused, match="asks somebody else than ann"):
+            await engine.decide(second, by="ann", roles=["leads"])
+        await engine.decide(second, by="bob", roles=["leads"])
+        assert (await run.settled()).ended == "completed"
+
+
+def test_a_gate_that_is_not_there_cannot_have_been_decided_by_another() -> None:
+    for wrong in ("frist", "second"):
+        with pytest.raises(UsageError, match="is no other human_gate of this workflow"):
+            graph_of_two(not_by=[wrong]).graph  # noqa: B018 - made when it is asked for
+    assert graph_of_two(not_by=()).hash == graph_of_two().hash
+
+
 async def test_who_asked_cannot_decide_where_four_eyes_are_wanted(store: str) -> None:
     async with opened(store) as engine:
         with pytest.raises(InvalidInput, match="by=NAME"):

@@ -442,6 +442,7 @@ def human_gate(
     cancel_after_s: float | None = None,
     expires_after_s: float | None = None,
     four_eyes: bool = False,
+    not_by: Sequence[str] = (),
     decisions: Sequence[str] = GATE_DECISIONS,
     retry: RetryPolicy | int | None = None,
     join: Join | str | None = None,
@@ -454,7 +455,8 @@ def human_gate(
     is a single field, `edited_body`, filled with the `diff` that is shown, else with everything. The deadline
     (`timeout_days`, `timeout_hours`, `timeout_s` add up) never decides: it summons attention, and `cancel_after_s`
     later cancels the run. After `expires_after_s` no answer counts any more: the run takes the edge `when="expired"`, or fails.
-    With `four_eyes` the person who started the run cannot decide, and it must be known who that is.
+    With `four_eyes` the person who started the run cannot decide, and it must be known who that is. `not_by` names gates before
+    this one: who decided one of them cannot decide this one.
 
     `decisions` are those that it takes; besides the usual ones any of your own, in letters, digits and `_`, each with an edge
     that names it.
@@ -476,7 +478,7 @@ def human_gate(
     return _define(
         "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
         remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s, four_eyes=four_eyes,
-        decisions=tuple(decisions),
+        decisions=tuple(decisions), not_by=tuple(not_by),
     )  # fmt: skip
 
 

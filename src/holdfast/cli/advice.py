@@ -277,6 +277,7 @@ def _person(gate: View) -> tuple[str, ...]:
     """Who is to say so, where it cannot be whoever types it: somebody in the first of the roles that are asked."""
     name, reviewers = who(None).name, gate["reviewers"]
     is_asker = gate["four_eyes"] and folded(name) == folded(gate["requester"])
+    is_asker = is_asker or is_among(gate.get("not_by", ()), name, ())
     if not is_asker and (not reviewers or is_among(reviewers, name, ())):
         return ()
     return ("--as", "NAME", *(("--role", reviewers[0]) if reviewers else ()))

@@ -142,6 +142,7 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
         ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
         *([("Four eyes", f"{gate['requester'] or 'whoever asked for the run'} cannot decide")] if gate["four_eyes"] else []),
+        *([("Not by", ", ".join(gate["not_by"]))] if gate["not_by"] else []),
         ("Opened", moment.around(moment.ms(gate["opened_at"]), now_ms)),
         ("Deadline", moment.around(moment.ms(gate["due_at"]), now_ms) if gate["due_at"] is not None else "none"),
         *([("Expires", moment.around(moment.ms(gate["expires_at"]), now_ms))] if gate["expires_at"] is not None else []),

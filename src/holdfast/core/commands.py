@@ -509,6 +509,7 @@ class OpenGate(AttemptCommand, frozen=True):
     cancel_after_ms: int | None = None
     completes_step: bool = False
     expires_after_ms: int | None = None
+    not_by: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
 
 

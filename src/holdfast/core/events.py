@@ -1086,7 +1086,7 @@ class GateOpened(Event, frozen=True):
     """A person is asked. `reason` says by whom and why: `approval` and `question` by the workflow, others by the engine.
 
     `allowed` are the decisions it takes; `form` is the JSON Schema of their data and `filled` what it is filled with.
-    `subject` names what an engine's gate is about: a call, a limit, a step.
+    `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it.
     """
 
     gate: GateId
@@ -1109,6 +1109,7 @@ class GateOpened(Event, frozen=True):
     cancel_after_ms: int | None = None
     completes_step: bool = False
     expires_at_ms: int | None = None
+    not_by: tuple[str, ...] = ()
 
 
 class GateAssigned(Event, frozen=True):

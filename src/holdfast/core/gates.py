@@ -62,8 +62,13 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
     _check_form(c)
     if c.four_eyes and not folded(d.state.by):
         raise InvalidInput(
-            "Say who asks for the run, with by=NAME at its start (--as NAME): this question needs a second pair of eyes, and"
+            "Say who asks for the run, with by=NAME at its start: this question needs a second pair of eyes, and"
             " nobody is known to have asked for the run, so nobody could decide it. Nobody was asked."
+        )
+    if not all(folded(name) for name in c.not_by):
+        raise InvalidInput(
+            "Ask somebody else than a person who is known: not_by names nobody, so nobody could be told apart from them. Have"
+            " the question before this one ask reviewers, whose names are kept. Nobody was asked."
         )
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
@@ -89,6 +94,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             cancel_after_ms=c.cancel_after_ms,
             completes_step=c.completes_step,
             expires_at_ms=expires_at_ms,
+            not_by=c.not_by,
         )
     )
     if c.completes_step:
@@ -135,6 +141,10 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
         raise DecisionRefused(
             f"Gate {c.gate} needs a second pair of eyes, and {opened.requester!r} is who asked for the run. It still asks"
             f" {asked(opened)}."
+        )
+    if any(is_among(opened.not_by, name, ()) for name in c.to):
+        raise DecisionRefused(
+            f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}."
         )
     reviewers = tuple(dict.fromkeys((*(opened.reviewers if c.delegates else ()), *c.to)))
     if len(reviewers) > MOST_REVIEWERS:
@@ -267,7 +277,7 @@ def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
 def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) -> None:
     """Raises DecisionRefused unless the person who decides is among those who are asked and, with four eyes, is certainly not
     the one who asked for the run. Names are compared, which nobody has verified."""
-    if not opened.reviewers and not opened.four_eyes:
+    if not opened.reviewers and not opened.four_eyes and not opened.not_by:
         return
     gate = opened.gate
     if not folded(name):
@@ -278,6 +288,11 @@ def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) 
         raise DecisionRefused(
             f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Decide as one who is,"
             " with by=NAME, or in a role with by=NAME and roles=[ROLE]."
+        )
+    if opened.not_by and is_among(opened.not_by, name, ()):
+        raise DecisionRefused(
+            f"Gate {gate} asks somebody else than {', '.join(opened.not_by)}, and {name!r} cannot decide it. It is still open,"
+            " for another person."
         )
     if not opened.four_eyes:
         return
@@ -296,7 +311,8 @@ def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) 
 
 def asked(opened: ev.GateOpened) -> str:
     """Whom a gate asks, in words."""
-    return ", ".join(opened.reviewers) or ("somebody who did not ask for the run" if opened.four_eyes else "anybody")
+    anybody = f"somebody else than {', '.join(opened.not_by)}" if opened.not_by else "anybody"
+    return ", ".join(opened.reviewers) or ("somebody who did not ask for the run" if opened.four_eyes else anybody)
 
 
 def offered(state: State, opened: ev.GateOpened) -> tuple[str, ...]:

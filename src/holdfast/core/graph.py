@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -276,6 +276,7 @@ def _problems(definition: Definition) -> Iterable[str]:
     by_name = {node.name: node for node in definition.nodes}
     for node in definition.nodes:
         yield from _gate_problems(node, sound)
+        yield from _not_by_problems(node, by_name)
     for edge in sound:
         yield from _edge_problems(edge, by_name[edge.source])
     yield from _shape_problems(by_name, sound)
@@ -333,6 +334,12 @@ def _node_problems(node: Node) -> Iterable[str]:
         yield f"node {node.name!r}: its demand is wrong: {problem}"
     for problem in node.retry.problems():
         yield f"node {node.name!r}: its retry policy {problem}"
+
+
+def _not_by_problems(node: Node, by_name: Mapping[NodeName, Node]) -> Iterable[str]:
+    for name in node.options.get("not_by", ()):
+        if name == node.name or (known := by_name.get(name)) is None or known.kind != "human_gate":
+            yield f"node {node.name!r}: not_by={name!r} is no other human_gate of this workflow; name one that comes before"
 
 
 def _gate_problems(node: Node, edges: Sequence[Edge]) -> Iterable[str]:

@@ -37,7 +37,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 10
+FOLD_VERSION: Final = 11
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -193,6 +193,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     failed_path: Path | None = None
     reason: str | None = None
     """Why it was skipped or called off, or what the person said who decided its gate."""
+    by: str | None = None
+    """Who decided its gate."""
     called_off: bool = False
     """It was cancelled because its run failed, and comes back with it."""
     provisional: bool = False

@@ -334,7 +334,7 @@ class StepJournal(Outcomes):
         self, path: Path, reason: str, args_hash: str, *, shown: Any, allowed: tuple[str, ...],
         form: dict[str, Any] | None, filled: Any, reviewers: tuple[str, ...] = (), four_eyes: bool = False,
         timeout_s: float | None = None, remind_every_s: float | None = None, cancel_after_s: float | None = None,
-        expires_after_s: float | None = None, completes_step: bool = False,
+        expires_after_s: float | None = None, completes_step: bool = False, not_by: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         kept = await self.attempt.kept(shown)
         asked = tuple(self.redact(name) for name in reviewers)
@@ -342,7 +342,8 @@ class StepJournal(Outcomes):
             cmd.OpenGate(
                 self.step, self.number, path, reason, args_hash, kept, digest(await self.attempt.value(kept)), allowed,
                 form, await self.attempt.kept(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
-                _ms(cancel_after_s), completes_step, _ms(expires_after_s), values=self.take(),
+                _ms(cancel_after_s), completes_step, _ms(expires_after_s),
+                tuple(self.redact(name) for name in not_by), values=self.take(),
             )
         )  # fmt: skip
 

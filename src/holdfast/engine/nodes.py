@@ -5,7 +5,7 @@ Never here: the order of nodes (core), recording (journal), the world (gateway, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from holdfast.authoring.router import expect_complexity
 from holdfast.authoring.skill import introduced
 from holdfast.authoring.view import Fields
 from holdfast.core.graph import COMPENSATE
+from holdfast.core.ids import NodeName
 from holdfast.core.policies import CHECK_FAILED, ERROR, REJECTED, ROUTING, TEMPORARY
 from holdfast.core.routing import Complexity
 from holdfast.engine import conversation, item, remote_task
@@ -246,6 +247,15 @@ async def _child(attempt: Attempt, context: StepContext, settings: dict[str, Any
     return Result(outcome._asdict() if settings["on_failure"] == "return" else outcome)
 
 
+async def _deciders(attempt: Attempt, gates: Sequence[str]) -> tuple[str, ...]:
+    """Who has decided these gates; "" for one of which that is not known, which is refused."""
+    if not gates:
+        return ()
+    steps = (await attempt.state()).steps
+    found = [steps.get(NodeName(name)) for name in gates]
+    return tuple("" if step is None else step.by or "" for step in found)
+
+
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
     shown = _as_data(await _handled(attempt, context))
     if not isinstance(shown, dict):
@@ -264,6 +274,7 @@ async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str
         filled=filled,
         reviewers=tuple([reviewers] if isinstance(reviewers, str) else map(str, reviewers)),
         four_eyes=settings["four_eyes"],
+        not_by=await _deciders(attempt, settings["not_by"]),
         timeout_s=settings["deadline_s"],
         remind_every_s=settings["remind_every_s"],
         cancel_after_s=settings["cancel_after_s"],

@@ -108,6 +108,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "reviewers": list(opened.reviewers),
         "requester": opened.requester,
         "four_eyes": opened.four_eyes,
+        "not_by": list(opened.not_by),
         "opened_at": iso(story.opened_at_ms),
         "due_at": iso(opened.due_at_ms),
         "reminders": story.reminders,

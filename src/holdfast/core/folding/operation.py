@@ -177,7 +177,7 @@ def _gate_closed(s: State, gate: GateId, decided: Decided) -> ev.GateOpened:
 def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
     opened = _gate_closed(s, e.gate, Decided(e.decision, at_ms, e.by))
     if opened.completes_step and opened.step is not None and (step := s.step(opened.step)) is not None:
-        step.reason = e.reason
+        step.reason, step.by = e.reason, e.by
     if opened.step is not None and opened.path is not None and not opened.completes_step:
         answer = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}
         close(s, opened.step, opened.path, outcome=Payload(json=msgspec.Raw(msgspec.json.encode(answer))))
