@@ -91,7 +91,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.case_review.demo", description=__doc__)
     parser.add_argument(
         "--keep", type=Path, nargs="?", const=SOMEWHERE, metavar="DIR",
-        help="keep the books, the journals and the logs, in DIR or in a directory that is named at the end",
+        help="keep the books, the journals and the logs, in DIR or in a directory that is named at the end; the runs are on"
+        " stores that each scenario throws away",
     )  # fmt: skip
     keep = parser.parse_args(words).keep
     directory, show = fresh_directory(keep), Show(Console(), what="cases")
@@ -108,7 +109,10 @@ def main(words: Sequence[str] | None = None) -> int:
         show.say(str(problem), "kill")
     finally:
         if keep is not None or code == 1:
-            show.say(f"The books, the journals and what each process said are in {directory}")
+            show.say(
+                f"The books, the journals and what each process said are in {directory}; no store is, for each scenario runs"
+                " on one that is thrown away. To look at a run, start one: holdfast run examples/case_review/workflow.py:wf"
+            )
         else:
             shutil.rmtree(directory, ignore_errors=True)
     return code

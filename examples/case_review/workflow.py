@@ -46,6 +46,15 @@ Risk = Literal["low", "medium", "high", "critical"]
 Action = Literal["none", "close_case", "issue_sanction", "send_notice", "delete_evidence", "override_status"]
 
 
+class FinalAnswer(BaseModel):
+    """What the review came to: the run's output."""
+
+    recommendation: str = ""
+    action: Action = "none"
+    risk_level: Risk = "medium"
+    approval: ApprovalState = Field(default_factory=ApprovalState)
+
+
 class CaseState(BaseModel):
     """All that the review reasons about."""
 
@@ -62,6 +71,7 @@ class CaseState(BaseModel):
     risk_level: Risk = "medium"
     approval: ApprovalState = Field(default_factory=ApprovalState)
     feedback: str = ""
+    final_answer: FinalAnswer = Field(default_factory=FinalAnswer)
 
 
 class RouteDecision(BaseModel):
@@ -302,7 +312,11 @@ def revise(state: StateView) -> dict[str, Any]:
 @wf.node("complete")
 @task(join="any")
 def complete(state: StateView) -> dict[str, Any]:
-    return {"goal": "done"}
+    case = state.data
+    answer = FinalAnswer(
+        recommendation=case.draft, action=case.action, risk_level=case.risk_level, approval=case.approval
+    )  # fmt: skip
+    return {"goal": "done", "final_answer": answer.model_dump()}
 
 
 @wf.node("fail")

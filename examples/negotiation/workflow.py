@@ -276,7 +276,7 @@ async def close(state: StateView, ctx: Context) -> dict[str, Any]:
     """A rejected award: nobody is ordered from, and everybody hears of it."""
     negotiation = state.events["ingest"].output["negotiation"]
     await write_to(ctx, negotiation, state.events["route"].output["invited"], "CANCELLED", 0)
-    return {"reason": state.events["approval"].payload}
+    return {"reason": state.events["approval"].payload["reason"]}
 
 
 wf.edge("ingest", "classify")

@@ -158,11 +158,17 @@ def test_a_report_is_kept_where_somebody_says_so_and_nothing_overwrites_it(shell
     assert "There is no evaluation none; `holdfast evals list` shows those that are." in none.err
 
 
-def test_a_store_that_is_not_there_is_told_before_anything_is_played(shell: Shell, home: Path) -> None:
+def test_a_store_that_is_not_there_is_made_for_the_first_report(shell: Shell, home: Path) -> None:
     (home / "letters.yaml").write_text(GOOD)
     said = shell("eval", "letters.yaml", "--keep", "--store", "none.db")
-    assert said.code == 3
-    assert "There is no store at none.db yet" in said.err
+    assert "ok: sent" in said.err
+    assert len(shell("evals", "list", "--json", "--store", "none.db").data) == 1
+
+
+def test_a_store_that_cannot_be_had_is_told_before_anything_is_played(shell: Shell, home: Path) -> None:
+    (home / "letters.yaml").write_text(GOOD)
+    said = shell("eval", "letters.yaml", "--keep", "--store", str(home / "nowhere" / "none.db"))
+    assert said.code != 0
     assert "ok: sent" not in said.err
 
 

@@ -107,7 +107,10 @@ async def test_the_approval_has_all_fields_and_is_the_supervisors(mails: MailSin
             await engine.decide(gate.opened.gate, "approve", by="cora", roles=["clerk"])
         assert desk.done() == []
         await engine.decide(gate.opened.gate, "approve", by="sara", roles=["supervisor"])
-        await run.result()
+        answer = (await run.result())["final_answer"]
+        assert (answer["action"], answer["approval"]["status"]) == ("issue_sanction", "approved")
+        assert answer["approval"]["approval_id"] == request["approval_id"]
+        assert "[policy-goods]" in answer["recommendation"]
     assert desk.done() == [("issue_sanction", "C-2", request["approval_id"])]
 
 

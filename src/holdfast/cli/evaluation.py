@@ -81,13 +81,13 @@ def suite_of(file: str) -> Suite:
 
 
 async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> list[WorkflowTrajectoryEval]:
-    """One after the other, each told as it ends; then they are kept. A store that is not there is told before anything runs,
+    """One after the other, each told as it ends; then they are kept. A store that cannot be had is told before anything runs,
     and is let go meanwhile: as long as runs are replayed nobody is called."""
     from holdfast import settings
     from holdfast.evaluation import judge
 
     if keep is not None:
-        async with asking(keep.store):
+        async with asking(keep.store, make=True):
             pass
     found: list[WorkflowTrajectoryEval] = []
     async for each in judge(suite, workflow, settings.load()):

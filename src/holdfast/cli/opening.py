@@ -106,12 +106,14 @@ def is_fleet(where: str) -> bool:
 
 
 @asynccontextmanager
-async def asking(store: str | None) -> AsyncIterator[Engine]:
-    """An engine that asks and decides, and executes nothing, on a store that is there. Raises NotFound, StoreError."""
+async def asking(store: str | None, *, make: bool = False) -> AsyncIterator[Engine]:
+    """An engine that asks and decides, and executes nothing, on a store that is there, or with `make` is made if need be.
+    Raises NotFound, StoreError."""
     from holdfast.compose import Engine
 
     where, known = located(store)
-    _expect(where)
+    if not make:
+        _expect(where)
     async with Engine.open(where, execute=False, settings=known) as engine:
         yield engine
 
