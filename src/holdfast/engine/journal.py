@@ -84,8 +84,7 @@ class StepJournal(Outcomes):
         """Why nothing more is to be begun here."""
         self._keys: dict[CallId, EffectKey] = {}
         self._sent_ms: dict[CallId, int] = {}
-        self.has_told = False
-        """Results were told to those who watch, and may not be in the store yet."""
+        self.has_told = False  # results to those who watch, which may not be in the store yet
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
