@@ -195,9 +195,9 @@ class StepContext(AttemptContext):
             shown, others = msgspec.json.decode(encode(question)), tuple(name or "" for name in not_by)
             shape, filled = form_of(form, shown) if form is not None else (None, {})
             answer = await self._journal.ask(
-                path, QUESTION, digest(["question", shown, *others]), shown=question, allowed=decisions_of(decisions), form=shape,
-                filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s, not_by=others,
-                remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s,
+                path, QUESTION, digest(["question", shown, *others]), shown=question, allowed=decisions_of(decisions),
+                form=shape, filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
+                not_by=others, remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s,
             )  # fmt: skip
         return fields(answer)
 
