@@ -392,6 +392,8 @@ async def test_an_attempt_that_cannot_say_how_it_ended_fails_and_is_logged(
     run = await engine.start(in_flow(raising(ValueError("x"))))
     state = await run.settled()
     assert status(state) == "failed"
+    assert state.error is not None
+    assert "a fault of the engine" in state.error.message
     assert "please report it" in caplog.text
     assert await (await engine.start(completes)).result() == "fine"
 
