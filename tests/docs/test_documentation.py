@@ -8,6 +8,7 @@ and `illustrative` (not run). `<!-- a fresh directory -->` parts a page into cha
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
 import importlib
 import os
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import lists
+import pydantic
 import pytest
 
 from holdfast import __version__, errors
@@ -300,7 +302,8 @@ def test_every_event_that_a_page_names_exists() -> None:
     """A name in two or more words, in code, is an event, an exception, a command or query, or a public name."""
     faces = [importlib.import_module(name).__all__ for name in ("holdfast", "holdfast.client", "holdfast.evaluation")]
     told = [importlib.import_module(f"holdfast.{name}") for name in ("ports", "service.command", "service.query")]
-    allowed = {"AnyEvent", *known_events(), *vars(errors), *vars(builtins)}.union(*faces, *map(vars, told))
+    used = {*vars(asyncio), *pydantic.__all__}  # what users name in their own code
+    allowed = {"AnyEvent", *known_events(), *vars(errors), *vars(builtins), *used}.union(*faces, *map(vars, told))
     for page in PAGES:
         ours, _, _ = prose(page).partition("## Other names")  # in the glossary, how others call the same things
         names = {name for name in explained(ours) if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", name)}
