@@ -66,11 +66,14 @@ async def forks(path: Path, name: str, lease_s: str) -> None:
     store, story = await SqliteStore.connect(path, lease_s=float(lease_s)), Story(session=name)
     await store.sessions.open(SessionId(name), "a process", [TINY.hash])
     await store.log.append([story.start()])
+    forked, told_so = os.pipe()
     child = os.fork()
     if not child:
+        os.write(told_so, b".")  # it has let go of what is its parent's
         os.close(sys.stdout.fileno())  # whoever waits for the parent's last word must not wait for this one's
         time.sleep(60)
         os._exit(0)
+    os.read(forked, 1)
     say(child)
     await told()
 
