@@ -75,6 +75,7 @@ def echo(**options: Any) -> Workflow:
         ({"\ud800": 1}, "the name '\\ud800' in the value holds half a surrogate pair"),
         ({"by": object()}, "the value['by'] is of the type object"),
         ([10**5000], "the value[0] is a number of too many digits"),
+        (nested(201), "nested more than 200 levels deep"),
         (nested(400), "nested more than 200 levels deep"),
         (nested(5000), "nested more than 200 levels deep"),
     ],

@@ -520,7 +520,7 @@ async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_
     deep, sound = Story(), Story()
     await store.log.append([story.start() for story in (deep, sound)])
     await store.log.append([story.does(cmd.SendSignal("more", inline("mark"))) for story in (deep, sound)])
-    brackets = "[" * 100_000 + "]" * 100_000
+    brackets = "[" * 1_000_000 + "]" * 1_000_000
     sql(
         path,
         f"""update events set payload = cast(replace(cast(payload as text), '"mark"', '{brackets}') as blob)

@@ -32,11 +32,8 @@ from holdfast.authoring.round_trip import lost_secret
 from holdfast.errors import InvalidInput
 
 _MOST_DEPTH: Final = 200
-"""Arrays and objects inside one another that can be stored for certain. What reads a value, inside an event or as fields,
-has less room on its stack than what wrote it, and a history that cannot be read is lost: deeper ones are refused, unless
-they leave that much room."""
-_ROOM: Final = 700
-_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
+"""Arrays and objects inside one another that can be stored. How deep a process can read depends on its stack and on its
+version of Python (3.11 reads fewer than 1,000 levels), and a history that a process cannot read is lost."""
 
 _WAYS_OUT: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     ((set, frozenset), "it has no order; give sorted(...) or list(...)"),
@@ -94,7 +91,7 @@ def encode(value: Any, *, is_kept: bool = False) -> bytes:
     except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
         raise _unstorable(_culprit(value) or str(problem).rstrip(".")) from None
     # msgspec writes more than reads back the same: NaN as null, a set as an array.
-    if (not _is_plain(value) or _is_deep(encoded)) and (where := _culprit(value)) is not None:
+    if not _is_plain(value) and (where := _culprit(value)) is not None:
         raise _unstorable(where)
     return encoded
 
@@ -123,17 +120,6 @@ def _undumped(problem: Exception) -> str:
     return f"This value cannot be stored: {problem}."
 
 
-def _is_deep(encoded: bytes) -> bool:
-    """Whether JSON may be too deep for its readers."""
-    if encoded.count(b"[") + encoded.count(b"{") <= _MOST_DEPTH:
-        return False
-    try:
-        _decode_raw(b"[" * _ROOM + encoded + b"]" * _ROOM)
-    except RecursionError:
-        return True
-    return False
-
-
 def _whole(value: Any) -> Any:
     if isinstance(value, BaseModel) and (remedy := lost_secret(value)) is not None:
         raise InvalidInput(f"{remedy[0].upper()}{remedy[1:]}.")
@@ -147,24 +133,29 @@ def _plain(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether `value` is made of nothing but plain JSON types, without NaN or infinity: the quick answer for nearly all."""
-    left = [value]
-    while left:
-        item = left.pop()
-        kind = type(item)
-        if kind is dict:
-            for name in item:
-                if type(name) is not str:
+    """Return True if `value` is made of nothing but plain JSON types, without NaN or infinity, and is not too deep: the quick
+    answer for nearly all."""
+    level = [value]
+    for _ in range(_MOST_DEPTH + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                for name in item:
+                    if type(name) is not str:
+                        return False
+                below += item.values()
+            elif kind is list or kind is tuple:
+                below += item
+            elif kind is float:
+                if not math.isfinite(item):
                     return False
-            left += item.values()
-        elif kind is list or kind is tuple:
-            left += item
-        elif kind is float:
-            if not math.isfinite(item):
+            elif kind not in _HARMLESS:
                 return False
-        elif kind not in _HARMLESS:
-            return False
-    return True
+        if not below:
+            return True
+        level = below
+    return False
 
 
 def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
