@@ -34,7 +34,7 @@ from pydantic import (
     field_validator,
 )
 
-from holdfast import Context, Demand, Fields, RunFailed, Workflow, flow, step, task, tool
+from holdfast import Context, Demand, Fields, OperationFailed, RunFailed, Workflow, flow, step, task, tool
 from holdfast.authoring.plain import encode
 from holdfast.core import events as ev
 from holdfast.core.payload import digest
@@ -672,6 +672,41 @@ async def test_an_item_of_a_map_is_what_the_hint_of_its_parameter_says(store: st
         await (await engine.start(handle)).result()
     assert seen[-5:] == [[b"\xff!"], [ID], [Order(id=ID)], [Row(ID, 2026)], DAY.replace(year=2027)]
     assert seen[-6] == [NOON]
+
+
+@step(effect="once")
+def pay(amount: decimal.Decimal) -> decimal.Decimal:
+    assert type(amount) is decimal.Decimal
+    return amount
+
+
+@step(effect="once")
+def booked(key: str, number: uuid.UUID) -> list[uuid.UUID]:
+    return [number]
+
+
+@step(effect="once", demand=Demand(priority=1))
+def pay_first(amount: decimal.Decimal) -> decimal.Decimal:
+    return amount
+
+
+async def test_an_effect_gives_an_item_of_a_map_as_its_hint_says(store: str) -> None:
+    seen: list[Any] = []
+
+    @flow
+    async def handle(ctx: Context) -> None:
+        seen.append(await ctx.map(pay, ["10.00", "20.00"]))
+        seen.append(await ctx.map(pay, [decimal.Decimal("1.1")]))
+        seen.append(await ctx.map(booked, [ID]))
+        seen.append(await pay_first(decimal.Decimal("3.3")))
+        with pytest.raises(OperationFailed, match="do not fit its schema"):
+            await ctx.map(pay, ["much"])
+
+    async with opened(store, workflows=[handle]) as engine:
+        await (await engine.start(handle)).result()
+    paid = [decimal.Decimal("10.00"), decimal.Decimal("20.00")]
+    assert seen[-4:] == [paid, [decimal.Decimal("1.1")], [[ID]], decimal.Decimal("3.3")]
+    assert all(type(each) is decimal.Decimal for each in seen[-4])
 
 
 @flow

@@ -251,7 +251,7 @@ class ItemDefinition(NodeDefinition):
         self.kind, self.settings, self.tools = "task", around.settings, around.tools
         self.retry, self.timeout_s = retry_of(mapped), getattr(mapped, "timeout_s", None)
         self.signature = mapped.signature if isinstance(mapped, Step | Tool) else signature_of(mapped)
-        self.returns = PLAIN if isinstance(mapped, Tool) else self.signature.returns
+        self.returns = PLAIN if _is_bare(mapped) else self.signature.returns
         self.around = around
         self.is_flow = around.is_flow
 
@@ -260,7 +260,7 @@ class ItemDefinition(NodeDefinition):
 
     def loaded(self, item: Any) -> Any:
         """Return an item as what the hint of its parameter says; of a call, each argument. Raises SchemaMismatch."""
-        if isinstance(self.mapped, Tool):
+        if _is_bare(self.mapped) or (self.is_call and isinstance(self.mapped, Tool)):
             return item  # its arguments are validated where it is called
         if self.is_call:
             return {name: self._load(name, each) for name, each in item.items()}
@@ -269,18 +269,22 @@ class ItemDefinition(NodeDefinition):
     def _load(self, name: str | None, value: Any) -> Any:
         try:
             return value if name is None else self.signature.parameter(name).load(value)
+        except SchemaMismatch:
+            if isinstance(self.mapped, Tool):
+                return value  # its call says what does not fit, and is not made
+            raise
         except UsageError:  # a type that nothing can make of JSON, as a Protocol: it gets the data
             return value
 
 
 def item_dumped(mapped: Mapped, item: Any, *, is_call: bool) -> Any:
     """Return an item as data, by the hint of its parameter; itself where that says nothing. Raises InvalidInput."""
-    if isinstance(mapped, Tool):
+    if isinstance(mapped, Tool) and (is_call or _is_bare(mapped)):
         try:
             return mapped.arguments(item)
         except SchemaMismatch:
             return item
-    signature = mapped.signature if isinstance(mapped, Step) else signature_of(mapped)
+    signature = mapped.signature if isinstance(mapped, Step | Tool) else signature_of(mapped)
     try:
         if is_call:
             return {name: signature.parameter(name).dump(each) for name, each in item.items()}
@@ -292,8 +296,13 @@ def item_dumped(mapped: Mapped, item: Any, *, is_call: bool) -> Any:
 
 def item_parameter(mapped: Mapped, signature: Signature) -> str | None:
     """Return the parameter that takes the item."""
-    names = signature.names
-    return next((name for name in names if name not in ("self", "ctx")), None)
+    filled_in = {"self", "ctx"} | (mapped.given if isinstance(mapped, Tool) else set())
+    return next((name for name in signature.names if name not in filled_in), None)
+
+
+def _is_bare(mapped: Mapped) -> bool:
+    """True for a tool that is no step: its item is its arguments, and its answer is loaded where the list is gathered."""
+    return isinstance(mapped, Tool) and not isinstance(mapped, EffectStep)
 
 
 def name_of(mapped: Any) -> str:
