@@ -143,7 +143,7 @@ def test_nothing_is_edited_while_an_effect_of_it_has_no_outcome() -> None:
     call = game.intended("a", "idempotent")
     game.doubt(call)
     game.fail("a", error(policies.TOOL), "0")
-    with pytest.raises(Conflict, match="settle it first"):
+    with pytest.raises(Conflict, match=r"Settle the call .* first"):
         game.edit_letter("a#1")
     game.did(call)
     assert kinds(game.edit_letter("a#1")) == ["DeadLetterEdited"]

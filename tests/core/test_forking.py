@@ -280,7 +280,7 @@ def test_an_output_that_is_given_behind_a_question_waits_for_the_answer() -> Non
     assert (game.status, game.output) == ("completed", "said")
 
 
-@pytest.mark.parametrize(("name", "why"), [("nobody", "no node"), ("send", "--output")])
+@pytest.mark.parametrize(("name", "why"), [("nobody", "no node"), ("send", "output=JSON")])
 def test_what_cannot_be_said_is_refused_in_words(name: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         plan(draft_and_send(), "send#1", outputs={NodeName(name): inline(1)})
