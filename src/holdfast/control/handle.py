@@ -80,13 +80,15 @@ class Run:
         raise RunFailed(f"Run {self.id} {state.ended}: {why}", run=self.id, status=state.ended, error=error)
 
     async def _warn_if_nobody_works(self) -> None:
-        state = await self.state()
-        able = await self._runtime.store.sessions.able([state.graph_hash, ANY_YAML])
-        if not (able or state.ended):
-            log.warning(
-                "Start a worker (holdfast worker FILE.py:%s), or open the engine without execute=False: nobody executes run %s,"
-                " whose result is waited for here. No process that lives has its workflow.", state.workflow, self.id,
-            )  # fmt: skip
+        """The run's row tells it: its history is read by who waits for its end, and once."""
+        store = self._runtime.store
+        row = await store.views.run(self._run)
+        if row is None or row.ended_at_ms is not None or await store.sessions.able([row.graph_hash, ANY_YAML]):
+            return
+        log.warning(
+            "Start a worker (holdfast worker FILE.py:%s), or open the engine without execute=False: nobody executes run %s,"
+            " whose result is waited for here. No process that lives has its workflow.", row.workflow, self.id,
+        )  # fmt: skip
 
     async def until(self, met: Callable[[State], bool]) -> State:
         """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""
