@@ -760,6 +760,34 @@ async def test_a_tool_a_signal_and_a_shared_value_are_of_the_type_that_is_said(s
     assert seen[-4:] == [Order(id=ID), Order(id=ID), Order(id=ID), {DAY}]
 
 
+UNFIT: list[tuple[Any, Any]] = [
+    (decimal.Decimal, "abc"),
+    (dt.date, {"a": 1}),
+    (Color, "blue"),
+    (int, "abc"),
+    (list[int], {"a": 1}),
+    (Plain, {"other": 1}),
+    (Order, {"id": "x"}),
+]
+
+
+@pytest.mark.parametrize(("hint", "data"), UNFIT, ids=named)
+async def test_what_others_have_sent_and_does_not_fit_the_type_is_refused(store: str, hint: Any, data: Any) -> None:
+    @flow
+    async def handle(ctx: Context) -> str:
+        space = ctx.shared("space")
+        await space.write("it", data)
+        with pytest.raises(SchemaMismatch, match="is not what"):
+            await space.read("it", type=hint)
+        return str(await ctx.wait_signal("go", type=hint))
+
+    async with opened(store) as engine:
+        run = await engine.start(handle)
+        await engine.signal(run.id, "go", data)
+        with pytest.raises(RunFailed, match="Send the signal 'go' again with data that fits"):
+            await run.result()
+
+
 async def test_a_task_keeps_what_its_hint_says(store: str) -> None:
     seen: list[Any] = []
     wf = Workflow("tasks")

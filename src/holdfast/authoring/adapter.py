@@ -10,7 +10,7 @@ import collections.abc
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin, is_typeddict
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -46,6 +46,10 @@ class Adapter:
     def load(self, plain: Any) -> Any:
         """Return the value that JSON data stands for. Raises SchemaMismatch where it does not fit."""
         return fields(plain)
+
+    def read(self, plain: Any) -> Any:
+        """Return the same of data that is new: nothing recorded it before hints counted. Raises SchemaMismatch."""
+        return self.load(plain)
 
     def load_if_fits(self, plain: Any) -> Any:
         """Return the same, or the data itself where other code has made it."""
@@ -113,6 +117,17 @@ class TypedAdapter(Adapter):
     def load(self, plain: Any) -> Any:
         try:
             return self._load(plain, by_alias=True, by_name=True)
+        except Exception:  # noqa: BLE001 - a user's own validator
+            try:
+                return self.read(plain)
+            except SchemaMismatch:
+                if self._was_plain:
+                    return fields(plain)  # recorded before such hints counted
+                raise
+
+    def read(self, plain: Any) -> Any:
+        try:
+            return self._load(plain, by_alias=True, by_name=True)
         except ValidationError as problem:
             return self._loaded_strictly(plain, problem)
         except Exception as problem:  # noqa: BLE001 - a user's own validator
@@ -171,8 +186,6 @@ class TypedAdapter(Adapter):
         try:
             return self.schema.validate_json(msgspec.json.encode(plain), by_alias=True, by_name=True)
         except ValidationError:
-            if self._was_plain:
-                return fields(plain)  # recorded before such hints counted
             raise SchemaMismatch(f"What was recorded is not what {self.label} takes: {describe(problem)}.") from None
 
     def _bytes_refusal(self) -> str:
@@ -200,10 +213,37 @@ class _LateAdapter(Adapter):
     def load(self, plain: Any) -> Any:
         return self._made.load(plain)
 
+    def read(self, plain: Any) -> Any:
+        return self._made.read(plain)
+
 
 def loader(adapter: Adapter) -> Callable[[Any], Any]:
     """Return what loads a value, without a way round for plain data."""
     return fields if adapter is PLAIN else adapter.load
+
+
+def reader(hint: Any) -> Callable[[Any], Any]:
+    """Return what reads new data that others have sent as a type; `None` is any. It raises SchemaMismatch for what does not
+    fit, also where the type is plain data."""
+    try:
+        return _reader(hint)
+    except TypeError:  # a hint that cannot be hashed
+        return _made(hint).read
+
+
+@functools.lru_cache(_MAX_REMEMBERED)
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    if hint is None:
+        return fields
+    if (adapter := adapter_of(hint)) is not PLAIN:
+        return adapter.read
+    try:
+        typed = TypedAdapter(hint)
+    except UsageError:
+        return fields
+    if any(is_typeddict(each) or each is BaseModel for each in _named(hint)):
+        return lambda plain: (typed.read(plain), fields(plain))[1]  # what the type does not name stays
+    return lambda plain: fields(typed.read(plain))
 
 
 def late(make: Callable[[], Adapter]) -> Adapter:

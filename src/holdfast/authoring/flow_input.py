@@ -155,14 +155,14 @@ class FlowInput:
             return {} if raw is None and self._default is _EMPTY else raw
         if raw is None and not self._takes(None):
             raw = {}
-        return self._check.dump(self._check.load(raw))
+        return self._check.dump(self._check.read(raw))
 
     def _takes(self, raw: Any) -> bool:
         try:
             if self.model is not None:
                 self.model.model_validate(raw)
             elif self._check is not None:
-                self._check.load(raw)
+                self._check.read(raw)
         except (ValidationError, SchemaMismatch):
             return False
         return True

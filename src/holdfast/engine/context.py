@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.adapter import adapter_of
+from holdfast.authoring.adapter import adapter_of, reader
 from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.embedder import Embedder
@@ -54,7 +54,7 @@ from holdfast.engine.shared_lock import SharedLocks
 from holdfast.engine.shared_space import SharedSpace
 from holdfast.engine.stream import Stream, tell_result
 from holdfast.engine.version import Versions
-from holdfast.errors import OperationFailed
+from holdfast.errors import OperationFailed, SchemaMismatch
 from holdfast.ports import Made, ModelReply, ModelRequest, ToolReply
 
 if TYPE_CHECKING:
@@ -204,7 +204,13 @@ class StepContext(AttemptContext):
     async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
         """The data of the next signal `name`, as a `type`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
         with cursor().place() as path:
-            return adapter_of(type).load(await self._journal.signal(path, name, timeout_s))
+            data = await self._journal.signal(path, name, timeout_s)
+            try:
+                return reader(type)(data)
+            except SchemaMismatch as problem:
+                raise SchemaMismatch(
+                    f"Send the signal {name!r} again with data that fits what waits for it. {problem.message}"
+                ) from None
 
     def stream(self, name: str) -> Stream:
         """A stream of this run, to which values are written for whoever watches."""

@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.authoring.adapter import PLAIN, Adapter, adapter_of
+from holdfast.authoring.adapter import PLAIN, adapter_of, reader
 from holdfast.authoring.plain import encode
+from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
 from holdfast.core import shared_values as rule
 from holdfast.core.ids import Path, node_of
@@ -90,7 +91,7 @@ class SharedSpace:
 
     async def read(self, key: str, *, type: Any = None) -> SharedValue | None:  # noqa: A002
         """The latest version, as this step saw it first; its value as a `type` where one is given."""
-        wanted = PLAIN if type is None else adapter_of(type)
+        read = reader(type)
         name, held = self._name(key), self._locks.around(self._space, key)
         with cursor().place() as path:
             known = self._journal.found(path, _READ, name)
@@ -104,7 +105,7 @@ class SharedSpace:
         version = _decode(body)
         if held is not None:
             held.seen = version.version if version is not None else 0
-        return None if version is None or version.gone else _shown(version, wanted)
+        return None if version is None or version.gone else _shown(version, read)
 
     async def write(
         self,
@@ -309,5 +310,5 @@ def _come_to(known: Recall, path: Path) -> SharedValue:
     return _shown(msgspec.convert(known.value, SharedValue))
 
 
-def _shown(version: SharedValue, wanted: Adapter = PLAIN) -> SharedValue:
-    return msgspec.structs.replace(version, value=wanted.load(version.value))
+def _shown(version: SharedValue, read: Callable[[Any], Any] = fields) -> SharedValue:
+    return msgspec.structs.replace(version, value=read(version.value))
