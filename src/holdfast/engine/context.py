@@ -204,13 +204,7 @@ class StepContext(AttemptContext):
     async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
         """The data of the next signal `name`, as a `type`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
         with cursor().place() as path:
-            data = await self._journal.signal(path, name, timeout_s)
-            try:
-                return reader(type)(data)
-            except SchemaMismatch as problem:
-                raise SchemaMismatch(
-                    f"Send the signal {name!r} again with data that fits what waits for it. {problem.message}"
-                ) from None
+            return _sent(name, await self._journal.signal(path, name, timeout_s), type)
 
     def stream(self, name: str) -> Stream:
         """A stream of this run, to which values are written for whoever watches."""
@@ -395,6 +389,18 @@ _OPERATIONS: Final = [
     "record",
     "recorded",
 ]
+
+
+def _sent(signal: str, data: Any, wanted: Any) -> Any:
+    """The data of a signal as what waits for it. Raises SchemaMismatch."""
+    try:
+        return reader(wanted)(data)
+    except SchemaMismatch as problem:
+        raise SchemaMismatch(
+            f"Send the signal {signal!r} again with data that fits what waits for it. {problem.message}"
+        ) from None
+
+
 note_calls(StepContext, "ctx", *_OPERATIONS)
 note_step_calls(StepContext, "call_step", "call_effect")
 
