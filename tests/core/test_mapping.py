@@ -16,6 +16,7 @@ from holdfast.core.ids import NodeName, Seq, StepId, item_name, map_of, root_of
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.state import MAP, Map
+from holdfast.errors import Conflict
 from tests.core.game import (
     COMPENSATE,
     START_MS,
@@ -385,6 +386,17 @@ def forked_from(game: Game, step: str) -> Any:
     """What a fork begins with, when it gets to `step`."""
     history = [Recorded(Seq(n), START_MS, event) for n, event in enumerate(game.events(), 1)]
     return forked(game.graph, history, Wish(StepId(step)))
+
+
+def test_what_undoes_a_run_opens_no_map() -> None:
+    """None of its items would begin, and it would wait for them."""
+    game = Game(graph("a > b"))
+    game.effect("a", compensation="undo")
+    game.complete("a")
+    game.fail("b")
+    assert game.active == [COMPENSATE]
+    with pytest.raises(Conflict, match="no item begins"):
+        mapped(game, name=COMPENSATE)
 
 
 @pytest.mark.parametrize("undone", [False, True])

@@ -12,6 +12,7 @@ from holdfast.core import commands, endings
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
+from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import NodeName, is_item, map_name, map_of, node_of
 from holdfast.core.policies import JOIN, ErrorRecord
 from holdfast.core.state import MAP, OPEN_STEPS, Map, Step
@@ -19,6 +20,9 @@ from holdfast.errors import Conflict
 
 
 def map_items(d: Decision, c: commands.MapItems) -> None:
+    """Open a map. Raises Conflict for one of the step that undoes the run: no item begins while the run is ending."""
+    if node_of(c.step) == COMPENSATE:
+        raise Conflict(f"Undo what run {d.state.run} did call by call: no item begins while the run is ending.")
     step = intends(d, c, c.path, MAP, c.name, c.args_hash)
     if c.path in step.journal:
         return
