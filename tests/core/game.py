@@ -327,6 +327,9 @@ class Game:
     def edit_letter(self, step: str, data: Any = "edited") -> list[ev.Event]:
         return self.do(cmd.EditDeadLetter(StepId(step), inline(data), ANN))
 
+    def replay_letter(self, step: str) -> list[ev.Event]:
+        return self.do(cmd.ReplayDeadLetter(StepId(step), ANN))
+
     def resolve_letter(self, step: str) -> list[ev.Event]:
         return self.do(cmd.ResolveDeadLetter(StepId(step), "enough", ANN))
 

@@ -352,7 +352,7 @@ class Chaos:
         """Something is said of a step that has failed for good, or of one that has not."""
         letters = [*self.game.letters, *(id_ for id_, _ in self.steps[-1:])]
         if letters:
-            settle = self.by_the_way.choice([self.game.edit_letter, self.game.resolve_letter])
+            settle = self.by_the_way.choice([self.game.edit_letter, self.game.replay_letter, self.game.resolve_letter])
             settle(self.by_the_way.choice(letters))
 
     def say(self) -> None:
@@ -734,16 +734,19 @@ class Crew:
             call = self.pick.choice(doubted)
             self.game.reconcile(call, self.pick.randint(0, self.game.state.calls[call].hold_nanousd))
 
-    def edit(self) -> None:
-        """Another input may help."""
+    def settle_letter(self) -> None:
+        """Another input may help, or another try."""
+        settle = self.by_the_way.choice([self.game.edit_letter, self.game.replay_letter])
         try:
-            self.game.edit_letter(self.by_the_way.choice(self.game.letters))
+            settle(self.by_the_way.choice(self.game.letters))
         except (Conflict, RunEnded):
             pass  # an effect of it is in doubt, or it has been undone
 
     def answer(self) -> None:
         if self.game.letters and self.by_the_way.random() < 0.2:
-            self.edit()
+            self.settle_letter()
+        if not self.game.state.gates:
+            return  # a replay has withdrawn the question
         gate = self.pick.choice(list(self.game.state.gates.values())).opened
         decision = self.pick.choice(gate.allowed)
         data: dict[str, Any] = {}

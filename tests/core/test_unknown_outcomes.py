@@ -10,7 +10,7 @@ from holdfast.core import policies
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.errors import Conflict, InvalidDecision
-from tests.core.game import ANN, Game, StepId, cmd, edge, error, ev, graph, kinds, node
+from tests.core.game import Game, cmd, edge, error, graph, kinds, node
 from tests.core.test_mapping import opened
 
 UNKNOWN = error(policies.UNKNOWN, retryable=True)
@@ -45,10 +45,6 @@ def failing(policy: str = "idempotent") -> tuple[Game, CallId]:
 def answer(game: Game, decision: str, **more: Any) -> None:
     game.decide(decision, **more)
     game.tick()
-
-
-def replay(game: Game, letter: str) -> list[ev.Event]:
-    return game.do(cmd.ReplayDeadLetter(StepId(letter), ANN))
 
 
 def test_a_call_of_unknown_outcome_is_tried_again_by_default() -> None:
@@ -135,7 +131,7 @@ def test_a_cancelled_run_asks_on_but_offers_no_other_call() -> None:
 @pytest.mark.parametrize("policy", ["idempotent", "verify"])
 def test_a_dead_letter_of_a_call_that_may_be_asked_for_again_is_replayed_in_one_commit(policy: str) -> None:
     game, call = failing(policy)
-    events = replay(game, "b#1")
+    events = game.replay_letter("b#1")
     assert "RunReopened" in kinds(events)
     assert "GateWithdrawn" in kinds(events)
     assert (game.state.phase, game.letters, game.state.gates) == ("", [], {})
@@ -160,7 +156,7 @@ def test_a_run_that_fails_only_for_want_of_a_harmless_call_is_taken_up_by_a_retr
 def test_a_run_that_waits_for_what_may_not_be_done_twice_is_not_replayed() -> None:
     game, call = failing("once")
     with pytest.raises(Conflict, match="Say first what became of the call") as caught:
-        replay(game, "b#1")
+        game.replay_letter("b#1")
     assert call in str(caught.value)
     assert game.state.phase == "failing"
 
@@ -171,7 +167,7 @@ def test_a_run_whose_call_is_still_being_made_is_not_replayed() -> None:
     game.intended("a", "idempotent")
     game.fail("b")
     with pytest.raises(Conflict, match="still being made"):
-        replay(game, "b#1")
+        game.replay_letter("b#1")
 
 
 def test_a_letter_that_waits_for_an_outcome_is_replayed_resolved_by_that_and_not_edited() -> None:
@@ -180,7 +176,7 @@ def test_a_letter_that_waits_for_an_outcome_is_replayed_resolved_by_that_and_not
         game.edit_letter("a#1")
     with pytest.raises(Conflict, match="Say what became of the call"):
         game.resolve_letter("a#1")
-    events = replay(game, "a#1")
+    events = game.replay_letter("a#1")
     assert kinds(events)[:2] == ["GateWithdrawn", "StepReplayed"]
     game.did(game.intended("a", "idempotent"))
     game.complete("a")
@@ -193,7 +189,7 @@ def test_a_lookup_that_fails_to_the_end_is_asked_about_and_looks_again_when_its_
     game.doubt(call)
     game.fail("a", UNKNOWN)
     assert (game.gate.subject, game.letters) == (call, ["a#1"])
-    replay(game, "a#1")
+    game.replay_letter("a#1")
     assert game.op("a").status == "unverified"
 
 
