@@ -168,6 +168,24 @@ async def test_the_time_and_the_uuids_of_a_step_belong_to_their_places(tmp_path:
     assert all(isinstance(each, uuid.UUID) for each in ids)
 
 
+async def test_a_plain_function_has_the_time_a_uuid_and_a_version_too(store: str, world: list[Any]) -> None:
+    """It runs in a thread, which has no event loop."""
+
+    def handler(state, ctx):
+        world.append((ctx.now(), ctx.uuid(), ctx.version("rounding", 2), ctx.now()))
+        if len(world) == 1:
+            raise ValueError("the first time")
+        return None
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, retry=AT_ONCE))
+        await run.result()
+        assert len(await events_of(run, ev.ValueRecorded)) == 3
+    first, again = world
+    assert first == again
+    assert first[2] == 2
+
+
 async def test_neither_the_time_nor_a_uuid_costs_a_commit(store: str) -> None:
     async def handler(state, ctx):
         for _ in range(100):

@@ -80,7 +80,7 @@ class Cursor:
         self._next = 0
         self._busy = False
         self.task: asyncio.Task[Any] | None = None
-        """The task whose operation is under way."""
+        """The task whose operation is under way; None for one of a plain function, which never waits."""
         self._free: asyncio.Future[None] | None = None
         """Set when that operation is over, if somebody waits for it."""
         self.apart: set[asyncio.Task[Any]] = set()
@@ -114,7 +114,8 @@ class Cursor:
         if self._next >= MOST_OPERATIONS:
             raise self.refuse(f"Make it a loop in the graph: a step may have {MOST_OPERATIONS} operations.")
         self._busy = True
-        self.task = asyncio.current_task()
+        with contextlib.suppress(RuntimeError):  # the thread of a plain function has no event loop
+            self.task = asyncio.current_task()
         try:
             yield self.following
         except Suspension as why:
