@@ -63,7 +63,7 @@ def functions(workflow: Workflow) -> list[FunctionType]:
 def is_same_place(one: Workflow, other: Workflow) -> bool:
     """True if both are what the same lines define: a notebook's cell that was run again, or a file that was loaded twice.
 
-    Methods of two objects of one class are not.
+    Methods of two objects of one class are not, unless the class is Holdfast's: the nodes of a file say all that these hold.
     """
     handlers = [
         (mine.handler, theirs.handler) for mine, theirs in zip(one.nodes.values(), other.nodes.values(), strict=False)
@@ -85,7 +85,7 @@ def _is_same(one: Any, other: Any) -> bool:
     if mine[2] != theirs[2] or not (mine[0] == theirs[0] or "" != mine[1] == theirs[1]):
         return False
     object_, another = getattr(one, "__self__", None), getattr(other, "__self__", None)
-    return object_ is another or type(object_) is not type(another)
+    return object_ is another or type(object_) is not type(another) or _is_of_holdfast(mine[0])
 
 
 def _origin(function: Any) -> tuple[str, str, str]:
@@ -175,7 +175,11 @@ def _held(function: FunctionType) -> Iterator[Any]:
 def _is_of_project(name: Any) -> bool:
     """True for a module of the user's own, and for what is typed at a prompt."""
     module = sys.modules.get(name) if isinstance(name, str) else None
-    if not isinstance(module, ModuleType) or name.partition(".")[0] == "holdfast":
+    if not isinstance(module, ModuleType) or _is_of_holdfast(name):
         return False
     file = getattr(module, "__file__", None)
     return name == "__main__" if file is None else trace.is_theirs(file)
+
+
+def _is_of_holdfast(module: str) -> bool:
+    return module.partition(".")[0] == "holdfast"

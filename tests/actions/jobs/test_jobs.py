@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.actions.jobs.kit import ran, workflow
+from tests.engine.kit import opened
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "content_pipeline.yaml").read_text()
 
@@ -24,6 +25,27 @@ async def test_the_documents_example_runs_as_written(store: str) -> None:
     assert done.jobs["aggregate"]["log"] == "analysis of <raw text of src-abc123>, success"
 
 
+async def test_a_file_that_is_read_twice_is_one_workflow(store: str) -> None:
+    """In one process: nobody is told to give one of the two another name."""
+    first, again = workflow(WORDS), workflow(WORDS)
+    assert first.hash == again.hash
+    async with opened(store, workflows=[first]) as engine:
+        for each in (first, again, first):
+            assert (await (await engine.start(each)).result())["jobs"]["words"]["result"] == "success"
+
+
+WORDS = """
+name: words
+jobs:
+  words:
+    runs-on: any
+    steps: [{run: echo three words here}]
+  each:
+    runs-on: any
+    needs: words
+    strategy: {matrix: {n: [1, 2]}}
+    steps: [{run: 'echo ${{ matrix.n }}'}]
+"""
 ANCESTORS = """
 jobs:
   first:
