@@ -81,7 +81,7 @@ def test_a_run_of_a_name_is_followed_while_a_worker_drives_it(loaded: Shell, pro
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("greet", "-i", ADA, "--detach"), 0, "No worker that is alive has this workflow"),
+        (("greet", "-i", ADA, "--detach"), 0, "Started. A worker takes it up:"),
         (("greet", "-i", ADA, "--detach"), 0, "holdfast worker FILE.py:WORKFLOW"),
         (("greet", "-i", "{}"), 2, "'customer' is a required property. No run was started."),
         (("greet", "-i", ADA, "--here"), 2, "needs the code of greet"),
