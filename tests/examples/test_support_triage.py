@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -227,8 +228,9 @@ def test_a_bill_above_the_books_would_be_noticed(forged: Path) -> None:
 def test_a_demo_that_is_stopped_leaves_no_process_behind(number: signal.Signals, tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     demo = subprocess.Popen(
-        [*DEMO, "--keep", str(directory)], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True
-    )
+        [*DEMO, "--keep", str(directory)], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True,
+        preexec_fn=heeding(number),  # noqa: PLW1509 - it takes no lock that another thread may hold
+    )  # fmt: skip
     assert demo.stdout is not None
     shown = ""
     while "model calls" not in shown:
@@ -240,6 +242,11 @@ def test_a_demo_that_is_stopped_leaves_no_process_behind(number: signal.Signals,
     assert "Stopped" in demo.stdout.read()
     demo.stdout.close()
     assert processes_that_name(directory) == []
+
+
+def heeding(number: signal.Signals) -> Callable[[], object]:
+    """For a process to be: a job that a shell has put into the background, as this one may be, ignores SIGINT."""
+    return lambda: signal.signal(number, signal.SIG_DFL)
 
 
 def processes_that_name(directory: Path) -> list[str]:
