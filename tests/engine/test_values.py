@@ -788,6 +788,39 @@ async def test_what_others_have_sent_and_does_not_fit_the_type_is_refused(store:
             await run.result()
 
 
+@step(effect="once")
+def refunded(number: uuid.UUID) -> decimal.Decimal:
+    raise TimeoutError
+
+
+@tool(effect="once")
+def ordered(number: uuid.UUID) -> Order:
+    raise TimeoutError
+
+
+@task(tools=[ordered])
+async def orders(state: Any, ctx: Context) -> str:
+    return type(await ctx.tool(ordered, number=ID)).__name__
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+async def test_a_response_that_a_person_gives_is_what_the_tool_returns(store: str, is_graph: bool) -> None:
+    @flow
+    async def handle(ctx: Context) -> str:
+        return type(await refunded(ID)).__name__
+
+    wf = Workflow("orders")
+    wf.node("orders")(orders)
+    given: Any = {"id": str(ID)} if is_graph else "1.10"
+    async with opened(store) as engine:
+        run = await engine.start(wf if is_graph else handle)
+        ((gate, _),) = (await run.until(lambda state: bool(state.gates))).gates.items()
+        with pytest.raises(InvalidInput, match=r"Give the response as '\w+' returns it: .*Nothing was decided"):
+            await engine.decide(gate, "answer", {"id": "x"} if is_graph else "abc")
+        await engine.decide(gate, "answer", given)
+        assert await run.result() == ("Order" if is_graph else "Decimal")
+
+
 async def test_a_task_keeps_what_its_hint_says(store: str) -> None:
     seen: list[Any] = []
     wf = Workflow("tasks")

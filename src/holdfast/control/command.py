@@ -23,7 +23,7 @@ from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.gates import asked_together, closed, no_gate, offered
 from holdfast.core.graph import Graph
-from holdfast.core.ids import RunId, run_of
+from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
@@ -32,7 +32,7 @@ from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.engine.team_budget import scopes_of_run
-from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, UsageError
+from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, SchemaMismatch, UsageError
 
 DEFAULT_TENANT: Final = "default"
 MOST_TAGS: Final = 20
@@ -260,6 +260,8 @@ class Commands(ControlBase):
         gate = gate_named(gate_id)
         given = data is not NOT_GIVEN
         plain = self.payloads.plain(data) if given else None
+        if given and decision == "answer":
+            self._expect_response(await self.runtime.runs.state(run_of(gate)), gate, data)
         command = cmd.DecideGate(
             gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
         )
@@ -267,6 +269,21 @@ class Commands(ControlBase):
             await self.runtime.runs.send(run_of(gate), command)
         except NotFound as lost:
             raise lost if gate in lost.message else no_gate(gate) from None
+
+    def _expect_response(self, state: State, gate: GateId, data: Any) -> None:
+        """Raise InvalidInput for an answer that the tool cannot have given whose call a gate is about, if it is known here."""
+        asked = state.gates.get(gate)
+        if asked is None or asked.opened.reason != EFFECT_UNKNOWN:
+            return
+        call = state.calls.get(CallId(asked.opened.subject or ""))
+        tool = None if call is None else self.runtime.catalog.tool_of(state.graph_hash, call.name)
+        try:
+            if tool is not None:
+                tool.returns.read(data)
+        except SchemaMismatch as problem:
+            raise InvalidInput(
+                f"Give the response as {tool.name if tool else ''!r} returns it: {problem.message} Nothing was decided."
+            ) from None
 
     async def delegate(
         self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, roles: Sequence[str] = (),

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.authoring import reach
 from holdfast.authoring.flow import FlowDefinition
+from holdfast.authoring.mapping import known as known_near
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.commands import Loaded
@@ -190,6 +191,17 @@ class Catalog:
             found |= node.tools
             found |= node.compensations
         return found
+
+    def tool_of(self, graph_hash: str, name: str) -> Tool | None:
+        """The tool of a workflow that is called so, also a step of a flow; None where the code is not here."""
+        if graph_hash not in self.workflows:
+            return None
+        found = self.tools_of(graph_hash).get(name)
+        if found is not None:
+            return found
+        flows = [each for each in self.workflows[graph_hash].nodes.values() if isinstance(each, FlowDefinition)]
+        near = (known_near(name, each.handler) for each in flows)
+        return next((each for each in near if isinstance(each, Tool)), None)
 
     def undoing(self, graph_hash: str, tool: str, compensation: str) -> Tool | None:
         """The tool that undoes what a step of a flow has done, which the flow need not list."""
