@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from holdfast import Demand, Engine
+from holdfast.cli import progress
 from holdfast.cli.app import invoke
+from holdfast.cli.backend import Here
 from holdfast.cli.exit_code import OK
+from holdfast.cli.given import who
 from holdfast.core.demand import Resources
+from holdfast.service.service import Service
 from tests.engine.test_placing import Stage, played
 
 
@@ -68,6 +72,35 @@ def test_it_names_what_is_lacking(store: str, capsys: pytest.CaptureFixture[str]
     who = rf"HOLDER/step0#1 at {re.escape(socket.gethostname())}:{os.getpid()} for \S+ \w+; it is the next in line"
     assert re.search(f"4 of the pool BROWSERS: 2 of 5 are in use, by {who}", pool)
     assert re.search(f"The workers that have what it asks for are busy with {who}", busy)
+
+
+@pytest.mark.parametrize(
+    ("demand", "words"),
+    [
+        (Demand(pools={"NOBODYS": 3}), "which nobody has declared: holdfast pools set NOBODYS"),
+        (Demand(labels=("gpu",)), "It needs label gpu, which no running worker has"),
+    ],
+)
+def test_who_follows_a_run_is_told_once_why_it_has_no_place(
+    store: str, capsys: pytest.CaptureFixture[str], demand: Demand, words: str
+) -> None:
+    async def followed() -> tuple[str, str, bool]:
+        wf = played(Stage(), "wf", demand)
+        async with Engine.open(store, workflows=[wf]) as engine:
+            run, asking = await engine.start(wf), Here(Service(engine), who(None))
+            told: set[tuple[str | None, str | None]] = set()
+            said = ""
+            async with asyncio.timeout(60):
+                while words not in said:
+                    await progress.tell_waits(asking, run.id, told)
+                    said += capsys.readouterr().err
+                    await asyncio.sleep(0.05)
+            waits = await progress.tell_waits(asking, run.id, told)
+            return said, capsys.readouterr().err, waits
+
+    said, again, waits = asyncio.run(followed())
+    assert said.count("has waited for") == 1
+    assert (again, waits) == ("", True)
 
 
 def test_what_waits_is_listed_with_its_demand(store: str, capsys: pytest.CaptureFixture[str]) -> None:

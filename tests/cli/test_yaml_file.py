@@ -106,3 +106,28 @@ def test_a_file_may_begin_with_the_mark_of_its_encoding(nightly: Path, shell: Sh
 def test_what_is_to_be_checked_has_to_be_named(shell: Shell) -> None:
     assert "Say which workflow" in shell("validate").err
     assert shell("validate").code == 2
+
+
+def test_pools_that_nobody_has_declared_are_warned_of_with_or_without_a_store(home: Path, shell: Shell) -> None:
+    (home / "p.yaml").write_text("jobs: {a: {runs-on: any, pools: {API: 1, GPU: 2}, steps: [{run: echo}]}}")
+    (home / "p.py").write_text(
+        "from holdfast import Demand, Workflow, task\nwf = Workflow('p')\n"
+        "wf.node('a', demand=Demand(pools={'API': 1, 'GPU': 2}))(task(lambda state: 1))\n"
+    )
+
+    def warned(*more: str) -> list[str]:
+        yaml, python = (shell("validate", file, "--json", *more) for file in ("p.yaml", "p.py"))
+        assert yaml.data["warnings"] == [each for each in python.data["warnings"] if "pool" in each]
+        assert (yaml.code, python.code) == (0, 0)
+        return [each.removeprefix("No pool ") for each in yaml.data["warnings"]]
+
+    api, gpu = (f"{name} is declared here: holdfast pools set {name} --slots N" for name in ("API", "GPU"))
+    assert warned() == [api, gpu]
+    assert {each.name for each in home.iterdir()} <= {"p.yaml", "p.py", "__pycache__"}  # no store was made
+    (home / "holdfast.toml").write_text("[pools.API]\nslots = 1\n")
+    assert warned() == [gpu]
+    assert f"warning: No pool {gpu}" in shell("validate", "p.yaml").out.splitlines()
+    assert shell("validate", "p.yaml", "--strict").code == 2
+    assert shell("pools", "set", "GPU", "--slots", "2").code == 0
+    assert warned() == []
+    assert warned("--store", "elsewhere.db") == [f"{gpu} --store elsewhere.db"]

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -372,5 +373,29 @@ def test_a_run_that_waits_for_a_pool_which_nobody_declared_says_so_with_the_reme
         if "nobody has declared" in shown:
             break
     assert "It asks for 1 of the pool API, which nobody has declared: holdfast pools set API --slots N." in shown
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=60)
+
+
+def test_the_follower_of_a_run_says_once_that_nobody_has_declared_its_pool(
+    shell: Shell, home: Path, process: Callable[..., Fork]
+) -> None:
+    flow = write(home, "jobs: {a: {runs-on: any, pools: {API: 1}, steps: [{run: echo}]}}")
+    shell("run", flow, "--detach")
+    worker, run = process("worker", flow), process("run", "flow")  # which only follows what the worker does
+    late = threading.Timer(60, run.kill)
+    late.start()
+    assert run.stderr is not None
+    seen: list[str] = []
+    for line in run.stderr:
+        seen.append(line.strip())
+        if "nobody has declared" in line:
+            break
+    late.cancel()
+    words = r"It asks for 1 of the pool API, which nobody has declared: holdfast pools set API --slots N\."
+    assert re.fullmatch(rf"\S+/a#1 has waited for .*\. {words}", seen[-1]), seen
+    assert shell("pools", "set", "API", "--slots", "2").code == 0
+    _, rest = run.communicate(timeout=120)
+    assert (run.returncode, "nobody has declared" in rest) == (0, False), rest
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=60)

@@ -74,10 +74,10 @@ def validate(
     if yaml_file.is_meant(target):
         if review:
             raise UsageError("--review is of a workflow in Python; a file in YAML is checked without it.")
-        return yaml_file.validate(target, as_json=as_json)
+        return yaml_file.validate(target, as_json=as_json, strict=strict, store=store)
     if review:
         return _review(target, evals, as_json=as_json, strict=strict, store=store)
-    return _validate_python(target, as_json=as_json, strict=strict)
+    return _validate_python(target, as_json=as_json, strict=strict, store=store)
 
 
 def _review(target: str, evals: str | None, *, as_json: bool, strict: bool, store: str | None) -> int:
@@ -116,8 +116,9 @@ async def _paths(workflow: str, store: str | None) -> list[Trajectory]:
         return [await inquiries.trajectory(row.run) for row in rows]
 
 
-def _validate_python(target: str, *, as_json: bool, strict: bool) -> int:
+def _validate_python(target: str, *, as_json: bool, strict: bool, store: str | None) -> int:
     from holdfast import settings
+    from holdfast.cli.pools import undeclared
     from holdfast.cli.target import load
     from holdfast.errors import InvalidWorkflow
 
@@ -127,7 +128,9 @@ def _validate_python(target: str, *, as_json: bool, strict: bool) -> int:
     size = ""
     try:
         size = f"{len(workflow.graph.nodes)} nodes, {len(workflow.graph.definition.edges)} edges"
-        warnings = warnings_of(workflow, settings.load())
+        known = settings.load()
+        asked = {pool for demand in workflow.graph.demands for pool in demand.pools}
+        warnings = [*warnings_of(workflow, known), *asyncio.run(undeclared(asked, known, store))]
     except InvalidWorkflow as invalid:
         problems = invalid.problems
     if as_json:

@@ -13,14 +13,16 @@ import typer
 
 from holdfast.cli import table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.opening import backend
+from holdfast.cli.opening import backend, is_there, located, opened, server, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
-from holdfast.errors import UsageError
+from holdfast.errors import StoreError, UsageError
 from holdfast.service import query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
+
+    from holdfast.settings import Settings
 
 
 app = typer.Typer(
@@ -117,6 +119,27 @@ def remove(name: Name, as_json: AsJson = False, store: Store = None) -> None:
         terminal.emit({"name": name, "removed": True})
     else:
         terminal.say(f"There is no pool {name} any more.")
+
+
+async def undeclared(pools: Collection[str], known: Settings, store: str | None) -> list[str]:
+    """A warning for each of these pools that neither holdfast.toml nor the store, where there is one, declares. What a server's
+    store declares is not known here: then none."""
+    from holdfast.compose.from_settings import pools_of
+
+    if not pools or server(store) is not None:
+        return []
+    declared = {pool.name for pool in pools_of(known)}
+    if is_there(located(store)[0]):
+        try:
+            async with opened(store) as found:
+                declared |= {pool.name for pool in await found.lending.pools()}
+        except StoreError:  # one that is away declares what nobody can know
+            return []
+    declared |= {name.partition("@")[0] for name in declared}  # a tenant's own
+    return [
+        f"No pool {name} is declared here: {typed('pools', 'set', name, '--slots', 'N', store=store)}"
+        for name in sorted({*pools} - declared)
+    ]
 
 
 async def _list(store: str | None) -> list[dict[str, Any]]:

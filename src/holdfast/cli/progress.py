@@ -6,8 +6,8 @@ Never here: prompting. What is shown is only what was committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from copy import copy
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,7 +18,7 @@ from holdfast.cli.stream import Shown
 from holdfast.cli.telling import Teller, failure, job_result, named
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
-from holdfast.core.status import status
+from holdfast.core.status import may_be_placed, status
 from holdfast.errors import HoldfastError
 from holdfast.service import query, view
 from holdfast.service.query import View
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from holdfast.cli.backend import Backend
+    from holdfast.cli.backend import Asking, Backend
     from holdfast.control.handle import Run
     from holdfast.core.events import Recorded
     from holdfast.core.graph import Graph
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S: Final = 0.05
 """A person sees no more than this; and every look costs the run a little."""
 _LAST_WORDS_S: Final = 0.1
+_PLACED_S: Final = 0.25
+"""How long a step gets to be placed before anybody is asked why it is not."""
+_MISSED_S: Final = 2.0
+"""How long it waits before it is told of what may pass: a pool in use, a worker that has only begun."""
+_LOOKS_AGAIN_S: Final = 30.0
 _MOST_ROWS: Final = 24
 _BAR: Final = 24
 _MARKS: Final = {
@@ -79,14 +84,23 @@ def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
         yield Board(live, graph, now_ms)
 
 
-async def follow(run: Run, shown: Display, telling: AsyncGenerator[Told, None] | None = None) -> State:
-    """Show how a run goes on until it has ended or needs somebody; the state in which it does. `telling` is what is said in it,
-    which is shown as it comes."""
-    if telling is None:
-        return await _follow(run, shown)
+async def follow(
+    run: Run, shown: Display, asking: Asking, telling: AsyncGenerator[Told, None] | None = None
+) -> State:  # fmt: skip
+    """Show how a run goes on until it has ended or needs somebody; the state in which it does. `asking` knows why a step is not
+    placed; `telling` is what is said in it, which is shown as it comes."""
+    async with _places(asking, run.id) as look:
+        if telling is None:
+            return await _follow(run, shown, look)
+        return await _followed_and_heard(run, shown, look, telling)
+
+
+async def _followed_and_heard(
+    run: Run, shown: Display, look: Callable[[], None], telling: AsyncGenerator[Told, None]
+) -> State:  # fmt: skip
     hearing = asyncio.create_task(_hear(telling, shown), name="holdfast-hearing")
     try:
-        return await _follow(run, shown)
+        return await _follow(run, shown, look)
     finally:
         # What was written before is in the store by now, and heard at the next look.
         await asyncio.wait([hearing], timeout=_LAST_WORDS_S)
@@ -103,7 +117,7 @@ async def _hear(telling: AsyncGenerator[Told, None], shown: Display) -> None:
         terminal.say(f"What is said in the run cannot be shown any more: {problem.message}")
 
 
-async def _follow(run: Run, shown: Display) -> State:
+async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:
     seen = 0
 
     def news(state: State) -> bool:
@@ -117,7 +131,55 @@ async def _follow(run: Run, shown: Display) -> State:
         shown.show(state, events)
         if done:
             return state
+        if may_be_placed(state):
+            look()
         await asyncio.sleep(_LOOK_EVERY_S)
+
+
+@asynccontextmanager
+async def _places(asking: Asking, run: str) -> AsyncIterator[Callable[[], None]]:
+    """What to call once a step of the run may wait for a place: it is told why, once for each pool or lack, while it waits."""
+    news = asyncio.Event()
+    telling = asyncio.create_task(_tell_places(asking, run, news), name="holdfast-places")
+    try:
+        yield news.set
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell_places(asking: Asking, run: str, news: asyncio.Event) -> None:
+    told: set[tuple[str | None, str | None]] = set()
+    pause_s: float | None = None
+    while True:  # until it is called off
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await news.wait()
+        await asyncio.sleep(_PLACED_S if pause_s is None else _MISSED_S)
+        news.clear()
+        try:
+            waits = await tell_waits(asking, run, told)
+        except HoldfastError:  # the run is followed without it
+            waits = True
+        pause_s = min(2 * (pause_s or _PLACED_S), _LOOKS_AGAIN_S) if waits else None
+
+
+async def tell_waits(asking: Asking, run: str, told: set[tuple[str | None, str | None]]) -> bool:
+    """Say what of it was not `told`; True while a step of the run waits for a place."""
+    from holdfast.cli.queue import words
+
+    waiting = (await asking.row(query.Run(run)))["waiting_for"]
+    if not any(each["kind"] == "worker" for each in waiting):
+        return False
+    now_ms = asking.now_ms()
+    for each in await asking.rows(query.Queue(run)):
+        why = each["pool"], each["lacking"]
+        is_new = each["workers"] and why not in told and why not in ((None, None), (None, "capacity"))
+        stays = each["pool"] is not None and not each["possible"]
+        if is_new and (stays or now_ms - each["since_ms"] >= 1000 * _MISSED_S):
+            told.add(why)
+            terminal.say(words(each, now_ms, {}))
+    return True
 
 
 async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
@@ -131,17 +193,19 @@ async def listen(service: Backend, run: str) -> tuple[View, Collection[str]]:
         if (line := teller.tell(view.recorded_of(event))) is not None:
             terminal.say(line)
 
-    async def hear() -> None:
+    async def hear(look: Callable[[], None]) -> None:
         async with aclosing(service.watch(run, 0)) as watching:
             async for event in watching:
                 told(event)
+                look()
 
-    hearing = asyncio.create_task(hear(), name="holdfast-hearing")
-    try:
-        found = await service.settled(run)
-    finally:
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
+    async with _places(service, run) as look:
+        hearing = asyncio.create_task(hear(look), name="holdfast-hearing")
+        try:
+            found = await service.settled(run)
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
     for event in await service.rows(query.Events(run=run, cursor=str(after))):
         told(event)
     return found, teller.told

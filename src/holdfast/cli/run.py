@@ -279,14 +279,15 @@ async def _run(
                 " `holdfast runs migrate` would have it go on with this one."
             )
         told: Collection[str] = ()
+        asking = Here(Service(engine), who(None))
         since = "start" if state.started_at_ms >= now_ms else "now"  # of one that was there nothing is said again
         if not how.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
                 telling = engine.watch_stream(begun.id, since=since) if how.heard else None
-                state = await progress.follow(begun, display, telling)
+                state = await progress.follow(begun, display, asking, telling)
                 told = display.told
         found = await view.of_run(engine, state)
-        waits = await advice.of_run(Here(Service(engine), who(None)), found, following.store)
+        waits = await advice.of_run(asking, found, following.store)
         following.status = found["status"]
     interruption.over()
     return Outcome(found, state.reason, waits, told)

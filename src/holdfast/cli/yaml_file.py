@@ -5,6 +5,7 @@ Never here: what is right or wrong in a file.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,20 +41,28 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
     return workflow_of(document, variables=known.vars)
 
 
-def validate(target: str, *, as_json: bool) -> int:
-    """Say everything that is wrong with the file, or which jobs it has."""
+def validate(target: str, *, as_json: bool, strict: bool, store: str | None) -> int:
+    """Say everything that is wrong with the file, or which jobs it has, and the pools that nobody has declared."""
+    from holdfast import settings
+    from holdfast.cli.pools import undeclared
+
     try:
         document = _loaded(target)
     except InvalidFile as invalid:
         return _tell(target, invalid, as_json=as_json)
+    asked = {share.pool for job in document.jobs for share in job.pools}
+    warnings = asyncio.run(undeclared(asked, settings.load(), store)) if asked else []
+    code = USAGE if strict and warnings else OK
     if as_json:
         jobs = [{"id": job.id, "needs": list(job.needs), "steps": len(job.steps)} for job in document.jobs]
         terminal.emit({"workflow": document.name, "valid": True, "problems": [], "mistakes": [],
-                       "warnings": [], "jobs": jobs})  # fmt: skip
-        return OK
+                       "warnings": warnings, "jobs": jobs})  # fmt: skip
+        return code
+    for words in warnings:
+        terminal.show(f"warning: {words}")
     terminal.show(f"ok: {document.name}, {_count(len(document.jobs), 'job')}")
     terminal.sheet([(job.id, _summary(job)) for job in document.jobs], indent="  ")
-    return OK
+    return code
 
 
 def schema() -> int:
