@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Append
 from holdfast.stores.sqlite import SqliteStore
 from tests.engine.history import events_of
-from tests.engine.kit import gate_of, opened
+from tests.engine.kit import eventually, gate_of, opened
 
 
 def two() -> Workflow:
@@ -84,6 +84,38 @@ async def test_a_step_that_started_without_its_process_knowing_is_found(
             Lossy(store, "lost")
             with pytest.raises(UnknownCommit):
                 await engine.start(wf)
+            (row,) = await engine.runs()
+            await completed(engine, row.run)
+    finally:
+        await store.aclose()
+
+
+async def test_a_look_that_fails_forgets_no_step_that_may_have_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is away for what is looked at beside it, from before the start until it was asked twice more."""
+    monkeypatch.setattr("holdfast.engine.flush.PATIENCE_S", 0.0)
+    monkeypatch.setattr("holdfast.engine.sweep._AWAY_S", 0.01)
+    store = await SqliteStore.connect(tmp_path / "holdfast.db")
+    try:
+        look, refused, is_back = store.views.runs, list[None](), asyncio.Event()
+
+        async def away(**sought: Any) -> Any:
+            if sought.get("status") == "waiting" and not is_back.is_set():
+                refused.append(None)
+                raise StoreError("The disk is away; nothing was read.")
+            return await look(**sought)
+
+        store.views.runs = away  # type: ignore[method-assign]
+        async with opened(store) as engine:
+            wf = two()
+            await engine.runtime.catalog.add(wf)
+            Lossy(store, "lost")
+            with pytest.raises(UnknownCommit):
+                await engine.start(wf)
+            before = len(refused)
+            await eventually(lambda: len(refused) >= before + 2)
+            is_back.set()
             (row,) = await engine.runs()
             await completed(engine, row.run)
     finally:

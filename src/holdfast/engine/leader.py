@@ -270,8 +270,9 @@ class Leader:
         self._find(in_line(line.runs))
         if line.all_since_s is not None:
             self._jobs.forget_others(line.everybody, line.all_since_s)
-        handed_on, ticks = 0, []
         due = await self._due.find(store.clock.now_ms(), self._jobs.workers.can_run, MOST_RUNS)
+        waiting = with_headroom(await store.scopes.headroom(MOST_RUNS))
+        handed_on, ticks = 0, []
         for each in due:
             if each.run in self._damaged or self._is_in_hand(each.run, now_s):
                 continue
@@ -280,7 +281,7 @@ class Leader:
                 handed_on += 1
             else:
                 ticks.append(self._tick(each.run, Tick(each.dead)))
-        for run, scopes in with_headroom(await store.scopes.headroom(MOST_RUNS)).items():
+        for run, scopes in waiting.items():
             if run not in self._damaged and not self._is_in_hand(run, now_s):
                 ticks.append(self._tick(run, Tick(headroom=scopes)))
         await asyncio.gather(*ticks)

@@ -134,13 +134,14 @@ class Sweep:
         mine = self._share(mine)
         self._all_wait_here = bool(due) and not mine
         waiting = {} if patience_ms else with_headroom(await store.scopes.headroom(MOST_RUNS))
+        stuck = [] if self._is_led else await self._stuck.look()
+        # From here to the gather nothing is awaited: a look that fails would lose ticks and commits of unknown outcome.
         ticks = [self._tick(each.run, Tick(each.dead, headroom=waiting.pop(each.run, frozenset()))) for each in mine]
         ticks += [
             self._tick(run, Tick(headroom=scopes)) for run, scopes in waiting.items() if run not in runtime.runs.damaged
         ]
         ticks += [self._tick_again(run) for run in runtime.runs.take_unknown_commits()]
-        if not self._is_led:
-            ticks += [self._tick(row.run, Tick()) for row in await self._stuck.look() if runtime.catalog.is_here(row)]
+        ticks += [self._tick(row.run, Tick()) for row in stuck if runtime.catalog.is_here(row)]
         await asyncio.gather(*ticks)
         await self._look_for_stranded()
         await self._maintain()
