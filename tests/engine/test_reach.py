@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from holdfast import Context, RunFailed, Workflow, flow
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.load import load
 from holdfast.authoring import unknown_children
 from holdfast.errors import NotFound, UsageError
 from tests.engine import desk, desk_rooms
 from tests.engine.kit import die, gate_of, opened
-from tests.engine.test_children import started_child
+from tests.engine.test_children import children_of, started_child
 
 REACHED = [
     desk.direct, desk.by_helper, desk.by_map, desk.by_dict, desk.by_method, desk.by_method_flow, desk.by_module, desk.by_import,
@@ -35,6 +37,27 @@ async def test_a_child_goes_on_in_a_process_that_has_loaded_the_file_of_its_pare
         await asking.decide(gate, "approve", by="grace")
         async with opened(store, workflows=[parent]) as second:
             assert await second.run(run.id).result() == "grace"
+
+
+@pytest.mark.parametrize("how", desk_rooms.HELD)
+async def test_a_child_is_found_in_whatever_holds_it(store: str, how: str) -> None:
+    async with opened(store, workflows=[desk_rooms.by_what_holds_it]) as engine:
+        run = await engine.start(desk_rooms.by_what_holds_it, how)
+        await engine.decide(await gate_of(await started_child(run, engine)), "approve", by="grace")
+        assert await run.result() == "grace"
+
+
+async def test_a_child_whose_stored_definition_says_all_about_it_is_started(store: str) -> None:
+    @flow
+    async def plans(ctx: Context) -> Any:
+        plan = workflow_of(load("jobs: {a: {runs-on: any, steps: [{run: 'true'}]}}", "plan"))
+        return await ctx.child(plan)
+
+    async with opened(store, workflows=[plans]) as engine:
+        run = await engine.start(plans)
+        await run.result()
+        (child,) = await children_of(run, engine)
+        assert (await child.state()).ended == "completed"
 
 
 async def test_what_a_file_defines_besides_is_executed_and_not_offered(store: str) -> None:

@@ -8,11 +8,13 @@ of installed packages, importing anything, running anything.
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections import ChainMap, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
 from holdfast.authoring import trace
@@ -27,6 +29,8 @@ _MOST: Final = 200_000
 """Values that are looked at: more than any project has, and a second's work."""
 _LARGE: Final = 1000
 """Entries of a list or dict: a larger one holds data."""
+_HOLDING: Final = (list, tuple, set, frozenset, deque, dict, ChainMap, MappingProxyType, SimpleNamespace)
+"""What holds values of any kind, and runs nobody's code."""
 _DEEP: Final = 4
 """Lists, dicts and objects inside one another."""
 
@@ -127,16 +131,23 @@ class _Walk:
             case FunctionType():
                 yield from self._module(value.__module__)
                 yield from _flat(_held(value))
-            case MethodType():
-                yield from _flat((value.__func__, value.__self__))
-            case Workflow():
-                yield from _flat((*value.nodes.values(), *value.children))
-            case NodeDefinition() | Step() | Tool() | Handoff():
+            case MethodType() | partial() | Workflow() | NodeDefinition() | Step() | Tool() | Handoff():
                 yield from _flat(_inside(value))
-            case list() | tuple() | set() | frozenset() | dict():
-                inside = [*value.values()] if isinstance(value, dict) else [*value]
+            case (
+                list()
+                | tuple()
+                | set()
+                | frozenset()
+                | deque()
+                | dict()
+                | ChainMap()
+                | MappingProxyType()
+                | SimpleNamespace()
+            ):
+                inside = vars(value).values() if isinstance(value, SimpleNamespace) else value
                 if depth < _DEEP and len(inside) <= _LARGE:
-                    yield from ((each, depth + 1) for each in inside)
+                    entries = chain(inside, inside.values()) if isinstance(inside, Mapping) else inside
+                    yield from ((each, depth + 1) for each in [*entries])
             case type():
                 if _is_of_project(value.__module__):
                     yield from self._module(value.__module__)
@@ -147,7 +158,9 @@ class _Walk:
                     yield kind, depth
                     methods = [name for name, each in vars(kind).items() if isinstance(each, FlowMethod)]
                     yield from _flat([getattr(value, name) for name in methods])
-                    yield from ((each, depth + 1) for each in [*getattr(value, "__dict__", {}).values()])
+                    yield from (
+                        (each, depth + 1) for each in [*getattr(value, "__dict__", {}).values(), *_slots(value)]
+                    )
 
     def _module(self, name: Any) -> Iterator[tuple[Any, int]]:
         if name not in self.modules and name not in self._but and _is_of_project(name):
@@ -159,17 +172,39 @@ def _flat(values: Iterable[Any]) -> Iterator[tuple[Any, int]]:
     return ((value, 0) for value in values)
 
 
-def _inside(value: NodeDefinition | Step[Any, Any] | Tool | Handoff) -> tuple[Any, ...]:
-    """What one of Holdfast's own things was made of."""
-    if isinstance(value, NodeDefinition):
-        return value.handler, value.settings.get(CODE), *value.settings.get(OFFERED, ())
-    return (value.workflow,) if isinstance(value, Handoff) else (value.function,)
+def _inside(value: Any) -> tuple[Any, ...]:
+    """What a method, a partial function or one of Holdfast's own things was made of."""
+    match value:
+        case MethodType():
+            return value.__func__, value.__self__
+        case partial():
+            return value.func, *value.args, *value.keywords.values()
+        case Workflow():
+            return *value.nodes.values(), *value.children
+        case NodeDefinition():
+            return value.handler, value.settings.get(CODE), *value.settings.get(OFFERED, ())
+        case Handoff():
+            return (value.workflow,)
+        case _:
+            return (value.function,)
 
 
 def _held(function: FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # not assigned yet
             yield cell.cell_contents
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    yield from [*vars(function).values()]
+
+
+def _slots(value: Any) -> Iterator[Any]:
+    """What an object keeps without a `__dict__`."""
+    for kind in type(value).__mro__:
+        for each in [*vars(kind).values()]:
+            if isinstance(each, MemberDescriptorType) and _is_of_project(kind.__module__):
+                with suppress(AttributeError):  # not assigned yet
+                    yield each.__get__(value)
 
 
 def _is_of_project(name: Any) -> bool:

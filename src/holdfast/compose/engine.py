@@ -11,7 +11,6 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,6 +30,7 @@ from holdfast.compose.from_settings import (
 from holdfast.compose.opening import opening
 from holdfast.control.control import Control
 from holdfast.core.demand import Resources
+from holdfast.core.graph import Definition
 from holdfast.core.ids import SessionId
 from holdfast.core.lanes import DEFAULT
 from holdfast.engine.adoption import Adoption, Restore
@@ -195,8 +195,9 @@ class Engine(Control):
         opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
         providers: Any = model or Providers(_served_by(known))
         catalog = Catalog(
-            opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
-        )
+            opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute,
+            restore=_restore(around.shell),
+        )  # fmt: skip
         runtime = Runtime.of(
             opened,
             around.clock,
@@ -349,7 +350,11 @@ def _services(
 
 
 def _restore(shell: Shell | None) -> Restore:
-    """How workflows are read back from their graphs, loaded when somebody wants that."""
-    from holdfast.actions.jobs.restoration import restored
+    """How workflows are read back from their graphs. The reader is loaded when somebody wants that."""
 
-    return restored if shell is None else partial(restored, shell=shell)
+    def restore(definition: Definition) -> Workflow | None:
+        from holdfast.actions.jobs.restoration import restored
+
+        return restored(definition) if shell is None else restored(definition, shell)
+
+    return restore

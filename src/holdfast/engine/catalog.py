@@ -33,11 +33,12 @@ class Catalog:
 
     def __init__(
         self, graphs: Graphs, *, labels: Collection[str] = (), lanes: Lanes = _EVERYTHING, lane: str = DEFAULT,
-        runs_scripts: bool = True, adopts: bool = False,
+        runs_scripts: bool = True, adopts: bool = False, restore: Callable[[Definition], Workflow | None] | None = None,
     ) -> None:  # fmt: skip
         """`labels` are what this process has, for workflows and steps that ask for it; `lane` is the one of `lanes` that it
         leads or works in. `runs_scripts` and `adopts` say whether it runs scripts of workflow files, and learns workflows in
-        YAML from the store."""
+        YAML from the store. `restore` returns the workflow that a stored definition says all about."""
+        self._restore = restore
         self._stored = graphs
         self.labels = tuple(sorted(set(labels)))
         self.lanes = lanes
@@ -99,7 +100,12 @@ class Catalog:
         self._expect_same_place(workflow)
         if not self._has(workflow) and (asking := self.workflows.get(near)) is not None:
             await self._look_around(asking)  # what stands in its modules now
-        return self._has(workflow)
+        return self._has(workflow) or self._is_in_the_store(workflow)
+
+    def _is_in_the_store(self, workflow: Workflow) -> bool:
+        """True if its stored definition says all about it, as that of a workflow in YAML does: every process can restore it."""
+        restored = None if self._restore is None else self._restore(workflow.graph.definition)
+        return restored is not None and restored.hash == workflow.hash
 
     def _has(self, workflow: Workflow) -> bool:
         known = self._named.get(workflow.hash) or self._beside.get(workflow.hash) or self.workflows.get(workflow.hash)
