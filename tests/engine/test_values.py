@@ -181,6 +181,38 @@ class Defined:
     at: dt.datetime = NOON
 
 
+class CardOrder(Order):
+    card: str = "4242"
+
+
+@dataclasses.dataclass
+class LongVisit(Visit):
+    hours: int = 3
+
+
+@dataclasses.dataclass
+class Bill:
+    total: decimal.Decimal
+    orders: list[Order] = dataclasses.field(default_factory=list)
+
+
+class Anything(BaseModel):
+    inside: Any
+
+
+class Point(enum.Enum):
+    ORIGIN = (0, 0)
+
+
+class Rate(enum.Enum):
+    LOW = decimal.Decimal("0.1")
+
+
+class Mixed(enum.Enum):
+    NONE = None
+    SOME = 1.5
+
+
 KEPT: list[tuple[Any, Any]] = [
     (uuid.UUID, ID),
     (decimal.Decimal, decimal.Decimal("0.10")),
@@ -192,6 +224,10 @@ KEPT: list[tuple[Any, Any]] = [
     (dt.timedelta, dt.timedelta(days=1, microseconds=3)),
     (Color, Color.RED),
     (Level, Level.LOW),
+    (list[Mixed], [Mixed.NONE, Mixed.SOME]),
+    (Bill, Bill(decimal.Decimal("1.10"), [Order(id=ID)])),
+    (Order | CardOrder, CardOrder(id=ID)),
+    (Anything, Anything(inside=[{"a": None}])),
     (Word, Word.YES),
     (Literal["a", 1], "a"),
     (bytes, b"\xff\x00abc"),
@@ -528,6 +564,8 @@ DEFINED: list[tuple[Any, str]] = [
     (typing.Callable[[], int], "a function is not data; return what it would return"),
     (type[Order], "a class is not data; return its name"),
     (sqlite3.Connection, "return a Pydantic model, a dataclass or plain JSON data instead of Connection"),
+    (Point, "give the members of Point values that are text or numbers"),
+    (list[Rate], "give the members of Rate values that are text or numbers"),
     (dict[tuple[int, int], int], "use a list of pairs, or keys that are text"),
     (SecretStr, "hand over the name of a secret and read it with ctx.secret"),
     (Login, "hand over the name of a secret and read it with ctx.secret; the field 'password' of Login is a SecretStr"),
@@ -569,6 +607,20 @@ RETURNED: list[tuple[Any, Any, str]] = [
     (Text, Text(raw=b"\xff"), "say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
     (None, Text(raw=b"\xff"), "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
     (Failing, Failing(net=1.0), "mend what writes or reads Failing: its code has raised KeyError"),
+    (Order, CardOrder(id=ID), "name CardOrder in the hint, alone or in a union"),
+    (list[Order], [Order(id=ID), CardOrder(id=ID)], "name CardOrder in the hint"),
+    (Visit, Visit(NOON, CardOrder(id=ID)), "name CardOrder in the hint"),
+    (Visit | None, LongVisit(NOON), "name LongVisit in the hint"),
+    (Bill, Bill(decimal.Decimal(1), [CardOrder(id=ID)]), "name CardOrder in the hint"),
+    (Computed | int, Forbidding(net=1), "name one type in the hint"),
+    (bytes, "YWJj", "return bytes, as in text.encode(); bytes has bytes where this has text"),
+    (list[bytes], ["YWJj"], "return bytes, as in text.encode()"),
+    (dict[str, list[bytes]], {"a": ["YWJj"]}, "return bytes, as in text.encode()"),
+    (decimal.Decimal, decimal.Decimal("NaN"), "give a finite Decimal or None instead of NaN"),
+    (dict[str, decimal.Decimal], {"a": decimal.Decimal("Infinity")}, "give a finite Decimal or None"),
+    (Bill, Bill(decimal.Decimal("Infinity")), "give a finite Decimal or None"),
+    (decimal.Decimal | int, decimal.Decimal("-Infinity"), "give a finite Decimal or None"),
+    (dict[int | None, int], {None: 1}, "give dict[int | None, int] a serializer"),
     (Order, {"id": "x"}, "return a value that fits Order, or change the hint"),
     (Order, None, "return a value that fits Order, or change the hint"),
 ]

@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError, core_schema
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.hint import ByMsgspec, is_known_to_msgspec, is_plain, label, rewritten
-from holdfast.authoring.round_trip import Findings, difference
+from holdfast.authoring.round_trip import Findings, changed, difference, guessed_bytes
 from holdfast.authoring.view import fields
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
@@ -80,6 +80,7 @@ class TypedAdapter(Adapter):
         found = Findings(self.schema.core_schema)
         if found.refusal is not None:
             raise UsageError(f"{found.refusal[0].upper()}{found.refusal[1:]}.")
+        self._found = found if found.has_decimals or (found.classes and not found.is_proved) else None
         self._is_proved = found.is_proved
         self._round_trip = found.round_trip
         self._lossy = found.lossy
@@ -107,6 +108,8 @@ class TypedAdapter(Adapter):
             if "utf8" in str(problem) or "utf-8" in str(problem):
                 raise InvalidInput(self._bytes_refusal()) from None
             return self._coerced(value)
+        if self._found is not None and (remedy := changed(value, self._found)) is not None:
+            raise InvalidInput(remedy)
         if self._is_proved:
             self._prove(value, plain)
         return plain
@@ -149,6 +152,8 @@ class TypedAdapter(Adapter):
                 f"return a value that fits {self.label}, or change the hint; this is a {type(value).__name__}, which does"
                 f" not fit: {describe(problem)}"
             ) from None
+        if guessed_bytes(value, made):
+            raise InvalidInput(f"return bytes, as in text.encode(); {self.label} has bytes where this has text")
         try:
             assert self.schema is not None
             plain = self.schema.dump_python(made, mode="json", round_trip=self._round_trip, warnings=False)

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
@@ -27,11 +31,16 @@ _REFUSED: Final = {
     "generator": "a generator is not data; return a list(...)",
     "is-subclass": "a class is not data; return its name",
 }
+_SCALARS: Final = CONSTANTS | {float}
+"""The types of values of an Enum that come back."""
 _CUSTOM: Final = frozenset({"function-before", "function-after", "function-wrap", "function-plain", "typed-dict"})
 _NO_SCHEMAS: Final = frozenset(
     {"metadata", "config", "serialization", "cls", "ref", "default", "computed_fields", "expected"}
 )
 """What stands in a schema and has none inside."""
+
+
+_LEAVES: Final = frozenset({str, int, float, bool, type(None), bytes, datetime, date, UUID})
 
 
 class Findings:
@@ -46,7 +55,16 @@ class Findings:
         """True if only a value can show whether it comes back."""
         self.round_trip = False
         """True if what is computed would not be read."""
+        self.classes: set[type[Any]] = set()
+        """The models and dataclasses of it: an instance of a class beneath one of these comes back without what it adds."""
+        self.has_decimals = False
+        """True if it takes Decimals that must be finite."""
         self._look(schema, "", "the value", is_required=True)
+        self.is_proved |= any(map(self.is_beneath, self.classes))
+
+    def is_beneath(self, kind: type[Any]) -> bool:
+        """True for a class beneath one of the schema's."""
+        return any(kind is not each and issubclass(kind, each) for each in self.classes)
 
     def _look(self, node: Any, owner: str, name: str, *, is_required: bool) -> None:
         if isinstance(node, list | tuple):
@@ -58,6 +76,8 @@ class Findings:
         self._look_at(kind, node, owner, name, is_required=is_required)
         if kind in ("model", "dataclass"):
             owner = node["cls"].__name__
+            self.classes.add(node["cls"])
+        self.has_decimals |= kind == "decimal" and not node.get("allow_inf_nan")
         if kind in ("default", "nullable", "union", "tagged-union"):
             is_required = False
         if isinstance(serialization := node.get("serialization"), dict):
@@ -70,6 +90,7 @@ class Findings:
     def _look_at(self, kind: Any, node: Mapping[str, Any], owner: str, name: str, *, is_required: bool) -> None:
         place = f"the field {name!r} of {owner}" if owner else name
         self.is_proved |= kind in _CUSTOM or kind == "union"
+        self.is_proved |= kind == "dict" and node.get("keys_schema", {}).get("type") == "nullable"
         self.is_proved |= kind == "literal" and not all(type(each) in CONSTANTS for each in node["expected"])
         if kind == "function-after" and _is_secret(made := node["function"]["function"]):
             remedy = f"{_SECRET_REMEDY}; {place} is a {made.__name__}, whose value is not kept"
@@ -83,6 +104,15 @@ class Findings:
             self.round_trip |= self._forbids
         elif kind in _REFUSED and not owner:
             self.refusal = self.refusal or f"{_REFUSED[kind]}; {place} is one"
+        elif (
+            kind == "enum"
+            and "missing" not in node
+            and not all(type(each.value) in _SCALARS or isinstance(each, str | int | float) for each in node["members"])
+        ):
+            self.refusal = self.refusal or (
+                f"give the members of {node['cls'].__name__} values that are text or numbers; {place} has others, which do not"
+                " come back"
+            )
         elif kind == "dict" and node.get("keys_schema", {}).get("type") in _COMPOUND:
             self.refusal = self.refusal or (
                 f"use a list of pairs, or keys that are text, numbers or dates; {place} has keys that JSON has no text for"
@@ -141,12 +171,58 @@ def _has_secret(value: Any) -> bool:
     return isinstance(value, _SECRETS)
 
 
+def guessed_bytes(value: Any, made: Any) -> bool:
+    """True where text was taken for the base64 of bytes."""
+    if isinstance(value, str):
+        return isinstance(made, bytes | bytearray)
+    if isinstance(value, dict) and isinstance(made, Mapping):
+        return any(key in made and guessed_bytes(each, made[key]) for key, each in value.items())
+    if isinstance(value, list | tuple) and isinstance(made, list | tuple):
+        return any(map(guessed_bytes, value, made))
+    return False
+
+
+def changed(value: Any, found: Findings) -> str | None:
+    """Return the remedy where a value has an instance of a class beneath one that the schema names, or a Decimal that is not
+    finite: without a word, Pydantic writes what does not come back."""
+    kind = type(value)
+    if kind in _LEAVES:
+        return None
+    if kind is Decimal:
+        if found.has_decimals and not value.is_finite():
+            return f"give a finite Decimal or None instead of {value}, which does not come back from its text"
+        return None
+    inner: Iterable[Any] = ()
+    if kind in found.classes:
+        inner = _fields_of(value)
+    elif isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        inner = value
+    elif found.is_beneath(kind):
+        return (
+            f"name {kind.__name__} in the hint, alone or in a union; the hint names a class above it, with which its own fields"
+            " do not come back"
+        )
+    for each in inner:
+        if type(each) not in _LEAVES and (remedy := changed(each, found)) is not None:
+            return remedy
+    return None
+
+
+def _fields_of(value: Any) -> Iterable[Any]:
+    held = getattr(value, "__dict__", None)
+    return (
+        held.values() if held is not None else [getattr(value, each.name, None) for each in dataclasses.fields(value)]
+    )
+
+
 def difference(value: Any, again: Any, where: str = "") -> str | None:
     """Return the place at which `again` is not what `value` is; None where it is the same."""
     if value is again:
         return None
     if isinstance(again, BaseModel):
-        if not isinstance(value, type(again)):
+        if type(value) is not type(again):
             return where
         pairs = [
             (f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in type(again).model_fields
@@ -154,7 +230,7 @@ def difference(value: Any, again: Any, where: str = "") -> str | None:
         extra = (value.__pydantic_extra__ or {}, again.__pydantic_extra__ or {})
         return _first(where, pairs) or difference(*extra, where)
     if dataclasses.is_dataclass(again) and not isinstance(again, type):
-        if not isinstance(value, type(again)):
+        if type(value) is not type(again):
             return where
         names = [each.name for each in dataclasses.fields(again)]
         return _first(where, [(f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in names])
