@@ -49,9 +49,14 @@ def is_ours(problem: BaseException) -> bool:
     if issubclass(kind, Leaving):
         return True
     if issubclass(kind, asyncio.CancelledError):
-        task = _task()
-        return task is not None and task.cancelling() > 0
+        return is_cut_off()
     return issubclass(kind, KeyboardInterrupt) or (issubclass(kind, GeneratorExit) and is_closed.get())
+
+
+def is_cut_off() -> bool:
+    """Return True where somebody has cancelled this task: what its code raises now may come from its clean-up."""
+    task = _task()
+    return task is not None and task.cancelling() > 0
 
 
 def ordinary(problem: BaseException) -> BaseException:

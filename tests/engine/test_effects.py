@@ -58,6 +58,35 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
+class Connection:
+    """What cannot be closed once what it was used for is cut off."""
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        if kind is asyncio.CancelledError:
+            raise RuntimeError("Cannot close")
+
+
+async def connected() -> None:
+    async with Connection():
+        await forever()
+
+
+async def in_a_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(connected())
+        await forever()
+
+
+async def given_up() -> None:
+    try:
+        await forever()
+    finally:
+        raise ToolFailed("it was taken back")
+
+
 def pays(
     world: World,
     effect: str,
@@ -191,6 +220,9 @@ LOST = [
     pytest.param(lambda: HTTPStatusError(504), {}, id="the-server-breaks"),
     pytest.param(lambda: OutcomeUnknown("who knows"), {}, id="it-says-so"),
     pytest.param(lambda: forever, {"tool_timeout_s": 0.1}, id="it-takes-longer-than-its-timeout_s"),
+    pytest.param(lambda: connected, {"tool_timeout_s": 0.1}, id="its-clean-up-raises-when-its-time-is-up"),
+    pytest.param(lambda: in_a_group, {"tool_timeout_s": 0.1}, id="that-of-a-sibling-raises-when-its-time-is-up"),
+    pytest.param(lambda: connected, {"timeout_s": 1.0}, id="its-clean-up-raises-when-the-time-of-its-node-is-up"),
     pytest.param(lambda: forever, {"timeout_s": 1.0}, id="the-node-takes-longer-than-its-timeout_s"),
 ]
 
@@ -479,6 +511,29 @@ async def test_a_process_that_stops_during_a_call_leaves_it_to_be_made_again(sto
         assert await events_of(again, ev.AttemptLost, ev.AttemptFailed) == []
     assert len(world.asked) == 2
     assert len(world.keys) == 1
+
+
+@pytest.mark.parametrize("how", [forever, connected, in_a_group])
+async def test_a_process_that_stops_during_a_payment_does_not_take_it_for_failed(store: str, how: Any) -> None:
+    world = World(how)
+    wf = pays(world, "once", retry=None)
+    async with opened(store, call_grace_s=0.01) as engine:
+        run = await engine.start(wf)
+        await eventually(lambda: world.asked)
+    async with opened(store, workflows=[wf]) as engine:
+        again = engine.run(run.id)
+        await again.until(lambda state: status(state) == "requires_attention")
+        assert [change.state for _, change in await engine.effects(run.id)] == ["in_doubt"]
+        assert await events_of(again, ev.AttemptLost, ev.AttemptFailed) == []
+    assert len(world.asked) == 1
+
+
+async def test_a_tool_that_is_cut_off_is_believed_that_it_took_back_what_it_did(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(pays(World(given_up), "once", retry=ONE_TRY, tool_timeout_s=0.1))
+        with pytest.raises(RunFailed, match="it was taken back"):
+            await run.result()
+        assert [change.state for _, change in await engine.effects(run.id)] == ["failed"]
 
 
 async def test_an_outcome_that_comes_while_the_process_stops_is_not_lost(store: str) -> None:

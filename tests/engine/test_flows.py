@@ -273,6 +273,55 @@ async def test_a_step_that_takes_too_long_says_so(store: str, is_plain: bool) ->
     assert failed.value.error.error_class == "timeout"
 
 
+async def cannot_close() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise ValueError("Cannot close")
+
+
+@pytest.mark.parametrize("limited", ["step", "flow"])
+async def test_a_step_that_takes_too_long_has_done_so_whatever_its_clean_up_raises(store: str, limited: str) -> None:
+    work = step(timeout_s=0.02 if limited == "step" else None, retry=1)(cannot_close)
+
+    @flow(timeout_s=0.2 if limited == "flow" else None, retry=1)
+    async def handle(ctx: Context) -> None:
+        if limited == "step":
+            await work()
+        await cannot_close()
+
+    async with opened(store) as engine:
+        with pytest.raises(
+            RunFailed, match=r"took longer than its timeout_s=[\d.]+; .*ValueError: Cannot close"
+        ) as failed:
+            await (await engine.start(handle)).result()
+    assert failed.value.error.error_class == "timeout"
+
+
+@pytest.mark.parametrize("is_step", [True, False])
+async def test_what_a_clean_up_raises_while_the_process_stops_is_no_failure(
+    store: str, world: list[Any], is_step: bool
+) -> None:
+    async def slow() -> int:
+        world.append("begun")
+        if len(world) == 1:
+            await cannot_close()
+        return 5
+
+    work = step(retry=1)(slow) if is_step else slow
+
+    @flow(retry=1)
+    async def handle(ctx: Context) -> int:
+        return await work()
+
+    async with opened(store) as engine:
+        run = await engine.start(handle)
+        await eventually(lambda: world)
+    async with opened(store, workflows=[handle]) as engine:
+        assert await engine.run(run.id).result() == 5
+    assert world == ["begun"] * 2
+
+
 async def test_a_thousand_steps_at_once_run_two_hundred_at_a_time(store: str) -> None:
     under_way, most = 0, 0
 

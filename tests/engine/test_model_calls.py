@@ -211,8 +211,9 @@ async def test_a_step_that_timed_out_with_a_call_in_flight_makes_another_call_in
         assert [call.error.error_class for call in await events_of(run, ModelCallInDoubt)] == ["timeout"] * 2
 
 
+@pytest.mark.parametrize("clean_up", [None, RuntimeError("Cannot close")])
 async def test_an_adapter_that_forgets_its_own_time_out_is_given_up_and_the_money_stays_in_doubt(
-    store: str, monkeypatch: pytest.MonkeyPatch
+    store: str, monkeypatch: pytest.MonkeyPatch, clean_up: Exception | None
 ) -> None:
     class Deaf:
         """Keeps the Model port, except that it never answers."""
@@ -220,7 +221,11 @@ async def test_an_adapter_that_forgets_its_own_time_out_is_given_up_and_the_mone
         async def prepare(self, model: str) -> None: ...
 
         async def request(self, request: ModelRequest) -> ModelReply:
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                if clean_up is not None:
+                    raise clean_up
             raise AssertionError("unreachable")
 
     monkeypatch.setattr("holdfast.models.gateway.GRACE_S", -599.95)  # of the 600 s that a request has by itself

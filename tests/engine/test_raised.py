@@ -6,9 +6,10 @@ import abc
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from holdfast import Context, Engine, OperationFailed, RetryPolicy, RunFailed, ToolFailed, flow, step, tool
@@ -323,6 +324,34 @@ def test_the_class_of_a_file_that_was_loaded_by_its_path_is_found_in_the_codes_o
     record = ErrorRecord("flow", "error", "It failed.", True, 0, raised=told)
     assert isinstance(raised.again(record, None, module.__name__), module.Late)
     assert type(raised.again(record, None, "another")) is OperationFailed
+
+
+def test_a_class_that_is_not_loaded_is_caught_by_the_nearest_of_its_bases(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A step imports a module that the next process has not imported when it replays the step."""
+    module = ModuleType("lazily_imported")
+    exec("class Unread(ValueError): pass\nclass ParseFailed(Unread): pass", vars(module))
+    monkeypatch.setitem(sys.modules, "lazily_imported", module)
+    told = raised.of(module.ParseFailed("line 3"), PLAIN.clean)
+    assert told is not None
+    record = ErrorRecord("flow", "error", "It failed.", True, 0, raised=told)
+    assert isinstance(raised.again(record, None, __name__), module.ParseFailed)
+    del module.ParseFailed
+    assert isinstance(raised.again(record, None, __name__), module.Unread)
+    monkeypatch.delitem(sys.modules, "lazily_imported")
+    kept = msgspec.json.decode(msgspec.json.encode(record), type=ErrorRecord)
+    assert kept == record
+    caught = raised.again(kept, None, __name__)
+    assert isinstance(caught, ValueError)
+    assert isinstance(caught, OperationFailed)
+    assert caught.args == ("line 3",)
+    assert "lazily_imported" not in sys.modules
+
+
+def test_data_that_cannot_be_encoded_does_not_hide_the_class() -> None:
+    told = raised.of(FileNotFoundError(2, "No such file", "\udcff"), PLAIN.clean)
+    assert told == Raised("builtins", "FileNotFoundError")
 
 
 @pytest.fixture

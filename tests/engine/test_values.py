@@ -940,6 +940,27 @@ def look_in(login: Login, day: dt.date, lock: Any) -> bool:
     return bool(login.password.get_secret_value()) and lock is not None
 
 
+async def test_an_argument_that_a_step_changes_before_it_fails_is_noticed(store: str) -> None:
+    @step(retry=1)
+    def takes(rows: list[int]) -> None:
+        rows.pop()
+        raise ValueError("no more")
+
+    @flow
+    async def goes_on(ctx: Context) -> int:
+        rows = [3, 1]
+        try:
+            await takes(rows)
+        except ValueError:
+            pass
+        return await only_reads(Order(id=ID), rows, "n")
+
+    async with opened(store) as engine:
+        words = r"Return what 'takes' makes of its argument 1 \(rows\) instead .* It raised ValueError: no more"
+        with pytest.raises(RunFailed, match=words):
+            await (await engine.start(goes_on)).result()
+
+
 async def test_arguments_count_as_they_did_in_earlier_versions(store: str) -> None:
     """A history in flight goes on: what was asked for is known by the digest of these."""
     seen: list[str] = []

@@ -103,6 +103,8 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True):
     module: str
     name: str
     data: Payload | None = None
+    bases: tuple[tuple[str, str], ...] = ()
+    """The classes that it inherits from, the nearest first: one of them catches it where its own is not loaded."""
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -243,7 +243,7 @@ class Attempt:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not (self.called_off or self._runtime.membership.closing) and not task.done():
+            if not is_left(self) and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
             raise
@@ -404,3 +404,8 @@ def _untaken(told: asyncio.Future[list[Event]]) -> bool:
         return False
     problem = told.exception()
     return isinstance(problem, StoreError) and not isinstance(problem, _NO_USE)
+
+
+def is_left(attempt: Attempt) -> bool:
+    """Return True if it is given up for no fault of its step's: the step has moved on, or the process ends."""
+    return attempt.called_off or attempt.services.runtime.membership.closing

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.authoring.step import enter
 from holdfast.authoring.view import typed_state
-from holdfast.border import fact, is_ours
+from holdfast.border import fact, is_cut_off, is_ours
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Use, reported
 from holdfast.core.ids import root_of
@@ -24,7 +24,7 @@ from holdfast.core.payload import INLINE_BYTES, Payload
 from holdfast.core.policies import NON_DETERMINISTIC, VALIDATION
 from holdfast.core.typed_state import misfits
 from holdfast.engine import conversation, cursor, divergence, nodes
-from holdfast.engine.attempt import Attempt
+from holdfast.engine.attempt import Attempt, is_left
 from holdfast.engine.context import StepContext
 from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Refusal, Suspension
 from holdfast.engine.journal import StepJournal, error_of
@@ -205,9 +205,15 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
         kind = type(problem)  # isinstance would ask the exception itself
         if issubclass(kind, StaleAttempt | RunEnded | SeqConflict) and await attempt.is_over():
             raise
-        error, path = error_of(journal, problem)
-        spent = issubclass(kind, OperationFailed) and fact(problem, "spent") is True
-        return cmd.FailAttempt(attempt.step, attempt.number, error, path, journal.take(), spent)
+        return _failed(attempt, journal, problem)
+
+
+def _failed(attempt: Attempt, journal: StepJournal, problem: BaseException) -> cmd.Command:
+    if is_cut_off() and is_left(attempt):
+        raise asyncio.CancelledError from None  # its clean-up has raised the problem
+    error, path = error_of(journal, problem)
+    spent = issubclass(type(problem), OperationFailed) and fact(problem, "spent") is True
+    return cmd.FailAttempt(attempt.step, attempt.number, error, path, journal.take(), spent)
 
 
 def _was_asked_to_leave(attempt: Attempt) -> bool:
@@ -215,7 +221,7 @@ def _was_asked_to_leave(attempt: Attempt) -> bool:
     task, each = asyncio.current_task(), attempt
     while not each.called_off and each.next is not None:
         each = each.next  # the same task goes on with it
-    if each.called_off or attempt.services.runtime.membership.closing:
+    if is_left(each):
         return True
     return all(other.cancelling() for other in asyncio.all_tasks() if other is not task)
 

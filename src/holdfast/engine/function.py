@@ -6,6 +6,7 @@ of which an intent is recorded first (tools.executor).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -14,6 +15,7 @@ import msgspec
 
 from holdfast.authoring import trace
 from holdfast.authoring.step import Step, enter
+from holdfast.border import is_cut_off
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.fence import may_begin
@@ -22,6 +24,7 @@ from holdfast.core.payload import digest
 from holdfast.core.policies import VALIDATION, RetryPolicy
 from holdfast.core.state import FUNCTION
 from holdfast.engine import cursor
+from holdfast.engine.attempt import is_left
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.journal import StepJournal, error_of, keep_place
 from holdfast.engine.time_limit import within
@@ -109,7 +112,12 @@ async def _called(
     try:
         result = await _run(journal, name, step.timeout_s, body)
     except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
+        if is_cut_off() and is_left(journal.attempt):
+            raise asyncio.CancelledError from None  # it has not failed, and another attempt makes the call
         error, _ = error_of(journal, problem)
+        if changed is not None and (which := changed()) is not None:
+            words = f"{_CHANGED.format(name=name, which=which)} It raised {error.message}"
+            error = journal.error(VALIDATION, words)
     else:
         try:
             if changed is not None and (which := changed()) is not None:

@@ -29,6 +29,7 @@ from holdfast.errors import HoldfastError, ModelError, NonDeterministicStep, Ope
 MOST_DATA_BYTES: Final = 4096
 """Of an exception's arguments and attributes: an error is in several events of its run."""
 _MOST_DEPTH: Final = 4
+_MOST_BASES: Final = 8
 _HEAP: Final = 1 << 9
 """Of a class that Python code has made, in its `__flags__`."""
 _NEVER: Final = (StopIteration, StopAsyncIteration, OperationFailed, NonDeterministicStep)
@@ -50,10 +51,25 @@ def of(problem: BaseException, clean: Callable[[Any], bytes]) -> Raised | None:
         if not _may_be_raised(kind):
             return None
         module, name = recorded_name(kind.__module__), kind.__qualname__
-        encoded = clean(_data(problem))
-        return Raised(module, name, Payload(json=msgspec.Raw(encoded)) if len(encoded) <= MOST_DATA_BYTES else None)
-    except BaseException:  # noqa: BLE001 - the class and its attributes are the user's
+        return Raised(module, name, _kept(problem, clean), _bases(kind))
+    except BaseException:  # noqa: BLE001 - the class is the user's
         return None
+
+
+def _kept(problem: BaseException, clean: Callable[[Any], bytes]) -> Payload | None:
+    try:
+        encoded = clean(_data(problem))
+    except BaseException:  # noqa: BLE001 - its attributes are the user's, and not all text can be encoded
+        return None
+    return Payload(json=msgspec.Raw(encoded)) if len(encoded) <= MOST_DATA_BYTES else None
+
+
+def _bases(kind: type) -> tuple[tuple[str, str], ...]:
+    """Return the names of its bases up to Exception; of a class of Python's own none, since that is always there."""
+    if not kind.__flags__ & _HEAP:
+        return ()
+    bases = [each for each in kind.__mro__[1:] if _may_be_raised(each) and each is not Exception]
+    return tuple((recorded_name(each.__module__), each.__qualname__) for each in bases[:_MOST_BASES])
 
 
 def _may_be_raised(kind: type) -> bool:
@@ -123,14 +139,16 @@ def again(error: ErrorRecord, path: Path | None, home: str, *, spent: bool = Fal
 
 
 def _class_of(raised: Raised, home: str) -> type | None:
-    """Return a class that is an OperationFailed and the recorded class; None where that is not loaded, or cannot be one."""
-    homes = (home,) if recorded_name(home) == raised.module else ()
-    for place in (*homes, raised.module):
-        found: Any = sys.modules.get(place)
-        for part in raised.name.split("."):
-            found = vars(found).get(part) if isinstance(found, ModuleType | type) else None
-        if isinstance(found, type) and _may_be_raised(found):
-            return _combined(found)
+    """Return a class that is an OperationFailed and the recorded class, or else the nearest of its bases; None where none is
+    loaded, or can be one."""
+    for module, name in ((raised.module, raised.name), *raised.bases):
+        homes = (home,) if recorded_name(home) == module else ()
+        for place in (*homes, module):
+            found: Any = sys.modules.get(place)
+            for part in name.split("."):
+                found = vars(found).get(part) if isinstance(found, ModuleType | type) else None
+            if isinstance(found, type) and _may_be_raised(found) and (combined := _combined(found)) is not None:
+                return combined
     return None
 
 

@@ -9,15 +9,22 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from holdfast.border import text_of
+from holdfast.errors import HoldfastError
+
 
 @asynccontextmanager
 async def within(limit_s: float | None, what: str) -> AsyncIterator[None]:
-    """Inside, `what` may take so long. Raises TimeoutError, which says so; others pass."""
+    """Inside, `what` may take so long. Raises TimeoutError, which says so, also where its clean-up has raised something else.
+
+    What is raised before the time is up passes; so does what Holdfast itself raises.
+    """
     timer = asyncio.timeout(limit_s)
     try:
         async with timer:
             yield
-    except TimeoutError:
-        if timer.expired():
-            raise TimeoutError(f"{what} took longer than its timeout_s={limit_s:g}") from None
-        raise
+    except Exception as problem:
+        if not timer.expired() or issubclass(type(problem), HoldfastError):
+            raise
+        more = "" if type(problem) is TimeoutError else f"; it was cut off, and raised {text_of(problem)}"
+        raise TimeoutError(f"{what} took longer than its timeout_s={limit_s:g}{more}") from None

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.authoring.router import Route
-from holdfast.border import is_ours, text_of
+from holdfast.border import is_cut_off, is_ours, text_of
 from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
 from holdfast.core.lending import DeclaredPool
@@ -279,8 +279,9 @@ class Gateway:
             await journal.unsent(call, journal.error(LOST, "This process lost its lease before the model was called."))
         loop = asyncio.get_running_loop()
         began_s = loop.time()
+        timer = asyncio.timeout(request.timeout_s + GRACE_S)
         try:
-            async with asyncio.timeout(request.timeout_s + GRACE_S):
+            async with timer:
                 reply: ModelReply | EmbeddingReply
                 if sending.answer is not None:
                     reply = _stood_in(sending.answer, request)
@@ -292,22 +293,23 @@ class Gateway:
                     reply = await sending.hearing.reply(self._model, request)
         except ModelError as problem:
             return await self._refusal(journal, path, call, sending, problem)
-        except TimeoutError:
-            error = journal.error(
-                TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
-            )
-            return await self._elsewhere(journal, path, call, sending, error, doubted=True)
-        except BaseException as problem:
-            if is_ours(problem):
-                if isinstance(problem, asyncio.CancelledError):
+        except BaseException as raised:  # noqa: BLE001 - it is raised again, or recorded
+            ended = asyncio.CancelledError() if is_cut_off() and not is_ours(raised) else raised
+            if issubclass(type(ended), TimeoutError) or (timer.expired() and not is_ours(ended)):
+                error = journal.error(
+                    TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
+                )
+                return await self._elsewhere(journal, path, call, sending, error, doubted=True)
+            if is_ours(ended):
+                if isinstance(ended, asyncio.CancelledError):
                     given_up = f"The call to {request.model} was given up before its reply came."
                     error = journal.error(TIMEOUT, given_up, retryable=True)
                     await _doubt(journal, call, sending, error, reopens=True)
-                raise
+                raise ended from None
             # An adapter's fault is not a reply: nobody can know whether the request left.
-            error = journal.error(MODEL, f"{request.model}: {text_of(problem)}", problem=problem)
+            error = journal.error(MODEL, f"{request.model}: {text_of(ended)}", problem=ended)
             await _doubt(journal, call, sending, error)
-            raise journal.failure(error, path) from problem
+            raise journal.failure(error, path) from ended
         took_s = loop.time() - began_s
         self._used(journal, sending, reply.usage)
         try:

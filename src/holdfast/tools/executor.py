@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any, Final
 
 from holdfast.authoring.tool import Tool
-from holdfast.border import is_ours
+from holdfast.border import is_cut_off, is_ours
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import (
@@ -201,10 +201,12 @@ class ToolExecutor:
             given["key"] = journal.key_of(call)
         if "ctx" in tool.given:
             given["ctx"] = ToolContext(tool, journal, journal.key_of(call), self._secrets)
+        timer = asyncio.timeout(limit_s := tool.timeout_s or DEFAULT_TIMEOUT_S)
         try:
-            async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
+            async with timer:
                 response = await self._threads.run(tool.function, {**tool.typed(arguments), **given})
-        except BaseException as problem:
+        except BaseException as raised:  # noqa: BLE001 - it is raised again, or recorded
+            problem = _ending(raised, limit_s if timer.expired() else None)
             if not is_ours(problem):  # whatever a user's function raises becomes data
                 return await self._lost(journal, tool, call, problem)
             if isinstance(problem, asyncio.CancelledError):
@@ -213,7 +215,7 @@ class ToolExecutor:
                 )
                 error = journal.error(LOST, message, retryable=tool.policy in REPEATABLE, tool=tool.name)
                 await journal.doubt_effect(call, error, reopens=True)
-            raise
+            raise problem from None
         try:
             return Recall(await journal.complete(call, tool.returns.dump(response)))
         except BaseException as problem:
@@ -280,6 +282,17 @@ class ToolExecutor:
                 break
         await journal.reopen(call)
         return None
+
+
+def _ending(problem: BaseException, expired_s: float | None) -> BaseException:
+    """Return the exception that ended a call: where it was cut off, that, and not what its clean-up has raised."""
+    if is_ours(problem) or knowledge(problem, is_cut_off=True) != "unknown":
+        return problem
+    if is_cut_off():
+        return asyncio.CancelledError()
+    if expired_s is not None and knowledge(problem) != "unknown":
+        return TimeoutError(f"It took longer than {expired_s:g} s. It was cut off, and raised {describe(problem)}")
+    return problem
 
 
 def _is_about_the_answer(problem: BaseException) -> bool:

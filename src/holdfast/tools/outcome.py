@@ -43,16 +43,21 @@ _LOST_NAMES: Final = (
 """Network libraries have families of errors of their own: their names are what they have in common."""
 
 
-def knowledge(problem: BaseException) -> Knowledge:
-    """`not_sent`: certainly nothing happened. `failed`: the tool says so. `unknown`: it may have happened."""
-    said = {_knowledge(each) for each in leaves(problem)}
+def knowledge(problem: BaseException, *, is_cut_off: bool = False) -> Knowledge:
+    """`not_sent`: certainly nothing happened. `failed`: the tool says so. `unknown`: it may have happened.
+
+    Of a call that was cut off only ToolFailed counts: anything else may come from its clean-up, which says nothing of the call.
+    """
+    said = {_knowledge(each, is_cut_off) for each in leaves(problem)}
     if "unknown" in said:
         return "unknown"
     return "not_sent" if said == {"not_sent"} else "failed"
 
 
-def _knowledge(problem: BaseException) -> Knowledge:
+def _knowledge(problem: BaseException, is_cut_off: bool) -> Knowledge:
     kind = type(problem)
+    if is_cut_off and not issubclass(kind, ToolFailed):
+        return "unknown"
     if issubclass(kind, (ToolFailed, *_NEVER_LEFT)):
         return "not_sent"
     if issubclass(kind, _LOST) or _is_server_fault(problem):
