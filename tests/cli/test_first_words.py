@@ -193,3 +193,4 @@ def test_dev_says_where_it_answers_only_when_it_does(home: Path) -> None:
             second.says("in use")
             assert second.process.wait(MOST_S) != 0
         assert not any("The API is at" in line for line in second.lines)
+        first.stop()  # its server too
