@@ -6,8 +6,8 @@ import asyncio
 import math
 import os
 import signal
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -42,12 +42,20 @@ def release(version: int, *, output: str = "sent", edited: bool = False) -> Work
     return wf
 
 
-RELEASES = SimpleNamespace(old=release(1), new=release(2, output="sent anew", edited=True))
-"""As if of two files: nobody who loads one of them comes to the other."""
+@cache
+def old() -> Workflow:
+    """The first release. It is as if of another file than the second: no variable of this module leads to either."""
+    return release(1)
 
 
-async def started(path: Path, now: Time, workflow: Workflow = RELEASES.old) -> str:
+@cache
+def new() -> Workflow:
+    return release(2, output="sent again", edited=True)
+
+
+async def started(path: Path, now: Time, workflow: Workflow | None = None) -> str:
     """A run that waits for its approval, whose process is gone."""
+    workflow = workflow or old()
     async with engine_at(path, now, workflows=[workflow]) as engine:
         run = await engine.start(workflow)
         await gate_of(run)
@@ -75,7 +83,7 @@ async def test_a_run_whose_workflow_changed_asks_after_a_grace_period_and_goes_o
     tmp_path: Path, now: Time
 ) -> None:
     run_id = await started(tmp_path, now)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as newer:
+    async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         run = newer.run(run_id)
         await approved(newer, run_id)
         now.forward(GRACE_S - 1)
@@ -87,12 +95,12 @@ async def test_a_run_whose_workflow_changed_asks_after_a_grace_period_and_goes_o
         assert status(state) == "requires_attention"
         (gate,) = state.gates.values()
         shown = gate.opened.shown.value()
-        assert (shown["workflow"], shown["version"], shown["graph_hash"]) == ("letter", 1, RELEASES.old.hash)
-        assert shown["loaded"] == [{"version": 2, "graph_hash": RELEASES.new.hash}]
+        assert (shown["workflow"], shown["version"], shown["graph_hash"]) == ("letter", 1, old().hash)
+        assert shown["loaded"] == [{"version": 2, "graph_hash": new().hash}]
         assert "holdfast runs migrate" in shown["message"]
         await looked(newer)
         assert len([e for e in await events_of(run, ev.GateOpened) if e.reason == MISSING]) == 1
-        async with engine_at(tmp_path, now, workflows=[RELEASES.old]) as older:
+        async with engine_at(tmp_path, now, workflows=[old()]) as older:
             assert await older.run(run_id).result() == "sent"
         assert len(await events_of(run, ev.GateWithdrawn)) == 1
         assert "AttemptFailed" not in await names(run)
@@ -101,14 +109,14 @@ async def test_a_run_whose_workflow_changed_asks_after_a_grace_period_and_goes_o
 @bounded
 async def test_a_run_goes_on_with_other_code_when_it_is_told_to_migrate(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as newer:
+    async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         await approved(newer, run_id)
         now.forward(GRACE_S + 1)
         await looked(newer)
         run = newer.run(run_id)
         await run.until(asked)
-        await newer.migrate(run_id, RELEASES.new, by="ann")
-        assert await run.result() == "sent anew and filed"
+        await newer.migrate(run_id, new(), by="ann")
+        assert await run.result() == "sent again and filed"
         assert [e.by for e in await events_of(run, ev.RunMigrated)] == ["ann"]
 
 
@@ -119,9 +127,9 @@ async def test_a_run_is_left_alone_while_another_process_can_run_it(tmp_path: Pa
     busy.node("wait")(task(lambda state: go.wait()))
     async with engine_at(tmp_path, now, slots=1) as older:  # it learns of its workflows only when it starts runs
         holding = await older.start(busy)
-        run = await older.start(RELEASES.old)
+        run = await older.start(old())
         assert (await run.state()).startable, "it waits for the only slot"
-        async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as newer:
+        async with engine_at(tmp_path, now, workflows=[new()]) as newer:
             now.forward(days=3)
             await looked(newer)
             assert not asked(await newer.run(run.id).state())
@@ -133,7 +141,7 @@ async def test_a_run_is_left_alone_while_another_process_can_run_it(tmp_path: Pa
 @bounded
 async def test_a_run_that_waits_for_a_person_needs_no_attention_before_the_answer(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as newer:
+    async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         run = newer.run(run_id)
         now.forward(days=14)
         await looked(newer)
@@ -152,7 +160,7 @@ async def test_two_processes_that_notice_at_the_same_time_ask_once(tmp_path: Pat
     other = Workflow("another")
     other.node("a")(task(lambda state: 1))
     async with (
-        engine_at(tmp_path, now, workflows=[RELEASES.new]) as one,
+        engine_at(tmp_path, now, workflows=[new()]) as one,
         engine_at(tmp_path, now, workflows=[other]) as two,
     ):
         for run_id in ids:
@@ -172,12 +180,12 @@ async def test_two_processes_that_notice_at_the_same_time_ask_once(tmp_path: Pat
 @bounded
 async def test_the_grace_period_goes_on_across_restarts(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as first:
+    async with engine_at(tmp_path, now, workflows=[new()]) as first:
         await approved(first, run_id)
         now.forward(GRACE_S / 2)
         await looked(first)
     now.forward(GRACE_S / 2 + 1)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as second:
+    async with engine_at(tmp_path, now, workflows=[new()]) as second:
         assert status(await second.run(run_id).until(asked)) == "requires_attention"
 
 
@@ -201,7 +209,7 @@ async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_
         await older._sweep.aclose()  # as if it were killed: it takes no new session, and hands nothing over
         older.runtime.membership.closing = True
         await older.runtime.store.sessions.close(older.runtime.membership.session)
-        async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as newer:
+        async with engine_at(tmp_path, now, workflows=[new()]) as newer:
             now.forward(GRACE_S + 1)
             await looked(newer)
             state = await newer.run(run.id).until(asked)
@@ -213,7 +221,7 @@ async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_
 async def test_the_grace_period_is_a_setting(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
     settings = Settings(workflow_grace_s=5)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new], settings=settings) as newer:
+    async with engine_at(tmp_path, now, workflows=[new()], settings=settings) as newer:
         await approved(newer, run_id)
         now.forward(6)
         await looked(newer)
@@ -223,7 +231,7 @@ async def test_the_grace_period_is_a_setting(tmp_path: Path, now: Time) -> None:
 @bounded
 async def test_every_command_reaches_a_run_whose_workflow_is_gone(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as newer:
+    async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         run = newer.run(run_id)
         await approved(newer, run_id)
         now.forward(GRACE_S + 1)
@@ -247,12 +255,12 @@ async def test_a_worker_that_stops_when_idle_does_not_overlook_a_run_that_asked_
     tmp_path: Path, now: Time
 ) -> None:
     run_id = await started(tmp_path, now)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.new]) as newer:
+    async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         await approved(newer, run_id)
         now.forward(GRACE_S + 1)
         await looked(newer)
         await newer.run(run_id).until(asked)
-    async with engine_at(tmp_path, now, workflows=[RELEASES.old]) as older:
+    async with engine_at(tmp_path, now, workflows=[old()]) as older:
         await older.idle()
         assert await older.run(run_id).status() == "completed"
 
@@ -306,18 +314,18 @@ async def test_who_stops_when_idle_tells_which_runs_it_leaves_because_nobody_has
     other = Workflow("other")
     other.node("only")(task(lambda state: None))
     async with opened(store, execute=False) as desk:
-        waits, due = await desk.start(RELEASES.old), await desk.start(RELEASES.old)
+        waits, due = await desk.start(old()), await desk.start(old())
         await desk.start(other)
-        async with opened(store, workflows=[RELEASES.old]) as older:
+        async with opened(store, workflows=[old()]) as older:
             for run in (waits, due):
                 await gate_of(older.run(run.id))
         await approved(desk, due.id)
-        async with opened(store, workflows=[RELEASES.new]) as newer:
+        async with opened(store, workflows=[new()]) as newer:
             (left,) = await newer.idle()
             assert (left.run, left.workflow, left.version, left.graph_hash, left.why) == (
-                due.id, "letter", 1, RELEASES.old.hash, MISSING,
+                due.id, "letter", 1, old().hash, MISSING,
             )  # fmt: skip
-            async with opened(store, workflows=[RELEASES.old]):
+            async with opened(store, workflows=[old()]):
                 assert await newer.idle() == []
 
 
@@ -336,7 +344,7 @@ async def test_a_step_that_waits_for_its_place_asks_too_and_goes_on_when_the_cod
     async with engine_at(tmp_path, now, workflows=[first]) as older:
         run_id = (await older.start(first)).id
         now.forward(days=3)
-        async with engine_at(tmp_path, now, workflows=[RELEASES.new], labels=["gpu"]) as newer:
+        async with engine_at(tmp_path, now, workflows=[new()], labels=["gpu"]) as newer:
             await looked(newer)
             assert not asked(await newer.run(run_id).state()), "its code is there; why it waits, `queue why` tells"
     async with engine_at(tmp_path, now, workflows=[drawing(2)], labels=["gpu"]) as newer:
@@ -362,7 +370,7 @@ async def test_a_question_about_the_code_is_withdrawn_when_it_is_back_although_t
     wf, settings = drawing(), Settings(workflow_grace_s=1)
     async with opened(store, execute=False) as desk:
         run = await desk.start(wf)
-        async with opened(store, workflows=[RELEASES.new], settings=settings):
+        async with opened(store, workflows=[new()], settings=settings):
             await run.until(asked)
             async with opened(store, workflows=[wf], settings=settings) as plain:
                 state = await run.until(lambda state: not state.gates)
@@ -380,7 +388,7 @@ async def test_a_worker_that_stops_when_idle_takes_back_a_question_about_code_th
     wf = drawing()
     async with opened(store, execute=False) as desk:
         run = await desk.start(wf)
-        async with opened(store, workflows=[RELEASES.new], settings=Settings(workflow_grace_s=1)):
+        async with opened(store, workflows=[new()], settings=Settings(workflow_grace_s=1)):
             await run.until(asked)
         async with opened(store, workflows=[wf]) as plain:
             await asyncio.wait_for(plain.idle(), 20)
