@@ -87,7 +87,7 @@ class Threads:
 
 
 def outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[BaseException | None, Any]:
-    """What a plain function raises or returns, as a value: not every exception can go through a future, or out of a thread."""
+    """Return a plain function's exception or result as a value: not every exception can go through a future."""
     try:
         return None, function(**arguments)
     except KeyboardInterrupt as problem:
@@ -97,7 +97,7 @@ def outcome(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple
 
 
 async def awaited(result: Awaitable[Any], context: Context | None) -> Any:
-    """What an awaitable comes to that a plain function has returned."""
+    """Return the result of an awaitable that a plain function has returned."""
     return await (result if context is None else isolated(_coroutine(result), context))
 
 

@@ -41,7 +41,7 @@ class Refusal(msgspec.Struct, frozen=True):
     where: str
     """`inside single quotes`"""
     instead: str | None = None
-    """What may stand in its place, with {} for the name of a variable that carries the value; None where only words help."""
+    """The replacement, with {} for the name of a variable that carries the value; None where only words help."""
     care: Care = "none"
     is_command: bool = False
     """It is the command itself, for which `instead` is right only if the value is the script's own."""
@@ -97,7 +97,7 @@ class _Reader:
         self._heredocs: list[_Heredoc] = []
         self.references: list[str] = []
         self.instead: list[tuple[str | None, Care]] = []
-        """What may stand in the place of each expression."""
+        """The replacements of the expressions, in their order."""
         self.refused: dict[int, Refusal] = {}
 
     def _ahead(self, sign: str) -> bool:

@@ -27,7 +27,7 @@ _SHELLS_OWN: Final = {
     "source", "suspend", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait",
     "[[", "]]", "}", "((",
 }  # fmt: skip
-"""What a shell carries out itself, without those that take any word as data (`exit` and `return` take digits and no more)."""
+"""The builtins of a shell, without those that take any word as data (`exit` and `return` take digits and no more)."""
 _TAKES_WORDS: Final = {
     ":", "]]", "}", "done", "esac", "export", "false", "fi", "for", "kill", "local", "pushd", "readonly", "set", "true", "type",
     "wait",
@@ -59,7 +59,7 @@ _BEHIND_A_VALUE: Final = {
 }  # fmt: skip
 _BEFORE_A_VALUE: Final = _BEHIND_A_VALUE | {"[", "test", "!", *(f"-{letter}" for letter in "bcdefghknprstuwxzGLNOS")}
 Care = Literal["none", "number", "split"]
-"""What to mind of a variable that takes the place of an expression: that it must be a number, or that it is split at blanks."""
+"""A caution for a variable that replaces an expression: it must be a number, or it is split at blanks."""
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -156,7 +156,7 @@ class Command:
         return len(self.words) > 1 and _FORMAT.match(self.words[1]) is not None and HOLE not in self.words[1]
 
     def misleads_test(self) -> bool:
-        """Whether `test` may take a value for an operator, or for the name of a variable."""
+        """Return True if `test` may take a value for an operator, or for the name of a variable."""
         words = [*self.words, "]"]
         beside = zip(words, words[1:], words[2:], strict=False)
         return words[0] in ("[", "test") and any(

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 class _Family(NamedTuple):
     obeyed_by: str
-    """Who obeys them, and how, in words for the person who used one."""
+    """The programs that obey them, and how, in words for the author of the file."""
     names: str
     """Whole names, as alternatives of a regular expression."""
     owned: str = ""

@@ -31,7 +31,7 @@ class Message(BaseModel):
 
 
 class ClientTool(BaseModel):
-    """A tool that the front end of whoever speaks has: its call is a question to the front end, whose answer is the result."""
+    """A tool of the caller's front end. A call of it opens a gate, and the front end's answer is the result."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -41,7 +41,7 @@ class ClientTool(BaseModel):
 
 
 class ClientContext(BaseModel):
-    """What the front end of whoever speaks says of itself."""
+    """The context that the caller's front end gives."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -60,9 +60,9 @@ class Chat(BaseModel):
     reason: str = ""
     """Why another agent has handed the conversation over, in its words."""
     tools: list[ClientTool] = []
-    """What the front end of whoever speaks offers beside the agent's own: the caller's word."""
+    """The tools that the caller's front end offers beside the agent's own. They are not trusted."""
     context: list[ClientContext] = []
-    """What it says of itself, the same."""
+    """The context that the front end gives. It is not trusted either."""
 
     @model_serializer(mode="wrap")
     def _brief(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class NodeDefinition:
 
     @property
     def label(self) -> str:
-        """How errors call its function."""
+        """The name of its function in errors."""
         return str(getattr(self.handler, "__qualname__", self.handler)).rpartition("<locals>.")[2]
 
     @property

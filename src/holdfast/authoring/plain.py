@@ -210,7 +210,7 @@ def _culprit_of_other(value: Any, where: str, depth: int) -> str | None:
 
 
 def _of_library(value: Any) -> str | None:
-    """What to give instead of a value of numpy, pandas, SQLAlchemy or polars; None for all others."""
+    """Return the remedy for a value of numpy, pandas, SQLAlchemy or polars; None for all others."""
     for kind in type(value).__mro__:
         package = kind.__module__.partition(".")[0]
         if package == "builtins" or (remedy := _OF_LIBRARIES.get((package, kind.__name__))) is None:
@@ -222,7 +222,7 @@ def _of_library(value: Any) -> str | None:
 
 
 def _holds_itself(value: Any) -> bool:
-    """Whether a list or an object is inside itself."""
+    """Return True if a list or an object contains itself."""
     seen, left = {id(value)}, [*_inside(value)]
     while left:
         item = left.pop()

@@ -30,7 +30,7 @@ _MOST: Final = 200_000
 _LARGE: Final = 1000
 """Entries of a list or dict: a larger one holds data."""
 _HOLDING: Final = (list, tuple, set, frozenset, deque, dict, ChainMap, MappingProxyType, SimpleNamespace)
-"""What holds values of any kind, and runs nobody's code."""
+"""Containers of any values, whose reading runs no user code."""
 _DEEP: Final = 4
 """Lists, dicts and objects inside one another."""
 
@@ -124,7 +124,7 @@ class _Walk:
             yield value
 
     def _beyond(self, value: Any, depth: int) -> Iterator[tuple[Any, int]]:
-        """What one comes to from `value`, and inside how many others it is."""
+        """Yield the values inside `value`, with how many containers each is in."""
         match value:
             case ModuleType():
                 yield from self._module(value.__name__)
@@ -173,7 +173,7 @@ def _flat(values: Iterable[Any]) -> Iterator[tuple[Any, int]]:
 
 
 def _inside(value: Any) -> tuple[Any, ...]:
-    """What a method, a partial function or one of Holdfast's own things was made of."""
+    """Return the parts of a method, a partial function or an object of Holdfast's."""
     match value:
         case MethodType():
             return value.__func__, value.__self__
@@ -199,7 +199,7 @@ def _held(function: FunctionType) -> Iterator[Any]:
 
 
 def _slots(value: Any) -> Iterator[Any]:
-    """What an object keeps without a `__dict__`."""
+    """Yield the values of an object's slots."""
     for kind in type(value).__mro__:
         for each in [*vars(kind).values()]:
             if isinstance(each, MemberDescriptorType) and _is_of_project(kind.__module__):

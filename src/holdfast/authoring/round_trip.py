@@ -37,14 +37,14 @@ _CUSTOM: Final = frozenset({"function-before", "function-after", "function-wrap"
 _NO_SCHEMAS: Final = frozenset(
     {"metadata", "config", "serialization", "cls", "ref", "default", "computed_fields", "expected"}
 )
-"""What stands in a schema and has none inside."""
+"""The kinds of schema that contain no other."""
 
 
 _LEAVES: Final = frozenset({str, int, float, bool, type(None), bytes, datetime, date, UUID})
 
 
 class Findings:
-    """What a schema says about whether values come back: looked at once, when an adapter is made."""
+    """The facts of a schema about whether values come back; read once, when an adapter is made."""
 
     def __init__(self, schema: Any) -> None:
         self.refusal: str | None = None

@@ -48,7 +48,7 @@ def _lines(function: FunctionType) -> Iterator[int]:
 
 
 def _bound(function: ast.AST) -> Iterator[str]:
-    """What a function imports, and the flows that it defines."""
+    """Return the names that a function imports, and the flows that it defines."""
     for node in ast.walk(function):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from ((each.asname or each.name).partition(".")[0] for each in node.names)

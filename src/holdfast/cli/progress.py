@@ -138,7 +138,7 @@ async def _follow(run: Run, shown: Display, look: Callable[[], None]) -> State:
 
 @asynccontextmanager
 async def _places(asking: Asking, run: str) -> AsyncIterator[Callable[[], None]]:
-    """What to call once a step of the run may wait for a place: it is told why, once for each pool or lack, while it waits."""
+    """Return a function to call once a step may wait for a place: it prints the reason, once for each pool or label."""
     news = asyncio.Event()
     telling = asyncio.create_task(_tell_places(asking, run, news), name="holdfast-places")
     try:

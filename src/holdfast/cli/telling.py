@@ -46,7 +46,7 @@ class Teller:
     def __init__(self) -> None:
         self.told: set[str] = set()
         self._failures: Counter[StepId] = Counter()
-        """How often each step has failed or lost its process, and begins anew."""
+        """The number of times each step has failed or lost its process."""
 
     def tell(self, recorded: ev.Recorded) -> str | None:
         """Return the line for an event; None for one that only the engine cares about."""
@@ -97,7 +97,7 @@ def _completed(e: ev.StepCompleted, at_ms: int) -> str:
 
 
 _JOB: Final = {"result", "outcome", "outputs"}
-"""What the output of a job of a workflow in YAML has, and that of each combination of its matrix."""
+"""The fields in the output of a YAML job, and of each combination of its matrix."""
 
 
 def job_result(output: Payload, *, is_failure: bool) -> str:

@@ -87,9 +87,9 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     summary: Summary | None = None
     """What its run has summed up: those that follow are told that instead."""
     tools: tuple[ClientTool, ...] = ()
-    """What the front end of whoever said it offers to its run, and to no other."""
+    """The tools that the sender's front end offers to its run, and to no other."""
     context: tuple[ClientContext, ...] = ()
-    """What that says of itself, the same."""
+    """The context that the front end gives to its run, and to no other."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -120,7 +120,7 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     trace: str | None = None
     """Where in the user's own code it happened, as Python tells it."""
     raised: Raised | None = None
-    """What the code can catch it as, besides OperationFailed."""
+    """The class as which the code can catch it, besides OperationFailed."""
 
 
 OnLimit = Literal["ask", "fail", "record"]

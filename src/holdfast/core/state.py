@@ -194,7 +194,7 @@ class Step(msgspec.Struct, omit_defaults=True):
     reason: str | None = None
     """Why it was skipped or called off, or what the person said who decided its gate."""
     by: str | None = None
-    """Who decided its gate."""
+    """The person who decided its gate."""
     called_off: bool = False
     """It was cancelled because its run failed, and comes back with it."""
     provisional: bool = False

@@ -51,7 +51,7 @@ _TRIES_S: Final = (*_STORE_AWAY_S, None)
 _NO_USE: Final = (StoreGone, Unstorable, CorruptHistory)
 """What waiting does not mend."""
 _NO_REPEAT: Final = (*_NO_USE, UnknownCommit)
-"""What may have been written."""
+"""Errors after which a write may have happened."""
 
 
 class Key(NamedTuple):
@@ -138,7 +138,7 @@ class Attempt:
         self.writes = False
         """Its code has written to streams."""
         self.store_problem: BaseException | None = None
-        """What the store has last refused, for good: the run's own code may have passed it on."""
+        """The last permanent refusal of the store. The run's own code may have passed it on."""
         self._posted: list[Posted] = []
         self.called_off = False
         self._left = False

@@ -47,7 +47,7 @@ class Catalog:
         self._runs_scripts = runs_scripts
         self.workflows: dict[str, Workflow] = {}
         self._named: dict[str, Workflow] = {}
-        """What was loaded by its name, and what that asks for; also where it lacks a label here."""
+        """The workflows that were loaded by name, with the labels that each asks for."""
         self._beside: dict[str, Workflow | None] = {}
         """What the modules of these define besides: it can be executed, and is not offered. None stands for several that
         cannot be told apart."""

@@ -132,7 +132,7 @@ def _brought(user: Any, own: Collection[str]) -> Mapping[str, ClientTool]:
 
 
 def _context(chat: Chat) -> str:
-    """What the front end says of itself, as the model reads it. Raises InvalidInput for what is not taken."""
+    """Return the front end's context as the model reads it. Raises InvalidInput for context that is refused."""
     context = [ClientContext(each.description, each.value) for each in chat.context]
     client_tools.checked((), context)
     return client_tools.words(context)

@@ -248,7 +248,7 @@ async def _child(attempt: Attempt, context: StepContext, settings: dict[str, Any
 
 
 async def _deciders(attempt: Attempt, gates: Sequence[str]) -> tuple[str, ...]:
-    """Who has decided these gates; "" for one of which that is not known, which is refused."""
+    """Return the people who decided these gates; "" for an unknown one, which is refused."""
     if not gates:
         return ()
     steps = (await attempt.state()).steps

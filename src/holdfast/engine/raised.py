@@ -33,7 +33,7 @@ _MOST_BASES: Final = 8
 _HEAP: Final = 1 << 9
 """Of a class that Python code has made, in its `__flags__`."""
 _NEVER: Final = (StopIteration, StopAsyncIteration, OperationFailed, NonDeterministicStep)
-"""Those that mean something else to Python, or to the engine."""
+"""Exceptions that mean something else to Python, or to the engine."""
 _OURS: Final = frozenset({"error", "path", "spent", "message", "args", "parts"})
 
 
@@ -179,7 +179,7 @@ def _made(kind: type, args: Sequence[Any] | None) -> Any:
 
 
 class _Raised(OperationFailed):
-    """What the combined classes have in the place of their user's code."""
+    """The methods of a combined class, which replace those of the user's class."""
 
     def __init_subclass__(cls) -> None:
         """Keep the user's class, which may count its subclasses, out of this."""

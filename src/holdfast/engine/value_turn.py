@@ -20,7 +20,7 @@ class _Turn:
 
 
 class ValueTurns:
-    """Those who write, by value. What nobody writes takes no room."""
+    """The queued writers of each value. A value without writers takes no room."""
 
     def __init__(self) -> None:
         self._turns: dict[tuple[str, str, str], _Turn] = {}

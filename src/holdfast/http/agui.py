@@ -239,7 +239,7 @@ class _Thread:
         return number, not unanswered
 
     async def _client_answers(self, runs: Set[RunId], results: Sequence[ToolMessage]) -> list[command.Decide]:
-        """What answers the calls of the front end's tools; results of the agent's own tools are the store's."""
+        """The answers to calls of the front end's tools. Results of the agent's own tools come from the store."""
         if not results:
             return []
         calls: dict[str, GateId] = {}
@@ -334,7 +334,7 @@ def _decision(entry: ResumeEntry) -> command.Decide:
 
 
 def _result(message: ToolMessage) -> dict[str, Any]:
-    """What a front end's tool came to. Raises InvalidInput for what is too much."""
+    """Return the result of a front end's tool. Raises InvalidInput if it is too large."""
     content = message.content if isinstance(message.content, str) else _texts(message.content)
     if len(content) > MOST_RESULT_CHARACTERS:
         raise InvalidInput(

@@ -122,7 +122,7 @@ class Job(msgspec.Struct, frozen=True):
     needs: tuple[str, ...]
     condition: Condition
     labels: tuple[Template, ...]
-    """What the worker must have, without ANY where it is written out."""
+    """The labels that the worker must have, without ANY where it is written out."""
     strategy: Strategy | None
     env: tuple[Variable, ...]
     timeout_minutes: Minutes

@@ -184,7 +184,7 @@ def _kind(value: Any) -> str:
 
 
 def resolve(tree: Any, contexts: Mapping[str, Any]) -> Any:
-    """What a file says of a matrix, with the values of its expressions. Raises ExpressionError.
+    """Return a matrix with its expressions evaluated. Raises ExpressionError.
 
     An entry of a list that is one expression, and gives a list itself, stands for the entries of that, as on GitHub.
     """

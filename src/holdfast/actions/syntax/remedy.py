@@ -63,7 +63,7 @@ def is_there(expression: Expression) -> bool:
 
 
 def safe_lines(template: Template, refusals: Mapping[int, Refusal], number: int, variables: Variables) -> str | None:
-    """What to write for the line in which the expression with this number stands, as `env` and `run`."""
+    """Return the repaired line for the expression with this number, as `env` and `run`."""
     text = "".join(part if isinstance(part, str) else _HOLE for part in template.parts)
     places = [at for at, sign in enumerate(text) if sign == _HOLE]
     begin = text.rfind("\n", 0, places[number]) + 1
@@ -93,7 +93,7 @@ def safe_lines(template: Template, refusals: Mapping[int, Refusal], number: int,
 
 
 def _is_mendable(expression: Expression, refusal: Refusal) -> bool:
-    """Which command is run may be the file's own variable to say, and no value from outside."""
+    """Return the remedy for an expression that names the command: only the file's own variable may."""
     is_own = environment_variable(expression) is not None
     return refusal.instead is not None and is_there(expression) and (is_own or not refusal.is_command)
 

@@ -38,7 +38,7 @@ _WORD: Final = 0xFFFFFFFF
 
 
 class Reach(NamedTuple):
-    """Which log it was, as the header of it says, and how many frames of it were there."""
+    """The identity of a log, from its header, and the number of its frames."""
 
     salt: int
     other_salt: int
@@ -109,7 +109,7 @@ class LogReach:
 
 
 class _Header(NamedTuple):
-    """What the beginning of a log says."""
+    """The header of a log."""
 
     salt: int
     other_salt: int
@@ -141,7 +141,7 @@ def _is_same(header: _Header | None, noted: Reach) -> bool:
 
 
 def _broken(log: Path, noted: Reach) -> str | None:
-    """What is wrong with the beginning of a log, in words; None where it is the noted one or a later. Raises OSError."""
+    """Return the fault of a log's header in words; None if it is the noted log or a later one. Raises OSError."""
     header = _header(log)
     if header is None:
         return "is damaged at its beginning" if log.stat().st_size else "is empty"
