@@ -322,12 +322,12 @@ async def looks(ctx: Context, question: str) -> str:
     return await ctx.agent(HAIKU, question, tools=[look], max_tokens=100, stream=True)
 
 
-def looking(server: ModelServer) -> None:
+def looking(server: ModelServer, answer: str = "All there.", pause_s: float | None = None) -> None:
     """Two turns with tools, of two and of one, and an answer."""
     calls = [(ToolCall("look", {"where": "a"}), ToolCall("look", {"where": "b"})), (ToolCall("look", {"where": "c"}),)]
     for number, asked in enumerate(calls):
-        server.script.add(Rule(turn=number + 1, text=f"Look {number}.", tool_calls=asked))
-    server.script.add(Rule(turn=3, text="All there."))
+        server.script.add(Rule(turn=number + 1, text=f"Look {number}.", tool_calls=asked, pause_s=pause_s))
+    server.script.add(Rule(turn=3, text=answer, pause_s=pause_s))
 
 
 def keep_order(told: list[Told]) -> None:
@@ -361,6 +361,35 @@ async def test_a_result_is_told_before_what_is_said_of_it(
         for at, each in enumerate(later[:-1]):
             rest = await _all(engine.watch_stream(run.id, since=each.cursor))
             assert [(e.kind, e.source) for e in rest] == [(e.kind, e.source) for e in later[at + 1 :]]
+
+
+@bounded
+async def test_a_result_is_told_first_though_text_comes_while_it_is_looked_for(
+    store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is full of what the model says meanwhile has no room for the result."""
+    monkeypatch.setattr("holdfast.engine.listening._PAGE", 1)
+    looking(server, SENTENCE, pause_s=0.02)
+    async with opened(store, workflows=[looks], model=model) as engine:
+        streams = type(engine.runtime.store.streams)
+        chunks = streams.chunks
+
+        async def after_more_text(self: Any, runs: Any, known: Any, *rest: Any, **options: Any) -> Any:
+            """With a result to read, read when there is more text than is known."""
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    while more := {
+                        name for name, size in (await self.sizes(runs)).items() if size > known.get(name, 0)
+                    }:
+                        if all(name.stream != TOOLS for name in more) or len(more) > 1:
+                            break
+                        await asyncio.sleep(0.002)
+            return await chunks(self, runs, known, *rest, **options)
+
+        monkeypatch.setattr(streams, "chunks", after_more_text)
+        run = await engine.start(looks, "What is there?")
+        keep_order(await _all(engine.watch_stream(run.id)))
+        assert await run.result() == SENTENCE
 
 
 async def _all(telling: AsyncIterator[Told]) -> list[Told]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from holdfast import Context, RunFailed, flow, step
+from holdfast.core.ids import RunId
 from holdfast.core.streams import Told
 from holdfast.engine.stream import MOST_BYTES
+from holdfast.engine.stream_writer import StreamWriter
 from holdfast.errors import InvalidInput, NotFound
-from holdfast.ports import StreamNews
+from holdfast.machine import MachineClock
+from holdfast.ports import Piece, StreamName, StreamNews, Streams
 from tests.engine.kit import bounded, die, opened
 
 
@@ -46,6 +49,37 @@ async def beside(ctx: Context, count: int) -> None:
 
 async def told(telling: AsyncIterator[Told]) -> list[Any]:
     return [(each.source, each.offset, each.value) async for each in telling if each.kind == "value"]
+
+
+@bounded
+async def test_each_value_is_waited_for_by_its_own_number() -> None:
+    """Another's wait that ends does not end it: of two agents of a step each waits for its own results."""
+    turns = [asyncio.Event() for _ in range(3)]
+
+    class Slow:
+        def __init__(self) -> None:
+            self.brought: list[str] = []
+
+        async def append(self, pieces: list[Piece]) -> None:
+            await turns[len(self.brought)].wait()
+            self.brought += [piece.mark for piece in pieces]
+
+    slow = Slow()
+    writer = StreamWriter(cast("Streams", slow), MachineClock())
+    first = await writer.write(Piece(StreamName(RunId("run"), "tools"), "a", 1, b"1"))
+    await writer.flushed(0)
+    waits = asyncio.create_task(writer.flushed(first))
+    await asyncio.sleep(0)  # the first batch is on its way
+    second = await writer.write(Piece(StreamName(RunId("run"), "tools"), "b", 1, b"2"))
+    later = asyncio.create_task(writer.flushed(second))
+    turns[0].set()
+    await waits
+    assert (slow.brought, later.done()) == (["a"], False)
+    await writer.flushed(first)
+    turns[1].set()
+    await later
+    assert slow.brought == ["a", "b"]
+    await writer.aclose()
 
 
 @bounded

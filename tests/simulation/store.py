@@ -1013,13 +1013,15 @@ class Streams(Port):
                 first = sum(chunk.size for _, chunk in stream)
                 stream.append((mark, Chunk(name, first, size, content)))
 
-    async def chunks(self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int) -> Sequence[Chunk]:
+    async def chunks(
+        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
+    ) -> Sequence[Chunk]:
         await self._mount.read()
         return [
             chunk
             for name, stream in sorted(self._disk.streams.items())
             for _, chunk in stream
-            if name.run in runs and chunk.first + chunk.size > known.get(name, 0)
+            if name.run in runs and only in (None, name.stream) and chunk.first + chunk.size > known.get(name, 0)
         ][:limit]
 
     async def news(self, mark: str | None) -> StreamNews:

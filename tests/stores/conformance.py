@@ -1858,6 +1858,8 @@ class StoreConformance:
         }  # fmt: skip
         assert [*await store.streams.chunks([story.run], {said: 6, progress: 3}, 100)] == []
         assert len(await store.streams.chunks([story.run], {}, 2)) == 2
+        both, ours = [story.run, other.run], [Chunk(progress, 1, 1, b"2"), Chunk(progress, 2, 1, b"4")]
+        assert [*await store.streams.chunks(both, {progress: 1, elsewhere: 1}, 2, only="progress")] == ours
         await store.streams.forget([said])
         assert await there.streams.sizes([story.run]) == {progress: 3}
         assert [chunk.name for chunk in await store.streams.chunks([story.run], {}, 100)] == [progress] * 3

@@ -84,7 +84,8 @@ class StepJournal(Outcomes):
         """Why nothing more is to be begun here."""
         self._keys: dict[CallId, EffectKey] = {}
         self._sent_ms: dict[CallId, int] = {}
-        self.has_told = False  # results to those who watch, which may not be in the store yet
+        self.told = 0
+        """The number of the last result that was written for those who watch; it may not be in the store yet."""
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
@@ -227,9 +228,8 @@ class StepJournal(Outcomes):
     async def hold(
         self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]
     ) -> tuple[CallId, int, cmd.Offer]:
-        if self.has_told:  # whoever reads of the call finds the results that it is given
-            await self.attempt.services.streams.flushed()
-            self.has_told = False
+        # A reader of the call finds the results that it is given.
+        await self.attempt.services.streams.flushed(self.told)
         command = cmd.HoldModelCall(self.step, self.number, path, model, args_hash, tuple(offers), values=self.take())
         for event in await self._intend(command):
             if isinstance(event, ev.ModelCallHeld):

@@ -210,16 +210,15 @@ class Listening:
         store before the call was recorded, so they are read after its event: what was read before may lack them."""
         if not any(isinstance(each.event, ev.ModelCallHeld) for each in events):
             return []
-        name, sizes = StreamName(run, TOOLS), await self._streams.sizes([run])
-        found: list[Chunk] = []
-        while sizes.get(name, 0) > known.get(name, 0):
-            page = await self._streams.chunks([run], {**sizes, name: known.get(name, 0)}, _PAGE)
-            more = _ready([chunk for chunk in page if chunk.name == name], events[-1].seq)
-            if not more:  # the rest belongs behind events that are read later
-                break
-            found += more
-            known[name] = more[-1].first + more[-1].size
-        return found
+        name, found = StreamName(run, TOOLS), list[Chunk]()
+        while True:  # of this stream alone: in a page of all, text that comes meanwhile would take the room of results
+            page = await self._streams.chunks([run], known, _PAGE, only=TOOLS)
+            ready = _ready(page, events[-1].seq)
+            found += ready
+            if ready:
+                known[name] = ready[-1].first + ready[-1].size
+            if len(ready) < _PAGE:  # what else there is belongs behind events that are read later
+                return found
 
     async def _heard(self, recorded: ev.Recorded, tenant: str) -> Heard:
         event = recorded.event

@@ -78,12 +78,12 @@ async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolRepl
         after=after,
         message=message,
     )
-    await _write(journal, Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result)))
-    journal.has_told = True
+    piece = Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result))
+    journal.told = await _write(journal, piece)
     return reply
 
 
-async def _write(journal: StepJournal, piece: Piece) -> None:
+async def _write(journal: StepJournal, piece: Piece) -> int:
     if not journal.may_send():
         try:
             await keep_place(journal)
@@ -91,7 +91,7 @@ async def _write(journal: StepJournal, piece: Piece) -> None:
             cursor().left = why
             raise
     journal.attempt.writes = True
-    await journal.attempt.services.streams.write(piece)
+    return await journal.attempt.services.streams.write(piece)
 
 
 if TYPE_CHECKING:

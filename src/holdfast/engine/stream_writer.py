@@ -79,14 +79,15 @@ class StreamWriter:
 
     # --- What comes ---------------------------------------------------------------------------------------------------
 
-    async def write(self, piece: Piece) -> None:
-        """Have a value written, soon. Waits while too much is on its way."""
+    async def write(self, piece: Piece) -> int:
+        """Have a value written, soon, and return its number. Waits while too much is on its way."""
         while len(self._values) >= _MOST_PIECES or self._bytes >= _MOST_BYTES:
             await self._next_turn()
         self._values.append(piece)
         self._bytes += len(piece.content)
         self._put += 1
         self._begin()
+        return self._put
 
     def say(self, name: StreamName, first: int, text: str) -> None:
         """More of a text, which goes on at its character `first`."""
@@ -103,9 +104,9 @@ class StreamWriter:
             self._told[name] = self._clock.monotonic_s()
             self._begin()
 
-    async def flushed(self) -> None:
-        """Wait until all values are in the store that were written so far."""
-        put = self._put
+    async def flushed(self, number: int | None = None) -> None:
+        """Wait until the value of this number is in the store, and all before it; until all that were written so far."""
+        put = self._put if number is None else number
         while self._written < put:
             await self._next_turn()
 

@@ -58,10 +58,10 @@ class Streams(Protocol):
         ...
 
     async def chunks(
-        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int
-    ) -> Sequence[Chunk]:  # fmt: skip
-        """At most `limit` pieces of these runs' streams, in order within each: those beyond what is known of it, which is
-        nothing unless said. The first may hold something known."""
+        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
+    ) -> Sequence[Chunk]:
+        """Return at most `limit` pieces of these runs' streams, or of their streams named `only`, in order within each: those
+        beyond what is known of it, which is nothing unless given. The first may hold something known."""
         ...
 
     async def news(self, mark: str | None) -> StreamNews:

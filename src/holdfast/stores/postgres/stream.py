@@ -36,10 +36,12 @@ class Streams(StorePort):
                 raise explain(problem, self._db.address) from problem
         raise StoreBusy("Others bring the same pieces of a stream all the time; nothing was written.")
 
-    async def chunks(self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int) -> Sequence[Chunk]:
+    async def chunks(
+        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
+    ) -> Sequence[Chunk]:
         asked = [run for run in runs if is_run(run)]
         beyond = _columns([(*name, size) for name, size in known.items() if is_run(name.run)], 3)
-        found = await self._db.fetch(self._sql["stream_chunks"], asked, *beyond, limit) if asked else []
+        found = await self._db.fetch(self._sql["stream_chunks"], asked, *beyond, limit, only) if asked else []
         return [Chunk(StreamName(run, stream), *chunk) for run, stream, *chunk in found]
 
     async def news(self, mark: str | None) -> StreamNews:

@@ -32,11 +32,13 @@ class Streams(StorePort):
 
         await self._writer.write(write)
 
-    async def chunks(self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int) -> Sequence[Chunk]:
+    async def chunks(
+        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
+    ) -> Sequence[Chunk]:
         def read(db: apsw.Connection) -> list[Chunk]:
             found: list[Chunk] = []
             for name, size in _sizes(db, runs).items():
-                if len(found) < limit and size > known.get(name, 0):
+                if len(found) < limit and size > known.get(name, 0) and only in (None, name.stream):
                     asked = (*name, known.get(name, 0), limit - len(found))
                     found += [Chunk(name, *chunk) for chunk in rows(db, "stream_chunks", asked)]
             return found

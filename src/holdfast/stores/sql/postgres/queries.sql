@@ -1309,13 +1309,14 @@ select run, stream, grown.size - fresh.total + fresh.reach - fresh.size, mark, f
 from fresh join grown using (run, stream)
 
 -- name: stream_chunks
--- What there is of some runs' streams beyond what is known of each, from the piece on that holds the next of it. Which streams
--- have more is found first: mostly none.
+-- What there is of some runs' streams, or of those of one name, beyond what is known of each, from the piece on that holds the
+-- next of it. Which streams have more is found first: mostly none.
 with behind as materialized (
     select streams.run, streams.stream, coalesce(known.size, 0) as size
     from holdfast.streams left join unnest($2::uuid[], $3::text[], $4::bigint[]) as known (run, stream, size)
         on (known.run, known.stream) = (streams.run, streams.stream)
     where streams.run = any ($1::uuid[]) and streams.size > coalesce(known.size, 0)
+        and ($6::text is null or streams.stream = $6)
 )
 select behind.run::text, behind.stream, chunks.first, chunks.size, chunks.content
 from behind cross join lateral (
