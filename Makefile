@@ -121,7 +121,8 @@ types: setup ## Check the types of src, of the simulation, and of examples as th
 	@echo "types: mypy --strict src tests/simulation"
 	@$(PY) -m mypy --strict src tests/simulation
 	@echo "types: users' files, as users would check them"
-	@$(PY) -m mypy --strict --config-file= --cache-dir=.mypy_cache/user examples/expense_approval.py examples/order_flow.py
+	@$(PY) -m mypy --strict --config-file= --cache-dir=.mypy_cache/user examples/expense_approval.py examples/order_flow.py \
+		tests/authoring/typing/*.py
 
 format: setup ## Format the code and apply the safe fixes
 	@$(PY) -m ruff check --fix-only

@@ -9,7 +9,7 @@ import holdfast
 
 PUBLIC = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Complexity", "Context",
-    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "GateDecision", "Handoff", "HoldfastError",
+    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Flow", "GateDecision", "Handoff", "HoldfastError",
     "Image", "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
     "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed",
     "SemanticCache", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule",

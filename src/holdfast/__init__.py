@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.context import Answer, Context
     from holdfast.authoring.embedder import LocalEmbedder, ModelEmbedder
-    from holdfast.authoring.flow import flow
+    from holdfast.authoring.flow import Flow, flow
     from holdfast.authoring.guards import require_approval_for_high_risk, require_evidence
     from holdfast.authoring.mapping import map_node
     from holdfast.authoring.memory import memory_tools
@@ -56,7 +56,7 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "Accepted", "Answer", "ApprovalState", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Complexity", "Context",
-    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "GateDecision", "Handoff", "HoldfastError",
+    "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Flow", "GateDecision", "Handoff", "HoldfastError",
     "Image", "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
     "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed",
     "SemanticCache", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule",
@@ -72,7 +72,7 @@ _HOMES: Final = {
     "authoring.content": ("Audio", "Document", "Image"),
     "authoring.context": ("Answer", "Context"),
     "authoring.embedder": ("LocalEmbedder", "ModelEmbedder"),
-    "authoring.flow": ("flow",),
+    "authoring.flow": ("Flow", "flow"),
     "authoring.guards": ("require_approval_for_high_risk", "require_evidence"),
     "authoring.mapping": ("map_node",),
     "authoring.memory": ("memory_tools",),

@@ -788,6 +788,17 @@ async def test_a_child_is_given_and_returns_what_its_hints_say(store: str) -> No
     assert seen[-5:] == [Row(ID, 3), ID, ID, ID, str(ID)]
 
 
+async def test_a_run_returns_what_its_flow_says_where_the_code_is_and_data_elsewhere(store: str) -> None:
+    async with opened(store, workflows=[child_of_values, child_of_an_id]) as engine:
+        run = await engine.start(child_of_values, Order(id=ID))
+        number = await engine.start("child_of_an_id", str(ID))
+        assert await run.result() == await engine.run(run.id).result() == Row(ID, 3)
+        assert await number.result() == ID
+    async with opened(store, execute=False) as engine:
+        assert await engine.run(run.id).result() == [str(ID), 3]
+        assert await engine.run(number.id).result() == str(ID)
+
+
 async def test_a_tool_a_signal_and_a_shared_value_are_of_the_type_that_is_said(store: str) -> None:
     seen: list[Any] = []
 

@@ -8,29 +8,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import CodeType, ModuleType
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, overload
+
+from typing_extensions import TypeVar
 
 _ASKING: Final = frozenset({"child", "agent"})
 """The operations that have another workflow do something."""
 
 
-class ChildOutcome(NamedTuple):
+Output_co = TypeVar("Output_co", covariant=True, default=Any)
+
+
+class ChildOutcome(NamedTuple, Generic[Output_co]):
     """How a child ended, where its failure is not to raise."""
 
     run_id: str
     status: Literal["completed", "failed", "cancelled"]
-    output: Any
+    output: Output_co | None
     """What it returned; None where it did not complete."""
     error: str | None
     """Why it did not."""
 
 
-class ChildHandle(Protocol):
+class ChildHandle(Protocol[Output_co]):
     """A child that goes on in the background."""
 
     run_id: str
 
-    async def result(self, *, on_failure: Literal["raise", "return"] = "raise") -> Any:
+    @overload
+    async def result(self, *, on_failure: Literal["raise"] = "raise") -> Output_co: ...
+
+    @overload
+    async def result(self, *, on_failure: Literal["return"]) -> ChildOutcome[Output_co]:
         """What the child returned, once it has ended. Raises OperationFailed (class `child_failed` or `cancelled`) where it did
         not complete; with `on_failure="return"` it is a ChildOutcome either way."""
         ...

@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeAlias, Unpack, overload
 
 from pydantic import BaseModel
+from typing_extensions import TypeVar
 
 from holdfast.authoring.child import ChildHandle, ChildOutcome
 from holdfast.authoring.embedder import Embedder
-from holdfast.authoring.mapping import Demanded, Mapped
 from holdfast.authoring.memory import AgentMemory
-from holdfast.authoring.options import AgentOptions, ModelOptions
+from holdfast.authoring.options import AgentOptions, ChildOptions, MapOptions, ModelOptions
 from holdfast.authoring.router import Router
 from holdfast.authoring.tool import Tool
 from holdfast.core.caps import LimitsLeft
-from holdfast.core.demand import NOTHING
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
 from holdfast.core.memory import MOST_ENTRIES
-from holdfast.core.policies import RetryPolicy
 from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
 
 if TYPE_CHECKING:
@@ -35,7 +32,20 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Output = TypeVar("Output", bound=BaseModel)
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+T6 = TypeVar("T6")
+Model = TypeVar("Model", bound=BaseModel)
+Item = TypeVar("Item")
+Input = TypeVar("Input", default=Any)
+Output = TypeVar("Output", default=Any)
+
+
+Mapped: TypeAlias = "Callable[[Item], Awaitable[Output]] | Callable[[Context, Item], Awaitable[Output]]"
+"""What may be done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
 
 
 class Answer(Protocol):
@@ -166,8 +176,8 @@ class Context(Protocol):
 
     @overload
     async def model(
-        self, model: str | Router, user: Any = None, *, output: type[Output], **options: Unpack[ModelOptions]
-    ) -> Output:
+        self, model: str | Router, user: Any = None, *, output: type[Model], **options: Unpack[ModelOptions]
+    ) -> Model:
         """One model call: its reply as an instance of `output`, with one chance to mend it."""
         ...
 
@@ -181,8 +191,8 @@ class Context(Protocol):
 
     @overload
     async def agent(
-        self, model: str | Router, user: Any, *, output: type[Output], **options: Unpack[AgentOptions]
-    ) -> Output:
+        self, model: str | Router, user: Any, *, output: type[Model], **options: Unpack[AgentOptions]
+    ) -> Model:
         """The agent loop: its answer as an instance of `output`, with one chance to mend it."""
         ...
 
@@ -232,20 +242,23 @@ class Context(Protocol):
         """
         ...
 
+    @overload
+    async def map(
+        self, function: Mapped[Item, Output], items: Sequence[Item], /, **options: Unpack[MapOptions]
+    ) -> list[Output]: ...
+
+    @overload
     async def map(
         self,
-        function: Mapped,
-        items: Sequence[Any],
+        function: Mapped[Item, Output],
+        items: Sequence[Item],
         /,
         *,
-        key: str | Callable[[Any], Any] | None = None,
-        max_parallel: int = 100,
         min_successful: int | None = None,
         tolerated_failures: int | float | None = None,
         collect: Join | str = "all",
-        demand: Demanded = NOTHING,
-        retry: RetryPolicy | int | None = None,
-    ) -> list[Any]:
+        **options: Unpack[MapOptions],
+    ) -> list[Output | None]:
         """Have a list done item by item, each as a step of its own, with its own attempts; the results in the order of the
         items. Meanwhile this step holds nothing.
 
@@ -319,47 +332,68 @@ class Context(Protocol):
     @overload
     async def child(
         self,
-        workflow: Workflow | str,
-        input: Any = None,
+        workflow: Workflow[[Input], Output] | str,
+        input: Input,
         *,
-        key: str | None = None,
-        version: int | None = None,
-        cost_limit_usd: float | str | Decimal | None = None,
-        max_tokens: int | None = None,
         on_failure: Literal["raise"] = "raise",
         background: Literal[False] = False,
-        tenant: str | None = None,
-    ) -> Any: ...
+        **options: Unpack[ChildOptions],
+    ) -> Output: ...
 
     @overload
     async def child(
         self,
-        workflow: Workflow | str,
-        input: Any = None,
+        workflow: Workflow[..., Output] | str,
+        input: Mapping[str, Any] | None = None,
         *,
-        key: str | None = None,
-        version: int | None = None,
-        cost_limit_usd: float | str | Decimal | None = None,
-        max_tokens: int | None = None,
+        on_failure: Literal["raise"] = "raise",
+        background: Literal[False] = False,
+        **options: Unpack[ChildOptions],
+    ) -> Output: ...
+
+    @overload
+    async def child(
+        self,
+        workflow: Workflow[[Input], Output] | str,
+        input: Input,
+        *,
         on_failure: Literal["return"],
         background: Literal[False] = False,
-        tenant: str | None = None,
-    ) -> ChildOutcome: ...
+        **options: Unpack[ChildOptions],
+    ) -> ChildOutcome[Output]: ...
 
     @overload
     async def child(
         self,
-        workflow: Workflow | str,
-        input: Any = None,
+        workflow: Workflow[..., Output] | str,
+        input: Mapping[str, Any] | None = None,
         *,
-        key: str | None = None,
-        version: int | None = None,
-        cost_limit_usd: float | str | Decimal | None = None,
-        max_tokens: int | None = None,
+        on_failure: Literal["return"],
+        background: Literal[False] = False,
+        **options: Unpack[ChildOptions],
+    ) -> ChildOutcome[Output]: ...
+
+    @overload
+    async def child(
+        self,
+        workflow: Workflow[[Input], Output] | str,
+        input: Input,
+        *,
         on_failure: Literal["raise", "return"] = "raise",
         background: Literal[True],
-        tenant: str | None = None,
-    ) -> ChildHandle:
+        **options: Unpack[ChildOptions],
+    ) -> ChildHandle[Output]: ...
+
+    @overload
+    async def child(
+        self,
+        workflow: Workflow[..., Output] | str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        on_failure: Literal["raise", "return"] = "raise",
+        background: Literal[True],
+        **options: Unpack[ChildOptions],
+    ) -> ChildHandle[Output]:
         """Have another workflow do something, in a run of its own: what it returned. Nothing is held meanwhile.
 
         `workflow` is one, or the name of one that some process has loaded (in `version`, or the highest). `input` has to fit
@@ -374,6 +408,38 @@ class Context(Protocol):
         """
         ...
 
+    @overload
+    async def gather(self, b1: Awaitable[T1], /) -> tuple[T1]: ...
+
+    @overload
+    async def gather(self, b1: Awaitable[T1], b2: Awaitable[T2], /) -> tuple[T1, T2]: ...
+
+    @overload
+    async def gather(self, b1: Awaitable[T1], b2: Awaitable[T2], b3: Awaitable[T3], /) -> tuple[T1, T2, T3]: ...
+
+    @overload
+    async def gather(
+        self, b1: Awaitable[T1], b2: Awaitable[T2], b3: Awaitable[T3], b4: Awaitable[T4], /
+    ) -> tuple[T1, T2, T3, T4]: ...
+
+    @overload
+    async def gather(
+        self, b1: Awaitable[T1], b2: Awaitable[T2], b3: Awaitable[T3], b4: Awaitable[T4], b5: Awaitable[T5], /
+    ) -> tuple[T1, T2, T3, T4, T5]: ...
+
+    @overload
+    async def gather(
+        self,
+        b1: Awaitable[T1],
+        b2: Awaitable[T2],
+        b3: Awaitable[T3],
+        b4: Awaitable[T4],
+        b5: Awaitable[T5],
+        b6: Awaitable[T6],
+        /,
+    ) -> tuple[T1, T2, T3, T4, T5, T6]: ...
+
+    @overload
     async def gather(self, *branches: Awaitable[T]) -> list[T]:
         """Run operations at the same time; their results in order. The first branch that failed, by position, raises."""
         ...

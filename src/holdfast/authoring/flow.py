@@ -12,9 +12,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from types import ModuleType
-from typing import Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Protocol, TypeAlias, overload
 
 from pydantic import ValidationError
+from typing_extensions import TypeVar
 
 from holdfast.authoring.adapter import Adapter
 from holdfast.authoring.arguments import describe
@@ -23,12 +24,18 @@ from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.signature import Signature
 from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
-from holdfast.authoring.workflow import Workflow
+from holdfast.authoring.workflow import Input, Output_co, Workflow
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.policies import OnLimit, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
-FlowFunction = Callable[..., Coroutine[Any, Any, Any]]
+if TYPE_CHECKING:
+    from holdfast.authoring.context import Context
+
+Owner = TypeVar("Owner")
+Returned = TypeVar("Returned")
+
+FlowFunction: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 NODE: Final = "flow"
 """The name of a flow's node, whatever the function is called: it counts for the workflow's hash."""
@@ -73,8 +80,11 @@ class FlowDefinition(NodeDefinition):
         return find(tool, self.handler) or next((each for each in others if each.name == tool), None)
 
 
-class Flow(Workflow):
-    """A workflow of one function. Calling it calls the function, for tests of it."""
+class Flow(Workflow[Input, Output_co]):
+    """A workflow of one function. Calling it calls the function, for tests of it.
+
+    `Flow[[Order], Ticket]` takes an Order besides `ctx`, and its runs return a Ticket.
+    """
 
     def __init__(
         self,
@@ -116,8 +126,8 @@ class Flow(Workflow):
         self._is_made = True
         self.__doc__ = function.__doc__
 
-    def __call__(self, *args: Any, **given: Any) -> Coroutine[Any, Any, Any]:
-        return self.function(*args, **given)
+    def __call__(self, ctx: Context, *args: Input.args, **given: Input.kwargs) -> Coroutine[Any, Any, Output_co]:
+        return self.function(ctx, *args, **given)
 
     def validated_input(self, raw: Any) -> Any:
         try:
@@ -143,8 +153,27 @@ class Flow(Workflow):
         super()._change()
 
 
+class FlowDecorator(Protocol):
+    """`@flow(...)` above a function, or a method."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, Input], Coroutine[Any, Any, Returned]], /
+    ) -> Flow[Input, Returned]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Owner, Context, Input], Coroutine[Any, Any, Returned]], /
+    ) -> Flow[Input, Returned]: ...
+
+
 @overload
-def flow(function: FlowFunction, /) -> Flow: ...
+def flow(
+    function: Callable[Concatenate[Context, Input], Coroutine[Any, Any, Returned]], /
+) -> Flow[Input, Returned]: ...
+@overload
+def flow(
+    function: Callable[Concatenate[Owner, Context, Input], Coroutine[Any, Any, Returned]], /
+) -> Flow[Input, Returned]: ...
 @overload
 def flow(
     *,
@@ -165,7 +194,7 @@ def flow(
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     demand: Demand = NOTHING,
-) -> Callable[[FlowFunction], Flow]: ...
+) -> FlowDecorator: ...
 def flow(
     function: FlowFunction | None = None,
     /,
@@ -187,7 +216,7 @@ def flow(
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     demand: Demand = NOTHING,
-) -> Flow | Callable[[FlowFunction], Flow]:
+) -> Any:
     """Make `async def handle(ctx, input)` a workflow: what it awaits of `ctx` and of steps is recorded, operation by operation,
     and what it returns is the run's output.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ from holdfast.core.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
-Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Coroutine[Any, Any, Any]]
+Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Awaitable[Any]]
 """What a flow may have done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
 
 Demanded: TypeAlias = Demand | Callable[[Any], Demand]

@@ -1,17 +1,23 @@
-"""What may be said of how a model is asked, each option in one place: `ctx.model` takes those of one call, `ctx.agent` all.
+"""Options of operations, as a type checker sees them. Of how a model is asked each stands in one place: `ctx.model` takes those
+of one call, `ctx.agent` all.
 
 Never here: a default that a provider or the engine decides, asking.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.offer import Offer
 from holdfast.authoring.skill import Given
+from holdfast.core.policies import RetryPolicy
 from holdfast.core.routing import Complexity
+
+if TYPE_CHECKING:
+    from holdfast.authoring.mapping import Demanded
 
 
 class ModelOptions(TypedDict, total=False):
@@ -53,3 +59,22 @@ class AgentOptions(ModelOptions, total=False):
     """Each request ends with what is left of the run's limits and, from 80 % of one on, with the wish to come to an end."""
     skills: Sequence[Given]
     """Folders with a `SKILL.md`, or what was read of them: the model asks for those that it needs."""
+
+
+class ChildOptions(TypedDict, total=False):
+    """Of `ctx.child`, besides those that say what comes of it."""
+
+    key: str | None
+    version: int | None
+    cost_limit_usd: float | str | Decimal | None
+    max_tokens: int | None
+    tenant: str | None
+
+
+class MapOptions(TypedDict, total=False):
+    """Of `ctx.map`, besides those with which an item may have no result."""
+
+    key: str | Callable[[Any], Any] | None
+    max_parallel: int
+    demand: Demanded
+    retry: RetryPolicy | int | None

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, overload
 
 import msgspec
 from pydantic import BaseModel, ValidationError
+from typing_extensions import ParamSpec, TypeVar
 
 from holdfast.authoring.adapter import PLAIN, Adapter, adapter_of
 from holdfast.authoring.arguments import describe
@@ -41,9 +42,13 @@ from holdfast.core.tool_policy import ToolRule
 from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
 
 G = TypeVar("G", bound=Guard)
+Input = ParamSpec("Input", default=...)
+"""What a workflow takes besides `ctx`; a graph takes anything."""
+Output_co = TypeVar("Output_co", covariant=True, default=Any)
+"""What its runs return."""
 
 
-class Workflow:
+class Workflow(Generic[Input, Output_co]):
     """A named, versioned graph of nodes. It can be added to until it is first run; from then on it is what it is.
 
     `cost_limit_usd` bounds what each run may spend on models. `max_steps`, `max_tokens`, `max_model_calls`, `max_tool_calls`,

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, Unpack, get_args, overload
 
 import msgspec
+from typing_extensions import TypeVar
 
 from holdfast.authoring.given import workflow_of
 from holdfast.authoring.plain import encode
@@ -18,6 +19,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
 from holdfast.control.naming import call_named, gate_named, run_named
+from holdfast.control.start_options import StartOptions, WithoutInput
 from holdfast.control.team_budget import named_budget
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
@@ -33,6 +35,9 @@ from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, SchemaMismatch, UsageError
+
+Input = TypeVar("Input", default=Any)
+Output = TypeVar("Output", default=Any)
 
 DEFAULT_TENANT: Final = "default"
 MOST_TAGS: Final = 20
@@ -106,9 +111,30 @@ class AskedTogether(NamedTuple):
 class Commands(ControlBase):
     """Each is durable when its call returns."""
 
+    @overload
     async def start(
         self,
-        workflow: Workflow | StoredWorkflow | str,
+        workflow: WithoutInput[Output] | Workflow[[], Output] | StoredWorkflow | str,
+        input: None = None,
+        **options: Unpack[StartOptions],
+    ) -> Run[Output]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: Workflow[[Input], Output] | StoredWorkflow | str,
+        input: Input,
+        **options: Unpack[StartOptions],
+    ) -> Run[Output]: ...
+
+    @overload
+    async def start(
+        self, workflow: Workflow[..., Output], input: Mapping[str, Any], **options: Unpack[StartOptions]
+    ) -> Run[Output]: ...
+
+    async def start(
+        self,
+        workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str,
         input: Any = None,  # noqa: A002 - the word of the public surface
         *,
         version: int | None = None,
@@ -126,7 +152,7 @@ class Commands(ControlBase):
         tags: Sequence[str] = (),
         by: str | Claim | None = None,
         queue: bool = False,
-    ) -> Run:
+    ) -> Run[Any]:
         """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (a workflow with four eyes
         needs one), or a service (which may have a lane of its own).
 
@@ -145,20 +171,20 @@ class Commands(ControlBase):
         and begins when there is a place, in the order of arrival (see `set_admission`).
         """
         runtime = self.runtime
-        workflow = await self._meant(workflow, version)
-        valid = await self._valid_input(workflow, input)
+        meant = await self._meant(workflow, version)
+        valid = await self._valid_input(meant, input)
         try:
             encoded = encode(valid)  # refuse what cannot be stored before anything is
         except InvalidInput as problem:
-            raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
+            raise InvalidInput(f"The input of {meant.name!r}: {problem.message} No run was started.") from None
         tenant, key = word("tenant", tenant), None if key is None else word("key", key)
         team = None if team is None else word("team", team)
-        shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, workflow.graph)
+        shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, meant.graph)
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         tokens = None if max_tokens is None else self._token_limit(max_tokens)
-        if isinstance(workflow, Workflow):
-            await runtime.catalog.add(workflow)
-        input_digest = digest([workflow.name, encoded.decode()])
+        if isinstance(meant, Workflow):
+            await runtime.catalog.add(meant)
+        input_digest = digest([meant.name, encoded.decode()])
         if key is not None and (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
         payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
@@ -169,7 +195,7 @@ class Commands(ControlBase):
             max_tool_calls=_calls("max_tool_calls", max_tool_calls), max_wall_s=_wall_s(max_wall_s),
             on_limit=_on_limit(on_limit), shared=shared, agent=agent, tags=self._tags(tags),
         )  # fmt: skip
-        return await self._begin(workflow.graph, start)
+        return await self._begin(meant.graph, start)
 
     def _tags(self, given: Sequence[str]) -> tuple[str, ...]:
         """Words by which a run is found, each once, in their order. Raises InvalidInput."""
@@ -184,7 +210,7 @@ class Commands(ControlBase):
             raise InvalidInput(f"{len(tags)} tags: a run has up to {MOST_TAGS}. No run was started.")
         return tuple(tags)
 
-    async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run:
+    async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run[Any]:
         """Have a new run start, or, where somebody was first under its key, take that one."""
         mailbox = self.runtime.runs.new(graph)
         try:
@@ -208,7 +234,9 @@ class Commands(ControlBase):
         except ValueError as problem:
             raise InvalidInput(f"The limit on tokens cannot be used: {problem}. No run was started.") from None
 
-    async def _meant(self, workflow: Workflow | StoredWorkflow | str, version: int | None) -> Workflow | StoredWorkflow:
+    async def _meant(
+        self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None
+    ) -> Workflow | StoredWorkflow:
         """What is to be started; its code, where that is here."""
         if version is not None and not isinstance(workflow, str):
             raise UsageError(f"version={version} goes with a workflow's name. Nothing was started.")
@@ -223,7 +251,7 @@ class Commands(ControlBase):
             return await self.executor.services.threads.run(workflow.validated_input, {"raw": given})
         return workflow.validated_input(given)
 
-    def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run:
+    def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run[Any]:
         run, digest_then = known
         if digest_then != input_digest:
             raise KeyReused(
@@ -232,7 +260,7 @@ class Commands(ControlBase):
             )
         return Run(self.executor, run)
 
-    def run(self, run_id: str) -> Run:
+    def run(self, run_id: str) -> Run[Any]:
         return Run(self.executor, run_named(run_id), self.store.log)
 
     async def output(self, state: State) -> Any:

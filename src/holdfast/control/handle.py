@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
+from holdfast.authoring.adapter import PLAIN
+from holdfast.authoring.workflow import Output_co
 from holdfast.core.events import Recorded, StepCancelled, StepCompleted, StepFailed
 from holdfast.core.ids import RunId, is_item, map_of, node_of
 from holdfast.core.scopes import with_headroom
 from holdfast.core.state import State
 from holdfast.core.status import may_be_placed, status
-from holdfast.errors import RunFailed
+from holdfast.errors import RunFailed, SchemaMismatch
 from holdfast.ports import ANY_YAML
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ class ItemPage(NamedTuple):
     after: int | None
 
 
-class Run:
-    """A handle on a run: it can be asked and waited for, from any process."""
+class Run(Generic[Output_co]):
+    """A handle on a run, `Run[O]` of a `Flow[I, O]`: it can be asked and waited for, from any process."""
 
     def __init__(self, executor: Executor, run: RunId, log: Log | None = None) -> None:
         """`log`: where its history is read, if not in the engine's own."""
@@ -66,18 +68,31 @@ class Run:
     async def status(self) -> str:
         return status(await self.state())
 
-    async def result(self) -> Any:
-        """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
+    async def result(self) -> Output_co:
+        """Wait for the end and return the run's output: of a flow whose code this process has, as what the flow says that it
+        returns; of any other, as JSON data. Raises RunFailed if it failed or was cancelled (its error is attached)."""
         if not self._runtime.membership.works:
             await self._warn_if_nobody_works()
         state = await self._until(lambda state: bool(state.ended), fresh=False, at_end=True)
         if state.ended == "failed":  # unless somebody has just taken it up again elsewhere
             state = await self._until(lambda state: bool(state.ended), fresh=True, at_end=True)
         if state.ended == "completed":
-            return await output(self._executor.services.payloads, state)
+            found: Output_co = self._typed(state, await output(self._executor.services.payloads, state))
+            return found
         error = state.error
         why = error.message if error is not None else state.reason
         raise RunFailed(f"Run {self.id} {state.ended}: {why}", run=self.id, status=state.ended, error=error)
+
+    def _typed(self, state: State, plain: Any) -> Any:
+        """Return an output as the run's workflow says that it returns it. What other code has written, and does not fit, stays
+        as it is."""
+        workflow = self._runtime.catalog.workflows.get(state.graph_hash)
+        if workflow is None or workflow.returns is PLAIN:
+            return plain
+        try:
+            return workflow.returns.load(plain)
+        except SchemaMismatch:
+            return plain
 
     async def _warn_if_nobody_works(self) -> None:
         """The run's row tells it: its history is read by who waits for its end, and once."""
@@ -141,10 +156,10 @@ class Run:
             return False
         return self._run in with_headroom(await self._runtime.store.scopes.headroom(_MOST_WAITING))
 
-    async def _busy_child(self, state: State) -> Run | None:
+    async def _busy_child(self, state: State) -> Run[Any] | None:
         """A child that goes on by itself, or has a child that does."""
         for name, _ in list(state.open_children()):
-            child = Run(self._executor, name)
+            child: Run[Any] = Run(self._executor, name)
             if not await child._has_begun():
                 return child
             now = await child.state()

@@ -242,7 +242,7 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
 
-    async def gather(self, *asked: Awaitable[Any]) -> list[Any]:
+    async def gather(self, *asked: Awaitable[Any]) -> Any:
         """Run operations at the same time, each branch with a place of its own; their results in order.
 
         Every branch gets as far as it can, at most 200 of them at a time: more than that begin as others end or have to
