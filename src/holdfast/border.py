@@ -10,6 +10,8 @@ Never here: what an error means for a step or an effect, a record of one.
 from __future__ import annotations
 
 import asyncio
+import asyncio.runners
+import dis
 from collections.abc import Awaitable, Iterable
 from typing import Any, Final, TypeVar
 
@@ -22,6 +24,7 @@ MOST_LEAVES: Final = 100
 """Members of an exception group that are looked at: enough to judge it, and no more of a group that holds a million."""
 _SHOWN_LEAVES: Final = 3
 _NO_TEXT: Final = "its text cannot be had"
+_RAISE: Final = dis.opmap["RAISE_VARARGS"]
 
 
 class Leaving(BaseException):
@@ -50,7 +53,23 @@ def is_ours(problem: BaseException) -> bool:
         return True
     if issubclass(kind, asyncio.CancelledError):
         return is_cut_off()
-    return issubclass(kind, KeyboardInterrupt) or (issubclass(kind, GeneratorExit) and is_closed.get())
+    if issubclass(kind, KeyboardInterrupt):
+        return is_signal(problem)
+    return issubclass(kind, GeneratorExit) and is_closed.get()
+
+
+def is_signal(problem: BaseException) -> bool:
+    """Return True for a KeyboardInterrupt that comes of a signal: no `raise` of user code has raised it."""
+    trace = fact(problem, "__traceback__")
+    if not issubclass(type(problem), KeyboardInterrupt) or trace is None:
+        return issubclass(type(problem), KeyboardInterrupt)
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    is_raised = code.co_code[trace.tb_lasti] == _RAISE
+    return (
+        not is_raised or code.co_filename == asyncio.runners.__file__
+    )  # that of `asyncio.run` is a handler of the signal
 
 
 def is_cut_off() -> bool:

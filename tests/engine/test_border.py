@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import logging
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,6 +60,7 @@ KINDS: dict[str, tuple[Callable[[], Any], str]] = {
     "nothing is next asynchronously": (raising(StopAsyncIteration()), "StopAsyncIteration"),
     "exit": (lambda: sys.exit(2), "the step asked its process to exit with 2"),
     "exit in words": (lambda: sys.exit("no file"), "the step asked its process to exit with 1 (no file)"),
+    "interrupt": (raising(KeyboardInterrupt()), "KeyboardInterrupt"),
     "generator exit": (raising(GeneratorExit()), "GeneratorExit"),
     "panic": (raising(Panic("index out of bounds")), "Panic: index out of bounds"),
     "cancelled": (raising(asyncio.CancelledError()), "CancelledError"),
@@ -368,6 +371,135 @@ async def test_an_observer_that_exits_is_told_on(tmp_path: Path) -> None:
 
     async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}", observers=[observer]) as engine:
         assert await (await engine.start(completes)).result() == "fine"
+
+
+# --- Tasks that the code of a step makes itself ---------------------------------------------------------------------------
+
+
+EXITS: dict[str, tuple[Callable[[], Any], str]] = {
+    "exit": (lambda: sys.exit(2), "exit with 2"),
+    "interrupt": (raising(KeyboardInterrupt()), "KeyboardInterrupt"),
+}
+
+
+def step_of(code: Callable[[], Any]) -> Workflow:
+    @step
+    async def work() -> Any:
+        return await code()
+
+    @flow
+    async def does(ctx: Context) -> Any:
+        return await work()
+
+    return does
+
+
+def task_of(code: Callable[[], Any]) -> Workflow:
+    wf = Workflow("does")
+
+    @wf.node("work")
+    @task
+    async def work(state: Any) -> Any:
+        return await code()
+
+    return wf
+
+
+def tool_of(code: Callable[[], Any]) -> Workflow:
+    @tool(effect="read")
+    async def look() -> Any:
+        return await code()
+
+    wf = Workflow("does")
+    wf.node("work")(tool_node(name=look, retry=1)(lambda state: {}))
+    return wf
+
+
+@pytest.mark.parametrize("kind", EXITS)
+@pytest.mark.parametrize("place", [step_of, task_of, tool_of])
+@bounded
+async def test_a_task_that_user_code_makes_does_not_end_the_process(
+    engine: Engine, place: Callable[..., Workflow], kind: str
+) -> None:
+    """Awaited, it fails its step; left alone, it is reported like any other task that has failed."""
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    fail, words = EXITS[kind]
+
+    async def exits() -> None:
+        await asyncio.sleep(0)
+        fail()
+
+    async def awaits() -> None:
+        await asyncio.create_task(exits())
+
+    async def leaves() -> str:
+        task = asyncio.create_task(exits())
+        while not task.done():
+            await asyncio.sleep(0)
+        return "left"
+
+    now: list[Callable[[], Any]] = [awaits]
+    workflow = place(lambda: now[-1]())
+    state = await (await engine.start(workflow)).settled()
+    assert state.error is not None
+    assert words in state.error.message
+    now.append(leaves)
+    state = await (await engine.start(workflow)).settled()
+    assert state.ended == "completed"
+    gc.collect()
+    assert [type(each["exception"]) for each in reported] == [Escaped]
+    assert await (await engine.start(completes)).result() == "fine"
+
+
+@bounded
+async def test_the_task_factory_of_a_loop_is_kept_and_restored(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def theirs(loop: asyncio.AbstractEventLoop, code: Any, **options: Any) -> asyncio.Task[Any]:
+        made.append(code.__qualname__)
+        return asyncio.Task(code, loop=loop, **options)
+
+    async def inner() -> int:
+        return asyncio.current_task().get_coro().cr_frame is not None and 1  # type: ignore[union-attr]
+
+    @task
+    async def makes(state: Any) -> int:
+        return sum(await asyncio.gather(asyncio.create_task(inner()), inner()))
+
+    wf = Workflow("makes")
+    wf.node("work")(makes)
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(theirs)
+    async with opened(f"sqlite:///{tmp_path / 'a.db'}", workflows=[wf]) as engine:
+        async with opened(f"sqlite:///{tmp_path / 'b.db'}"):
+            assert await (await engine.start(wf)).result() == 2
+        assert await (await engine.start(wf)).result() == 2
+        assert loop.get_task_factory() is not theirs
+        async with opened(f"sqlite:///{tmp_path / 'a.db'}", execute=False):
+            pass
+    assert loop.get_task_factory() is theirs
+    assert sum(name.endswith("inner") for name in made) == 4
+
+
+@bounded
+async def test_a_task_that_is_called_off_before_it_begins_leaves_no_warning(engine: Engine) -> None:
+    """As without Holdfast: what is wrapped counts as begun."""
+
+    async def never() -> None:
+        pass
+
+    async def calls_off() -> str:
+        task = asyncio.create_task(never())
+        task.cancel()
+        await asyncio.wait([task])
+        return f"{task.cancelled()}"
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert await (await engine.start(step_of(calls_off))).result() == "True"
+        gc.collect()
+    assert [str(each.message) for each in heard if "never" in str(each.message)] == []
 
 
 # --- An end that cannot be made out ---------------------------------------------------------------------------------------

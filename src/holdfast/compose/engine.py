@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -55,6 +55,7 @@ from holdfast.engine.step_services import StepServices
 from holdfast.engine.stream_writer import StreamWriter
 from holdfast.engine.supervising import Supervising
 from holdfast.engine.sweep import Sweep
+from holdfast.engine.task_factory import TaskFactory
 from holdfast.engine.value_turn import ValueTurns
 from holdfast.errors import UsageError
 from holdfast.machine import MachineClock, RandomIds
@@ -234,8 +235,8 @@ class Engine(Control):
             conversations_days=known.retention.conversations_days if known.retention is not None else None,
         )
         log.addFilter(clean_log)
-        watch = LoopWatch() if execute and environment is None else nullcontext()
-        watch.__enter__()
+        guards = _loop_guards(is_watched=environment is None) if execute else nullcontext()
+        guards.__enter__()
         try:
             for workflow in workflows:
                 await catalog.add(workflow)
@@ -249,7 +250,6 @@ class Engine(Control):
                 dispatch.start()
             yield cls(executor, sweep, Idleness(executor, adoption), adoption)
         finally:
-            watch.__exit__(None, None, None)
             await sweep.aclose()
             await consequences.aclose()
             await executor.aclose(grace_s, call_grace_s)
@@ -264,6 +264,7 @@ class Engine(Control):
             if model is None:
                 await providers.aclose()
             around.threads.close()
+            guards.__exit__(None, None, None)
             if isinstance(store, str | Path):
                 await opened.aclose()
             log.removeFilter(clean_log)
@@ -285,6 +286,13 @@ class Engine(Control):
         """Wait until nothing of its workflows runs or will fall due soon, here or in another process: all runs have ended
         or wait. Returns those of which something could be done now, but by no process that lives."""
         return await self._idleness.reached()
+
+
+@contextmanager
+def _loop_guards(*, is_watched: bool) -> Iterator[None]:
+    """Keep what user code does to the running event loop from the rest of the process."""
+    with TaskFactory.of_loop(), LoopWatch() if is_watched else nullcontext():
+        yield
 
 
 def _alerted(on_dead_letter: Callable[[DeadLettered], None] | None) -> Sequence[Observer]:

@@ -28,6 +28,7 @@ from holdfast.engine.attempt import Attempt, is_left
 from holdfast.engine.context import StepContext
 from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Refusal, Suspension
 from holdfast.engine.journal import StepJournal, error_of
+from holdfast.engine.task_factory import is_step
 from holdfast.engine.time_limit import within
 from holdfast.errors import (
     Conflict,
@@ -82,6 +83,7 @@ async def execute(attempt: Attempt) -> None:
     journal = StepJournal(attempt)
     context = StepContext(attempt, journal, conversation.talk)
     cursor.begin()
+    is_step.set(True)
     enter(context if attempt.calls_steps else None)
     try:
         lent = await _lent(attempt) if attempt.pools else []
