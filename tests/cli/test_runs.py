@@ -152,7 +152,9 @@ def test_an_unknown_effect_is_resolved_by_a_person(
     assert effect["request"] == {"amount": 5}
     assert f"holdfast effects resolve '{call}' --did-not" in said.err
     assert shell("effects", "resolve", call).code == 2
-    assert shell("effects", "resolve", call, *answer).code == 0
+    told = shell("effects", "resolve", call, *answer)
+    assert told.code == 0
+    assert ("recorded unchecked" in told.err) == ("--happened" in answer), "the code of the tool is not loaded there"
     found = finished(shell, "payment", effect["run_id"])
     assert found["status"] == status
     if status == "completed":

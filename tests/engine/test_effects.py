@@ -14,9 +14,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from holdfast import Engine, RetryPolicy, Run, RunFailed, ToolFailed, Workflow, check, task, tool, tool_node
+from holdfast import (
+    Engine,
+    RetryPolicy,
+    Run,
+    RunFailed,
+    ToolFailed,
+    Workflow,
+    check,
+    task,
+    tool,
+    tool_node,
+)
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, RunId
@@ -615,6 +626,44 @@ async def test_a_response_that_cannot_be_stored_is_an_unknown_outcome_not_a_hang
         await engine.decide(gate, "answer", "it was sent")
         assert await run.result() == "it was sent"
     assert len(sent) == 1
+
+
+class Receipt(BaseModel):
+    number: int
+    card: str | None = Field(None, exclude=True)
+    note: str
+
+
+async def test_who_says_what_became_of_a_call_sees_the_answer_that_cannot_be_kept(
+    store: str, monkeypatch: pytest.MonkeyPatch, stored: Callable[[], bytes]
+) -> None:
+    """Bounded, without secrets, and without what its model never hands on."""
+    monkeypatch.setenv("CANARY", "TOP-SECRET-VALUE")
+    wf = Workflow("answers")
+
+    @tool(effect="once")
+    async def charge(key: str, ctx: Any) -> Receipt:
+        return Receipt(number=7, card="4242424242424242", note=f"{ctx.secret('CANARY')} {'x' * 970}TOP-SECRET-VALUE")
+
+    @tool(effect="once")
+    async def send(key: str) -> Any:
+        return {"sent": object()}
+
+    for each in (charge, send):
+        wf.node(each.name)(tool_node(name=each, retry=AT_ONCE)(lambda state: {}))
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        state = await run.until(lambda state: len(state.gates) == 2)
+        known = {
+            gate.opened.shown.value()["tool"]: gate.opened.shown.value()["what_is_known"]
+            for gate in state.gates.values()
+        }
+        assert 'It was: {"number":7,"note":"[secret] xxx' in known["charge"]
+        assert known["charge"].endswith(" characters more)")
+        assert len(known["charge"]) < 1_400
+        assert 'It was: {"sent":' in known["send"]
+    assert b"SECRET" not in stored()
+    assert b"4242424242424242" not in stored()
 
 
 async def test_a_plain_tool_runs_in_a_thread_and_holds_nobody_up(store: str) -> None:

@@ -34,7 +34,8 @@ from pydantic import (
     field_validator,
 )
 
-from holdfast import Context, Demand, Fields, OperationFailed, RunFailed, Workflow, flow, step, task, tool
+from holdfast import Context, Demand, Fields, OperationFailed, RunFailed, Workflow, flow, map_node, step, task, tool
+from holdfast.authoring.hint import label
 from holdfast.authoring.plain import encode
 from holdfast.core import events as ev
 from holdfast.core.payload import digest
@@ -589,6 +590,43 @@ def test_a_type_that_cannot_be_kept_is_refused_where_its_function_is_defined(hin
         flow(name="s")(taking(hint, []))
 
 
+AMBIGUOUS: list[tuple[Any, Any]] = [
+    (uuid.UUID | str, uuid.UUID),
+    (str | dt.datetime | None, dt.datetime),
+    (dt.datetime | dt.date, dt.date),
+    (uuid.UUID | Any, uuid.UUID),
+    (list[bytes | str], bytes),
+    (dict[str, decimal.Decimal | str], decimal.Decimal),
+    (Color | str, Color),
+    (Level | int, Level),
+    (set[str] | list[str], set[str]),
+    (tuple[int, ...] | list[int], tuple[int, ...]),
+]
+DISTINCT = [
+    uuid.UUID | dt.datetime | None,
+    decimal.Decimal | int,
+    set[int] | list[str],
+    uuid.UUID | Literal["none"],
+    Order | str,
+]
+
+
+@pytest.mark.parametrize(("hint", "which"), AMBIGUOUS, ids=named)
+def test_a_union_of_which_one_type_reads_back_as_another_is_refused_where_it_is_given(hint: Any, which: Any) -> None:
+    words = f"or make each a field of its own in a model: of {label(which)}, what is kept of "
+    for define in (step(name="s"), step(name="s", effect="read"), tool(name="s"), task):
+        with pytest.raises(UsageError, match=r"cannot be kept: name one type in place of .*" + re.escape(words)):
+            define(returning(None, hint))
+    with pytest.raises(UsageError, match=re.escape(words)):
+        flow(name="s")(taking(hint, []))
+
+
+@pytest.mark.parametrize("hint", DISTINCT, ids=named)
+def test_a_union_of_types_that_read_back_as_themselves_is_kept(hint: Any) -> None:
+    step(name="s")(returning(None, hint))
+    flow(name="s")(taking(hint, []))
+
+
 RETURNED: list[tuple[Any, Any, str]] = [
     (
         Optional,
@@ -603,7 +641,6 @@ RETURNED: list[tuple[Any, Any, str]] = [
         "name one type in the hint, or give it a serializer that its validators can read; its field 'net'",
     ),
     (Unreadable, Unreadable(net=1.0), "give Unreadable a serializer that its validators can read"),
-    (uuid.UUID | str, ID, "name one type in the hint"),
     (Text, Text(raw=b"\xff"), "say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
     (None, Text(raw=b"\xff"), "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64')"),
     (Failing, Failing(net=1.0), "mend what writes or reads Failing: its code has raised KeyError"),
@@ -706,6 +743,39 @@ def told(number: uuid.UUID) -> Order:
 
 async def item_of_its_own(ctx: Context, order: Order) -> Row:
     return Row(order.id, order.at.year)
+
+
+class HasId(typing.Protocol):
+    """What nothing can make of JSON."""
+
+    id: int
+
+
+async def test_an_item_of_a_map_node_is_what_the_hint_of_its_parameter_says(store: str) -> None:
+    seen: list[Any] = []
+    wf = Workflow("pays")
+
+    @wf.node("pay")
+    @map_node(lambda state: [decimal.Decimal("1.10"), decimal.Decimal(2)])
+    def pay_each(state: Any, item: decimal.Decimal) -> decimal.Decimal:
+        seen.append(item)
+        return item * 2
+
+    @wf.node("order")
+    @map_node(lambda state: [Order(id=ID)], key=lambda item: str(item.id))
+    @task
+    async def order(state: Any, item: Order | None) -> Any:
+        return seen.append(item)
+
+    @wf.node("plain")
+    @map_node(lambda state: [{"id": 1}])
+    def plain(state: Any, item: HasId) -> Any:
+        return seen.append(item.id)
+
+    async with opened(store, workflows=[wf]) as engine:
+        await (await engine.start(wf)).result()
+    assert sorted(seen, key=str) == sorted([decimal.Decimal("1.10"), decimal.Decimal(2), Order(id=ID), 1], key=str)
+    assert {type(each) for each in seen} == {decimal.Decimal, Order, int}
 
 
 async def test_an_item_of_a_map_is_what_the_hint_of_its_parameter_says(store: str) -> None:

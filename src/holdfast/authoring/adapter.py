@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, Vali
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic_core import PydanticSerializationError, core_schema
 
+from holdfast.authoring.ambiguity import ambiguous
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.hint import ByMsgspec, is_known_to_msgspec, is_plain, label, rewritten
 from holdfast.authoring.round_trip import Findings, changed, difference, guessed_bytes
@@ -78,8 +79,9 @@ class TypedAdapter(Adapter):
         self._load = self.schema.validate_python
         self._dump = self.schema.dump_python
         found = Findings(self.schema.core_schema)
-        if found.refusal is not None:
-            raise UsageError(f"{found.refusal[0].upper()}{found.refusal[1:]}.")
+        refusal = found.refusal or ambiguous(hint, _adapter)
+        if refusal is not None:
+            raise UsageError(f"{refusal[0].upper()}{refusal[1:]}.")
         self._found = found if found.has_decimals or (found.classes and not found.is_proved) else None
         self._is_proved = found.is_proved
         self._round_trip = found.round_trip

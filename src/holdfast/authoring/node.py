@@ -103,6 +103,15 @@ class NodeDefinition:
         """What its function is called with, of the run as it sees it and of its operations."""
         return {name: context if name == "ctx" else view for name in self.parameters}
 
+    @functools.cached_property
+    def item(self) -> Adapter:
+        """The adapter of the item of a map, by the hint of its parameter; where nothing can make that of JSON (a Protocol), the
+        item stays data."""
+        try:
+            return Signature(self.handler).parameter("item")
+        except UsageError:
+            return PLAIN
+
     @property
     def label(self) -> str:
         """The name of its function in errors."""

@@ -26,9 +26,10 @@ from typing import Any, Final
 
 import msgspec
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from holdfast.authoring.round_trip import lost_secret
+from holdfast.border import is_ours, name_of
 from holdfast.errors import InvalidInput
 
 _MOST_DEPTH: Final = 200
@@ -183,6 +184,17 @@ def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None
         if isinstance(value, kinds) and not isinstance(value, int):  # an IntEnum is a number
             return f"{where} is a {type(value).__name__}, which JSON has not: {way_out}, {_FIELD}"
     return _culprit_of_other(value, where, depth)
+
+
+def shown(value: Any) -> str:
+    """Return a value as text for a person, also where it cannot be kept: as JSON, without what its model leaves out, and else
+    its class. Raises nothing of the value's own code."""
+    try:
+        return to_json(value, bytes_mode="base64", inf_nan_mode="strings", serialize_unknown=True).decode()
+    except BaseException as problem:
+        if is_ours(problem):
+            raise
+        return f"a {name_of(type(value))}"
 
 
 def _culprits_of_object(value: dict[Any, Any], where: str, depth: int) -> Iterator[str | None]:

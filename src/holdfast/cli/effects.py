@@ -115,10 +115,16 @@ async def _resolve(
     reason: str | None,
     store: str | None,
 ) -> dict[str, Any]:
+    from holdfast.cli.backend import Here
     from holdfast.service.command import Resolve
 
     async with backend(store, by) as service:
         call = await reference.call(service, call)
         run = await service.tell(Resolve(call, decision, **given, reason=reason))
         assert run is not None
+        if given and isinstance(service, Here):
+            terminal.say(
+                "Check the response yourself: it was recorded unchecked, because the tool's code is not loaded here. A step"
+                " that reads a response which does not fit its tool fails."
+            )
         return run

@@ -67,7 +67,7 @@ async def over(
     own = function.demand if isinstance(function, Step | EffectStep) else NOTHING
     asked = own if demand == NOTHING else demand
     policy = retry_of(function) if retry is None else retry_policy(retry)
-    listed = _listed(journal, items, terms, function)
+    listed = _listed(journal, items, terms, lambda item: item_dumped(function, item, is_call=False))
     demands = _demands(asked, items)
     results = await _done(journal, path, name_of(function), listed, terms, policy, demands, fail_fast=fail_fast)
     load = function.returns.load if isinstance(function, Step | Tool) else signature_of(function).returns.load
@@ -82,8 +82,9 @@ async def alone(
     definition = journal.attempt.definition
     assert definition is not None
     check_known(step, definition)
-    retry, listed = retry_of(step), _listed(journal, [dict(arguments)], ONE, step, is_call=True)
-    (found,) = await _done(journal, path, step.name, listed, ONE, retry, _demands(step.demand, ()), is_call=True)
+    listed = _listed(journal, [dict(arguments)], ONE, lambda item: item_dumped(step, item, is_call=True))
+    retry, demands = retry_of(step), _demands(step.demand, ())
+    (found,) = await _done(journal, path, step.name, listed, ONE, retry, demands, is_call=True)
     return step.returns.load(found)
 
 
@@ -92,7 +93,7 @@ async def of_node(journal: StepJournal, definition: MapDefinition, items: Callab
     path, name = Path("0"), journal.attempt.name
     op = journal.before.journal.get(path)
     if op is None:
-        listed = _listed(journal, await items(), definition.terms)
+        listed = _listed(journal, await items(), definition.terms, definition.each.item.dump)
         return await _done(journal, path, name, listed, definition.terms, DEFAULT_RETRY, _Demands())
     return await _outcome(journal, path, name, op.args_hash, None)
 
@@ -126,17 +127,16 @@ class _List:
             yield first, b"[" + b",".join(self.items[first:]) + b"]"
 
 
-def _listed(
-    journal: StepJournal, items: Any, terms: Terms, mapped: Mapped | None = None, *, is_call: bool = False
-) -> _List:
-    """Raises InvalidInput for what is no list, or none that can be done."""
+def _listed(journal: StepJournal, items: Any, terms: Terms, dump: Callable[[Any], Any]) -> _List:
+    """Return a list of items as it is handed out, those that are no plain data by way of `dump`. Raises InvalidInput for what
+    is no list, or none that can be done."""
     if not isinstance(items, list | tuple):
         raise InvalidInput(
             f"What is to be mapped is {type(items).__name__}, and no list; nothing was begun. Give a list or a tuple of items,"
             " as in list(...)."
         )
     terms.figures(len(items))
-    encoded = [_encoded(journal.attempt.services.payloads, each, mapped, is_call=is_call) for each in items]
+    encoded = [_encoded(journal.attempt.services.payloads, each, dump) for each in items]
     if (size := sum(map(len, encoded))) > _MOST_BYTES:
         raise InvalidInput(
             f"The items of this list are {size} bytes as JSON, and a map takes {_MOST_BYTES} at most. Nothing was begun: put"
@@ -152,12 +152,12 @@ def _listed(
     return _List(encoded, keys)
 
 
-def _encoded(payloads: Payloads, item: Any, mapped: Mapped | None, *, is_call: bool) -> bytes:
-    """An item as JSON; what is not plain data as the hint of its parameter says. Raises InvalidInput."""
+def _encoded(payloads: Payloads, item: Any, dump: Callable[[Any], Any]) -> bytes:
+    """Return an item as JSON; what is not plain data as the hint of its parameter says. Raises InvalidInput."""
     try:
         return payloads.clean(item)
     except InvalidInput:
-        dumped = item if mapped is None else item_dumped(mapped, item, is_call=is_call)
+        dumped = dump(item)
         if dumped is item:
             raise
         return payloads.clean(dumped)

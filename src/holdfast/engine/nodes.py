@@ -98,7 +98,7 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     handler = definition.handler
     given = definition.given(await attempt.view(), context)
     if attempt.item is not None:
-        given["item"] = await item.value(attempt)
+        given["item"] = definition.item.load(await item.value(attempt))
     if not attempt.sees_large and is_immediate(handler):
         return handler(**given)
     return await attempt.services.threads.run(handler, given)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from typing import Any, Final
 
+from holdfast.authoring.plain import shown
 from holdfast.authoring.tool import Tool
 from holdfast.border import is_cut_off, is_ours
 from holdfast.core.ids import CallId, Path, Unique
@@ -36,6 +37,10 @@ from holdfast.settings import Secrets
 from holdfast.tools.outcome import describe, error_class, knowledge, retry_after_s
 
 DEFAULT_TIMEOUT_S: Final = 300.0
+_MAX_SHOWN: Final = 1_000
+"""Characters of an answer that a person is shown."""
+_MAX_MASKED: Final = 1_000_000
+"""Characters that are looked through for secrets, so that the loop is not held for long."""
 """A tool that says nothing else is given this long: a call without an end would hold its slot for ever."""
 
 
@@ -221,10 +226,18 @@ class ToolExecutor:
         except BaseException as problem:
             if not _is_about_the_answer(problem):
                 raise
-            # It happened; only its answer is of no use to anybody.
-            error = journal.error(VALIDATION, f"The answer of {tool.name!r}: {describe(problem)}", tool=tool.name)
+            # It happened; only its answer cannot be kept. The person who is asked sees what it was.
+            answer = self._shown(response)
+            message = f"The answer of {tool.name!r}: {describe(problem).rstrip('.')}. It was: {answer}"
+            error = journal.error(VALIDATION, message, tool=tool.name)
             await journal.doubt_effect(call, error)
             return Recall(error=error)
+
+    def _shown(self, response: Any) -> str:
+        """Return the beginning of an answer as text, masked before it is cut, so that no part of a secret is left."""
+        text = self._secrets.redact(shown(response)[:_MAX_MASKED])
+        more = len(text) - _MAX_SHOWN
+        return text if more <= 0 else f"{text[:_MAX_SHOWN]}… ({more:,} characters more)"
 
     async def _lost(self, journal: Journal, tool: Tool, call: CallId, problem: BaseException) -> Recall:
         """Record an exception of the tool as what it says about the world."""
