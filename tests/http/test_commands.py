@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import signal
 import socket
@@ -133,6 +135,40 @@ async def test_a_change_of_the_code_starts_the_server_anew_and_its_runs_go_on(tm
         api = asked(process, times=4)
         assert (await api.get(f"/runs/{runs[0]}"))["status"] == "completed"
         assert process.stop() == 0
+
+
+WHO = """
+import os
+from holdfast import flow
+
+@flow
+async def who(ctx):
+    return os.getpid()
+"""
+
+
+async def test_the_server_of_dev_ends_with_it_also_where_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "who.py").write_text(WHO)
+    process = holdfast("dev", "who.py:who", "--port", "0", "--token", TOKEN, "--store", "runs.db", folder=tmp_path)
+    with ended(process):
+        api = asked(process)
+        server = (await api.post("/runs", {"workflow": "who", "input": None}, wait_s=10))["output"]
+        process.signal(signal.SIGKILL)
+        try:
+            async with asyncio.timeout(MOST_S):
+                while is_alive(server):
+                    await asyncio.sleep(0.05)
+        finally:
+            if is_alive(server):
+                os.kill(server, signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_fleet_s_store_is_not_for_development(tmp_path: Path) -> None:

@@ -7,8 +7,11 @@ a command needs it, so that `holdfast --help` answers at once.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import Final, NoReturn
+
+from holdfast.cli.parent import WITH_PARENT, end_with_parent
 
 _COLLECT_AFTER: Final = 200_000
 """Objects before garbage is looked for: loading makes a hundred thousand that stay, and to look once takes 0.02 s."""
@@ -18,6 +21,8 @@ def main() -> NoReturn:
     """The console script."""
     gc.set_threshold(_COLLECT_AFTER)
     try:
+        if os.environ.pop(WITH_PARENT, None) is not None:
+            end_with_parent()
         from holdfast.cli.app import main as begin
 
         begin()

@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from holdfast.cli import terminal
+from holdfast.cli.parent import STOP_S, WITH_PARENT
 
-_STOP_S: Final = 20.0
-"""What it gets to hand over, before it is killed."""
 _LONGEST_LINE: Final = 2**20
 
 
 async def start(words: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """Start `holdfast` with these words, out of reach of the keys that end its parent."""
+    """Start `holdfast` with these words, out of reach of the keys that end its parent; it ends with this process, however that
+    ends."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "holdfast", *words, env={**os.environ, **environment},
+        sys.executable, "-m", "holdfast", *words, env={**os.environ, **environment, WITH_PARENT: "1"},
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True, limit=_LONGEST_LINE,
     )  # fmt: skip
 
@@ -48,7 +49,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
         return
     process.terminate()
     try:
-        async with asyncio.timeout(_STOP_S):
+        async with asyncio.timeout(STOP_S):
             await process.wait()
     except TimeoutError:
         process.kill()
