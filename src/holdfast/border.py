@@ -46,7 +46,7 @@ class Escaped(Exception):
 def is_ours(problem: BaseException) -> bool:
     """Return True if `problem` is the engine's, asyncio's or the process's own way to end this code, which goes on its way.
 
-    A CancelledError is one only where somebody has cancelled this task: user code meets those of tasks of its own.
+    A CancelledError is one only where this task was cancelled: user code meets those of tasks of its own.
     """
     kind = type(problem)
     if issubclass(kind, Leaving):
@@ -73,7 +73,7 @@ def is_signal(problem: BaseException) -> bool:
 
 
 def is_cut_off() -> bool:
-    """Return True where somebody has cancelled this task: what its code raises now may come from its clean-up."""
+    """Return True where this task was cancelled: what its code raises now may come from its clean-up."""
     task = _task()
     return task is not None and task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""Where in a command of a script a value may stand as data, by the rules of POSIX shells and of bash.
+"""The places in a script's commands where a value may stand as data, by the rules of POSIX shells and of bash.
 
 Never here: finding the words of a script (binding.py does that); what the values are.
 """
@@ -85,7 +85,7 @@ class Command:
         self.words: list[str] = []
         """As they are written; between `[[` and `]]` also the signs that part them."""
         self.start: int | None = None
-        """Where the word begins that is being read."""
+        """The place at which the current word begins."""
         self.redirect = ""
         self.is_preceded = False
         """An assignment or a redirection stands before its first word, which is no keyword then."""

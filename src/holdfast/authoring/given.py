@@ -1,4 +1,4 @@
-"""What somebody gives where a workflow, decisions or reviewers are wanted, and the way out where it is something else.
+"""Arguments of users that must be workflows, decisions or reviewers, with the remedy where they are something else.
 
 Never here: what is done with it.
 """
@@ -16,7 +16,7 @@ from holdfast.core.gates import MOST_REVIEWERS
 from holdfast.core.graph import EXPIRED, MOST_OF_DECISION
 from holdfast.errors import InvalidInput, UsageError
 
-_NOBODY: Final = "Nobody was asked."
+_NOT_ASKED: Final = "The question was not asked."
 
 
 def workflows_of(given: Any) -> list[Workflow]:
@@ -56,22 +56,22 @@ def decisions_of(given: Any) -> tuple[str, ...]:
     """Return the decisions that a question takes. Raises InvalidInput where no answer could be one of them."""
     if isinstance(given, str) or not isinstance(given, Sequence | set | frozenset) or not given:
         raise InvalidInput(
-            f'Name the answers in a list, as in decisions=["approve", "reject"]; not {given!r:.200}. {_NOBODY}'
+            f'Name the answers in a list, as in decisions=["approve", "reject"]; not {given!r:.200}. {_NOT_ASKED}'
         )
     found = tuple(given)
     for each in found:
         if not isinstance(each, str) or not each.strip() or len(each) > MOST_OF_DECISION or each == EXPIRED:
             raise InvalidInput(
                 f"Make each of the decisions a text of 1 to {MOST_OF_DECISION} characters other than {EXPIRED!r};"
-                f" {each!r:.200} is none. {_NOBODY}"
+                f" {each!r:.200} is none. {_NOT_ASKED}"
             )
     if twice := [each for number, each in enumerate(found) if each in found[:number]]:
-        raise InvalidInput(f"Name each decision once; {twice[0]!r} is named twice. {_NOBODY}")
+        raise InvalidInput(f"Name each decision once; {twice[0]!r} is named twice. {_NOT_ASKED}")
     return found
 
 
 def reviewers_of(given: Any) -> tuple[str, ...]:
-    """Return the persons and roles whom a question asks. Raises InvalidInput for a list without any: it would ask anybody."""
+    """Return the persons and roles whom a question asks. Raises InvalidInput for an empty list: it would ask every user."""
     found = (
         (given,)
         if isinstance(given, str)
@@ -80,12 +80,14 @@ def reviewers_of(given: Any) -> tuple[str, ...]:
         else (given,)
     )
     if given != () and not found:
-        raise InvalidInput(f"Name somebody in reviewers=, or leave it out: without any, anybody may decide. {_NOBODY}")
+        raise InvalidInput(
+            f"Name at least one person in reviewers=, or leave it out: without reviewers, any user may decide. {_NOT_ASKED}"
+        )
     for each in found:
         if not isinstance(each, str) or not each.strip():
             raise InvalidInput(
-                f"Make each of the reviewers the name of a person or role; {each!r:.200} is none. {_NOBODY}"
+                f"Make each of the reviewers the name of a person or role; {each!r:.200} is none. {_NOT_ASKED}"
             )
     if len(found) > MOST_REVIEWERS:
-        raise InvalidInput(f"Name at most {MOST_REVIEWERS} reviewers, or a role; these are {len(found)}. {_NOBODY}")
+        raise InvalidInput(f"Name at most {MOST_REVIEWERS} reviewers, or a role; these are {len(found)}. {_NOT_ASKED}")
     return found

@@ -1,4 +1,4 @@
-"""What comes back of a value that was kept: seen in its schema where that can tell, else by comparing the two.
+"""The round trip of a value: its schema, or a comparison with what was read, tells whether it comes back as it was.
 
 Never here: reading or writing a value (adapter).
 """

@@ -126,7 +126,7 @@ def recorded_text(text: str, problem: BaseException) -> str:
 
 
 def _below_here(file: PurePath) -> PurePath:
-    """A file that belongs to no package. The root of the file system is nobody's working directory."""
+    """A file that belongs to no package. The root of the file system does not count as a working directory."""
     try:
         below = file.relative_to(PurePath(os.getcwd()))  # noqa: PTH109 - as text
     except (ValueError, OSError):

@@ -274,7 +274,7 @@ def _more(gate: View, decision: str) -> tuple[str, ...]:
 
 
 def _person(gate: View) -> tuple[str, ...]:
-    """Who is to say so, where it cannot be whoever types it: somebody in the first of the roles that are asked."""
+    """The actor for the command where it cannot be the user who types it: a person in the first of the roles that are asked."""
     name, reviewers = who(None).name, gate["reviewers"]
     is_asker = gate["four_eyes"] and folded(name) == folded(gate["requester"])
     is_asker = is_asker or is_among(gate.get("not_by", ()), name, ())

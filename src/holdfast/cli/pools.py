@@ -133,7 +133,7 @@ async def undeclared(pools: Collection[str], known: Settings, store: str | None)
         try:
             async with opened(store) as found:
                 declared |= {pool.name for pool in await found.lending.pools()}
-        except StoreError:  # one that is away declares what nobody can know
+        except StoreError:  # a store that is away may have declared any pool
             return []
     declared |= {name.partition("@")[0] for name in declared}  # a tenant's own
     return [

@@ -38,9 +38,9 @@ _LOOK_EVERY_S: Final = 0.05
 """A person sees no more than this; and every look costs the run a little."""
 _LAST_WORDS_S: Final = 0.1
 _PLACED_S: Final = 0.25
-"""How long a step gets to be placed before anybody is asked why it is not."""
+"""The time that a step gets to be placed before the reason is asked for why it is not."""
 _MISSED_S: Final = 2.0
-"""How long it waits before it is told of what may pass: a pool in use, a worker that has only begun."""
+"""The time before a passing reason is reported: a pool in use, a worker that has only begun."""
 _LOOKS_AGAIN_S: Final = 30.0
 _MOST_ROWS: Final = 24
 _BAR: Final = 24
@@ -87,7 +87,7 @@ def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
 async def follow(
     run: Run, shown: Display, asking: Asking, telling: AsyncGenerator[Told, None] | None = None
 ) -> State:  # fmt: skip
-    """Show how a run goes on until it has ended or needs somebody; the state in which it does. `asking` knows why a step is not
+    """Show how a run goes on until it has ended or needs a person; return that state. `asking` knows why a step is not
     placed; `telling` is what is said in it, which is shown as it comes."""
     async with _places(asking, run.id) as look:
         if telling is None:

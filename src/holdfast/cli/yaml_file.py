@@ -42,7 +42,7 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
 
 
 def validate(target: str, *, as_json: bool, strict: bool, store: str | None) -> int:
-    """Say everything that is wrong with the file, or which jobs it has, and the pools that nobody has declared."""
+    """Report every error of the file, or its jobs and the pools that are not declared."""
     from holdfast import settings
     from holdfast.cli.pools import undeclared
 

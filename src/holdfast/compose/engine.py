@@ -358,7 +358,7 @@ def _services(
 
 
 def _restore(shell: Shell | None) -> Restore:
-    """How workflows are read back from their graphs. The reader is loaded when somebody wants that."""
+    """Return the function that reads workflows back from their graphs. The reader is loaded when it is first needed."""
 
     def restore(definition: Definition) -> Workflow | None:
         from holdfast.actions.jobs.restoration import restored

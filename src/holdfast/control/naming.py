@@ -1,6 +1,6 @@
-"""The id that somebody names a thing by: a text, and never the row or the handle that has it.
+"""The ids of runs, gates, calls and dead letters as users give them: texts, never the row or handle that has the id.
 
-Never here: whether there is such a thing.
+Never here: whether such a thing exists.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from holdfast.errors import InvalidInput
 from holdfast.ports import Letter
 
 _FIELDS: Final = {"run": ("id", "run"), "gate": ("gate",), "call": ("call",), "dead letter": ("id", "letter")}
-"""Where rows and handles have the id of what they are about."""
+"""The attributes in which rows and handles have the id of their subject."""
 
 
 def run_named(given: str) -> RunId:

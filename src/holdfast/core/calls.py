@@ -339,7 +339,7 @@ def go_on(d: Decision, call: OpenCall, *, again: bool = False) -> None:
 
 
 def _may_go_on(state: State, step: Step) -> bool:
-    """True for a step that is set aside until somebody answers, while anything waits for it."""
+    """True for a step that is set aside until a person answers, while anything waits for it."""
     name = node_of(step.id)
     if not step.parked or (is_item(name) and state.maps[map_of(name)].ended):
         return False

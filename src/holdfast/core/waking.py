@@ -1,6 +1,6 @@
 """The rule that a suspended step has something that wakes it, and which steps break it.
 
-A step that breaks it waits for ever unless somebody starts it again: a tick does. Never here: starting it.
+A step that breaks it waits for ever unless it is started again: a tick does. Never here: starting it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Request(NamedTuple):
     """Where the conversation `input` is handed over: only its outcome is filtered, once."""
     max_tokens: int | None = None
     is_typed: bool = False
-    """What it returns is to be what its hint says, where its code is given."""
+    """True if its result is read by the hint of its workflow, where that code is given."""
 
     @property
     def returns(self) -> Adapter:

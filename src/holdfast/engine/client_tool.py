@@ -1,7 +1,7 @@
-"""A call of a tool that the front end of whoever speaks has: a gate, whose answer is the result.
+"""A call of a tool of the caller's front end: a gate, whose answer is the result.
 
-Nothing is called here and no effect is booked: what the front end answers is the caller's word. Never here: what may be brought
-(core.client_tools).
+Nothing is called here and no effect is recorded: the answer of a front end is the caller's word. Never here: which tools may be
+brought (core.client_tools).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Tell(NamedTuple):
-    """Has those who watch told what the model is told in answer to a request of `call`, and returns it."""
+    """Sends the reply to a model's request of `call` to those who watch the run as well, and returns it."""
 
     context: StepContext
     call: CallId | None

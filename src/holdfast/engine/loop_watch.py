@@ -1,4 +1,4 @@
-"""Notices that code holds the event loop of this process, and says whose and where: once for each time.
+"""A watch of this process's event loop: it reports the code that holds the loop, once each time.
 
 Nothing else goes on meanwhile: no other run, no renewal that is asked for in the loop. A thread looks, which a held loop cannot
 keep from that. Never here: ending anything.

@@ -20,7 +20,7 @@ from holdfast.ports import Ids, Report, Sessions
 log = logging.getLogger("holdfast")
 
 _LONGEST_UNKNOWN_S: Final = 600.0
-"""How long a step waits to learn whether its session lives: as long as it waits for a store that is away."""
+"""The time that a step waits to learn if its session lives: as long as it waits for a store that is away."""
 
 
 class Work(Protocol):

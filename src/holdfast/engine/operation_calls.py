@@ -33,7 +33,7 @@ class _Call(NamedTuple):
 
 
 class OperationCalls:
-    """Those of a step, or of a branch of it."""
+    """The operation calls of a step, or of a branch of it."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[Any, str, CodeType, int]] = []
@@ -71,7 +71,7 @@ class OperationCalls:
         self._calls = []
 
     def close(self) -> None:
-        """Drop the calls that have not begun: asyncio complains of what nobody awaits."""
+        """Drop the calls that have not begun: asyncio complains of a coroutine that is never awaited."""
         for call in self._in(inspect.CORO_CREATED):
             call.code.close()
         self._calls = []

@@ -119,7 +119,7 @@ class Payloads:
 
     def clean(self, value: Any, *, is_kept: bool = True) -> bytes:
         """`value` as JSON without a secret in it; piece by piece where it holds one, so that it stays JSON. Raises InvalidInput
-        for what is not JSON data. What is not kept only counts for what was asked for: nobody reads it back."""
+        for what is not JSON data. A value that is not kept is only compared, and never read back."""
         encoded = encode(value, is_kept=is_kept)
         if self._secrets.redact_bytes(encoded) is encoded:
             return encoded

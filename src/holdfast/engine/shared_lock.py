@@ -106,7 +106,7 @@ class SharedLocks:
     @asynccontextmanager
     async def turn(self, space: str, key: str) -> AsyncIterator[None]:
         """Wait for one's turn among the processes that write a value again and again, and have it for the length of the block.
-        Whoever waits too long goes on all the same: it only makes conflicts rare."""
+        A caller that waits too long goes on all the same: the lock only makes conflicts rare."""
         held = Held((_TURNS, f"{space}/{key}"), _TURN_WAIT_S, _TURN_LEASE_S)
         await self.take(held)
         try:

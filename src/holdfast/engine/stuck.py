@@ -20,7 +20,7 @@ from holdfast.ports import Clock, Store, Views
 
 _PAGE: Final = 500
 _EVERY_S: Final = 3600.0
-"""What is found is a fault, or what a process of an early version has left meanwhile."""
+"""A run that is found is a fault, or was left meanwhile by a process of an early version."""
 UNENDED: Final = ("waiting", "requires_attention", "budget_blocked", "paused")
 """The statuses of runs that have not ended and are not at work."""
 

@@ -55,8 +55,8 @@ class TaskFactory:
 
 
 class _Contained(Coroutine[Any, Any, T]):
-    """A coroutine that raises ordinary errors. To whoever looks at it, it is the one inside; unlike a coroutine around it, it
-    leaves none inside that was never begun."""
+    """A coroutine that raises ordinary errors, with the attributes of the one inside. Unlike an `async def` around that, it
+    leaves no coroutine that was never awaited where its task is cancelled before it begins."""
 
     __slots__ = ("_code",)
 

@@ -70,7 +70,7 @@ class Words:
                 self.last += told.text
 
     def call(self, source: str, tool: str, arguments: Any) -> Iterator[BaseEvent]:
-        """A call of a tool that nobody has heard in pieces."""
+        """A call of a tool that was not streamed in pieces."""
         yield ToolCallStartEvent(tool_call_id=source, tool_call_name=tool)
         yield ToolCallArgsEvent(tool_call_id=source, delta=json.dumps(arguments))
         yield ToolCallEndEvent(tool_call_id=source)

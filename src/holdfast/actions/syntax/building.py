@@ -213,7 +213,7 @@ def _env(
 
 
 def _vague(section: Section, job: Job) -> frozenset[str]:
-    """The keys of a job of which nobody knows what they say, because they are refused or wrong."""
+    """The keys of a job whose meaning is unknown, because they are refused or wrong."""
     found = {entry.key for entry in section.node.entries if entry.key in JOB.refused}
     if USES in found:
         found |= {"outputs", "steps"}

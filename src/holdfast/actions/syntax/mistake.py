@@ -42,7 +42,7 @@ class Mistake(msgspec.Struct, frozen=True):
     example: str | None = None
     """The lines as they may be written instead."""
     also: tuple[Position, ...] = ()
-    """Where else the same is to be mended."""
+    """Other places with the same mistake."""
 
     def __str__(self) -> str:
         where = f"{self.line}:{self.column}: "

@@ -155,7 +155,7 @@ class _Open(msgspec.Struct):
     path: str = ""
     anchor: str | None = None
     values: int = 0
-    """How many there were before it; and characters."""
+    """The number of items before it, and of characters."""
     characters: int = 0
     depth: int = 1
     """Its own, with what is in it so far."""

@@ -1,4 +1,4 @@
-"""How far the write-ahead log reaches: noted beside the locks, and held against the log by the first process that comes.
+"""The length of the write-ahead log: noted beside the locks, and compared with the log by the first process that opens it.
 
 SQLite takes a log that was cut off, emptied or written into for one that ends there, and says nothing. So a process notes,
 after a commit and now and then, which log it was and how many frames it had. The note may lag behind: a log may be longer than
@@ -28,8 +28,8 @@ from holdfast.errors import StoreUnreadable
 _NOTE: Final = "reached"
 _EVERY_S: Final = 0.5
 """A note costs some 50 microseconds; what is committed after it is not missed where it goes."""
-_MOST_ANEW: Final = 65_536
-"""So often a log may have been begun anew since the note; for one that has nothing to do with it that is a chance in 65,536."""
+_MAX_RESTARTS: Final = 65_536
+"""Restarts of a log since the note, at most; an unrelated log looks like a later one with a chance of 1 in 65,536."""
 _HEADER: Final = struct.Struct(">8I")
 _RECORD: Final = struct.Struct("<3Q")
 _LITTLE: Final = 0x377F0682
@@ -82,7 +82,7 @@ class LogReach:
             return None
         with contextlib.suppress(FileNotFoundError):
             found = _broken(self._log, noted)
-            if found is not None and found == _broken(self._log, noted):  # nobody has begun it anew meanwhile
+            if found is not None and found == _broken(self._log, noted):  # no process has restarted it meanwhile
                 raise _lost(path, self._log, found)
             return noted if _is_same(_header(self._log), noted) else None
         return None
@@ -145,9 +145,9 @@ def _broken(log: Path, noted: Reach) -> str | None:
     header = _header(log)
     if header is None:
         return "is damaged at its beginning" if log.stat().st_size else "is empty"
-    # A log is begun anew when all of it is in the file. Its first salt grows by one then, and the other is drawn. (Its number
+    # A log is restarted when all of it is in the file. Its first salt grows by one then, and the other is drawn. (Its number
     # says nothing: each connection counts for itself.)
-    is_later = 0 < (header.salt - noted.salt) & _WORD <= _MOST_ANEW
+    is_later = 0 < (header.salt - noted.salt) & _WORD <= _MAX_RESTARTS
     return None if is_later or _is_same(header, noted) else "is another than the one that was written last"
 
 
