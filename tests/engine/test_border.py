@@ -483,6 +483,19 @@ async def test_the_task_factory_of_a_loop_is_kept_and_restored(tmp_path: Path) -
 
 
 @bounded
+async def test_an_engine_opens_in_a_loop_without_task_factories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(self: Any, *factory: Any) -> Any:
+        raise NotImplementedError  # as asyncio.AbstractEventLoop has it
+
+    for name in ("get_task_factory", "set_task_factory"):
+        monkeypatch.setattr(type(asyncio.get_running_loop()), name, none, raising=False)
+    async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
+        assert await (await engine.start(completes)).result() == "fine"
+
+
+@bounded
 async def test_a_task_that_is_called_off_before_it_begins_leaves_no_warning(engine: Engine) -> None:
     """As without Holdfast: what is wrapped counts as begun."""
 

@@ -69,6 +69,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle, Lane]] = []
         self._number = 0
         self._graves: list[asyncio.Task[Any]] = []
+        self._task_factory: Any = None
         self.world = Lane("world")
         self._lanes = [self.world]
         self._outside = copy_context()
@@ -214,7 +215,17 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return asyncio.Future(loop=self)
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self, name=name or "task", context=context)
+        options: dict[str, Any] = {"name": name or "task", "context": context}
+        if self._task_factory is not None:
+            made: asyncio.Task[Any] = self._task_factory(self, coro, **options)
+            return made
+        return asyncio.Task(coro, loop=self, **options)
+
+    def get_task_factory(self) -> Any:
+        return self._task_factory
+
+    def set_task_factory(self, factory: Any) -> None:
+        self._task_factory = factory
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         done: asyncio.Future[T] = self.create_future()

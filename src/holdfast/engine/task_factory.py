@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, ContextVar
 from typing import Any, Final, Self, TypeVar
 
@@ -24,27 +25,31 @@ is_step: Final[ContextVar[bool]] = ContextVar("holdfast_is_step", default=False)
 class TaskFactory:
     """The task factory of an event loop, for as long as an engine executes there; around the factory that was set before."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, inner: Any) -> None:
+        self._loop = loop
         self._inner = inner
         self._engines = 0
 
     @classmethod
-    def of_loop(cls) -> TaskFactory:
+    def of_loop(cls) -> AbstractContextManager[Any]:
         """Return that of the running loop: the one which an earlier engine has set, or a new one."""
-        known = asyncio.get_running_loop().get_task_factory()
-        return known if isinstance(known, cls) else cls(known)
+        loop = asyncio.get_running_loop()
+        try:
+            known = loop.get_task_factory()
+        except NotImplementedError:  # some loops of other libraries make their tasks themselves
+            return nullcontext()
+        return known if isinstance(known, cls) else cls(loop, known)
 
     def __enter__(self) -> Self:
-        asyncio.get_running_loop().set_task_factory(self)
+        self._loop.set_task_factory(self)
         self._engines += 1
         return self
 
     def __exit__(self, *_: object) -> None:
         """Restore the earlier factory with the last engine, unless another was set meanwhile, which may call this one."""
         self._engines -= 1
-        loop = asyncio.get_running_loop()
-        if self._engines == 0 and loop.get_task_factory() is self:
-            loop.set_task_factory(self._inner)
+        if self._engines == 0 and self._loop.get_task_factory() is self:
+            self._loop.set_task_factory(self._inner)
 
     def __call__(self, loop: asyncio.AbstractEventLoop, code: Any, **options: Any) -> Any:
         context: Context | None = options.get("context")
