@@ -14,7 +14,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads", "border", "isolation"},
+    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads", "border", "isolation", "own_loop"},
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools", "validators"},
@@ -23,7 +23,7 @@ FLOORS = (
     {"service"},
     {"wire", "http"},
     {"client", "compose", "testing", "evaluation"},
-    {"cli"},
+    {"cli", "sync"},
     {"__main__", "__init__"},
 )
 """From the ground up. A room may import its own floor only where a line below says so, and any floor beneath."""
@@ -37,6 +37,7 @@ NEIGHBOURS = {
     ("machine", "errors"),
     ("border", "errors"),
     ("border", "isolation"),
+    ("own_loop", "errors"),
     ("threads", "border"),
     ("threads", "isolation"),
     ("testing", "compose"),
@@ -233,6 +234,8 @@ PORTS = {
     "actions/shell/supervisor.py": "is a program of its own, between a worker and a script",
     "service/service.py": "reads files beside the loop; a simulation has no service",
     "engine/loop_watch.py": "looks at the loop from a thread; a simulation is not watched",
+    "own_loop.py": "answers callers in other threads; a simulation has none",
+    "sync": "has a thread for an engine; a simulation has a loop of its own",
     "service/json_text.py": "counts beside the loop; a simulation speaks no gRPC",
     "cli": "talks to people",
     "client": "waits between two tries; a simulation asks no server",

@@ -84,6 +84,27 @@ async def test_what_is_no_workflow_is_told_what_to_give_instead(store: str, name
         assert await engine.runs() == []
 
 
+async def test_a_flow_that_is_called_where_it_is_started_is_told_to_be_given_with_its_input(store: str) -> None:
+    @flow
+    async def doubled(ctx: Context, number: int) -> int:
+        return 2 * number
+
+    apart = r"^Give the flow and its input apart"
+    async with opened(store) as engine:
+        with pytest.raises(UsageError, match=apart):
+            await engine.start(doubled(3))  # type: ignore[arg-type]
+        given: Any = None
+        with pytest.raises(UsageError, match=apart):
+            await engine.start(a_flow(given))  # type: ignore[arg-type]
+        assert await engine.runs() == []
+
+
+def test_an_engine_that_is_made_by_its_class_says_how_to_open_one() -> None:
+    made: Any = Engine
+    with pytest.raises(UsageError, match=r"^Write `async with Engine.open\(...\)"):
+        made("holdfast.db", workflows=[a_flow])
+
+
 async def test_a_generator_of_workflows_is_as_good_as_a_list(store: str) -> None:
     async with opened(store, workflows=(each for each in [a_flow])) as engine:
         assert await (await engine.start("a_flow")).result() == "done"

@@ -127,7 +127,13 @@ class Flow(Workflow[Input, Output_co]):
         self.__doc__ = function.__doc__
 
     def __call__(self, ctx: Context, *args: Input.args, **given: Input.kwargs) -> Coroutine[Any, Any, Output_co]:
-        return self.function(ctx, *args, **given)
+        try:
+            return self.function(ctx, *args, **given)
+        except TypeError as problem:
+            raise UsageError(
+                f"Give the flow and its input apart, as in engine.start({self.name}, input) or ctx.child({self.name}, input):"
+                f" a call of the flow itself calls its function, with a context. {problem}"
+            ) from None
 
     def validated_input(self, raw: Any) -> Any:
         try:

@@ -5,6 +5,7 @@ Never here: what is done with it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -42,6 +43,9 @@ def _way_out(given: Any) -> str:
         return "Give the Workflow in which the node is"
     if isinstance(getattr(given, "__wrapped__", None), Workflow):
         return "Put @flow above all other decorators"
+    if inspect.iscoroutine(given):
+        given.close()  # it is not to be awaited
+        return "Give the flow and its input apart, as in start(flow, input)"
     if callable(given):
         return "Put @flow above the function"
     return "Give a flow or a Workflow"

@@ -12,7 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from holdfast import settings as settings_
 from holdfast.authoring.given import workflows_of
@@ -138,6 +138,13 @@ def label() -> str:
 class Engine(Control):
     """Starts, drives and decides runs in one process, on one store."""
 
+    def __new__(cls, executor: Any = None, *_: Any, **__: Any) -> Self:
+        if not isinstance(executor, Executor):
+            raise UsageError(
+                "Write `async with Engine.open(...) as engine:`, or holdfast.sync.open(...). Nothing was opened."
+            )
+        return super().__new__(cls)
+
     def __init__(self, executor: Executor, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
         super().__init__(executor)
         self._adoption = adoption
@@ -253,6 +260,7 @@ class Engine(Control):
             await sweep.aclose()
             await consequences.aclose()
             await executor.aclose(grace_s, call_grace_s)
+            await runtime.loop.close()
             await dispatch.aclose()
             if queue is None:
                 await hints.aclose()

@@ -40,7 +40,7 @@ class Opening(AbstractAsyncContextManager[T]):
         raise UsageError(f"{_ENTER}: it is entered, not awaited. Nothing was opened.")
 
     def __enter__(self) -> NoReturn:
-        raise UsageError(f"{_ENTER}: a `with` without `async` cannot open it. Nothing was opened.")
+        raise UsageError(f"{_ENTER}; a plain `with` takes holdfast.sync.open(...). Nothing was opened.")
 
     def __exit__(self, *_: object) -> None: ...
 

@@ -31,9 +31,9 @@ class ControlBase(Inquiries):
     def __init__(self, executor: Executor, trace_id: str | None = None, store: Store | None = None) -> None:
         """`trace_id`: in which trace things are told, unless a claim says so itself; `store`: what is read here, if that
         is less than the engine's own."""
-        super().__init__(store if store is not None else executor.services.runtime.store)
-        self.executor = executor
         self.runtime = executor.services.runtime
+        super().__init__(store if store is not None else self.runtime.store, self.runtime.loop)
+        self.executor = executor
         self.payloads = executor.services.payloads
         self._trace_id = trace_id
 

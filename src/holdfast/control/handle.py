@@ -18,6 +18,7 @@ from holdfast.core.scopes import with_headroom
 from holdfast.core.state import State
 from holdfast.core.status import may_be_placed, status
 from holdfast.errors import RunFailed, SchemaMismatch
+from holdfast.own_loop import OfLoop
 from holdfast.ports import ANY_YAML
 
 if TYPE_CHECKING:
@@ -47,15 +48,18 @@ class ItemPage(NamedTuple):
     after: int | None
 
 
-class Run(Generic[Output_co]):
+class Run(OfLoop, Generic[Output_co]):
     """A handle on a run, `Run[O]` of a `Flow[I, O]`: it can be asked and waited for, from any process."""
+
+    id: str
 
     def __init__(self, executor: Executor, run: RunId, log: Log | None = None) -> None:
         """`log`: where its history is read, if not in the engine's own."""
         self._executor = executor
         self._log = log if log is not None else executor.services.runtime.store.log
         self._runtime = executor.services.runtime
-        self.id: str = run
+        self._loop = self._runtime.loop
+        self.id = run
         self._run = run
 
     def __repr__(self) -> str:

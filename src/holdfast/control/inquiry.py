@@ -13,6 +13,7 @@ import msgspec
 from holdfast.control.naming import call_named, gate_named, run_named
 from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.errors import NotFound
+from holdfast.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
     ANY_YAML,
     MOST_LISTED,
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
     from holdfast.engine.stuck import StuckRun
 
 
-class Inquiries:
+class Inquiries(OfLoop, called="engine"):
     """Answered from what the store says: a caller that only asks needs no engine, and does not wait for one to be loaded."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, loop: OwnLoop | None = None) -> None:
+        """`loop`: the one that the store belongs to, if not the one that runs."""
         self.store = store
+        self._loop = OwnLoop() if loop is None else loop
 
     def now_ms(self) -> int:
         """The store's time."""

@@ -25,6 +25,7 @@ from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.engine.supervising import no_supervisor
 from holdfast.engine.team_budget import agents_of, shared_scopes
 from holdfast.errors import Conflict, InvalidInput, NotFound
+from holdfast.own_loop import OfLoop
 from holdfast.ports import MOST_LISTED
 
 _LOOK_AGAIN_S: Final = 0.05
@@ -135,11 +136,14 @@ class Supervisors(Commands):
             raise Conflict(f"Supervisor {name!r} has tasks to do. Nothing was removed: let them be done first.")
 
 
-class Supervisor:
+class Supervisor(OfLoop):
     """A supervisor: takes tasks or refuses them, and says what became of those that it took. From any process."""
+
+    name: str
 
     def __init__(self, control: Supervisors, tenant: str, name: str) -> None:
         self._control = control
+        self._loop = control.runtime.loop
         self._supervisors = control.store.supervisors
         self._supervising = control.executor.services.supervising
         self._tenant = tenant

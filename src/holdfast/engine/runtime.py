@@ -12,6 +12,7 @@ from holdfast.engine.catalog import Catalog
 from holdfast.engine.membership import Membership
 from holdfast.engine.observing import NOBODY, Observers
 from holdfast.engine.runs import Runs
+from holdfast.own_loop import OwnLoop
 from holdfast.ports import Clock, Ids, Report, Store
 
 
@@ -23,6 +24,7 @@ class Runtime(NamedTuple):
     catalog: Catalog
     runs: Runs
     membership: Membership
+    loop: OwnLoop
 
     @classmethod
     def of(
@@ -33,7 +35,7 @@ class Runtime(NamedTuple):
         leading, has a session."""
         runs = Runs(store.log, store.clock, clock, ids, catalog, observers)
         membership = Membership(store.sessions, ids, label, catalog, Watching(runs, catalog), works=works)
-        return cls(store, clock, catalog, runs, membership)
+        return cls(store, clock, catalog, runs, membership, OwnLoop())
 
 
 class Watching:
