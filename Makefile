@@ -101,8 +101,9 @@ docs: setup $(SITE_LOCKED) ## Build the pages and the reference into build/site;
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
 	@echo "docs: open build/site/index.html"
 
-reference: setup ## Write the lists of docs/reference anew: events, modules, statuses and codes
+reference: setup ## Write the lists of docs/reference, and the types of holdfast.sync, from the code
 	@$(PY) docs/site/lists.py
+	@$(PY) docs/site/sync_stub.py
 
 $(SITE_LOCKED): requirements/docs.txt
 	@echo "docs: installing what builds the site"
@@ -122,7 +123,7 @@ types: setup ## Check the types of src, of the simulation, and of examples as th
 	@$(PY) -m mypy --strict src tests/simulation
 	@echo "types: users' files, as users would check them"
 	@$(PY) -m mypy --strict --config-file= --cache-dir=.mypy_cache/user examples/expense_approval.py examples/order_flow.py \
-		tests/authoring/typing/*.py
+		examples/plain_script.py tests/authoring/typing/*.py
 
 format: setup ## Format the code and apply the safe fixes
 	@$(PY) -m ruff check --fix-only

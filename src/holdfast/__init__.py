@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from holdfast import sync as sync
     from holdfast.authoring.cache import SemanticCache
     from holdfast.authoring.chat import Chat
     from holdfast.authoring.child import ChildHandle, ChildOutcome
@@ -105,6 +106,8 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sync":  # `import holdfast` is enough for holdfast.sync.open
+        return import_module("holdfast.sync")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"holdfast.{_HOME_OF[name]}"), name)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, get_args
 import lists
 import pydantic
 import pytest
+import sync_stub
 
 from holdfast import __version__, errors
 from holdfast.core import events
@@ -284,6 +285,10 @@ def test_the_lists_are_those_of_the_code() -> None:
         page for page, text in lists.pages().items() if text.rstrip() != (place / page).read_text("utf-8").rstrip()
     ]
     assert stale == [], "run `make reference`"
+
+
+def test_the_types_of_an_engine_that_blocks_are_those_of_one_that_awaits() -> None:
+    assert sync_stub.PLACE.read_text("utf-8") == sync_stub.text(), "run `make reference`"
 
 
 # --- Words ------------------------------------------------------------------------------------------------------------

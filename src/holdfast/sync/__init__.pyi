@@ -1,0 +1,558 @@
+"""Written by `make reference` from the classes that await; a test holds it current."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, Unpack, overload
+
+from holdfast.authoring.router import Router
+from holdfast.authoring.workflow import Output_co, Workflow
+from holdfast.compose.engine import Environment
+from holdfast.control.bulk import BulkOutcome, Deed, LetterDeed
+from holdfast.control.command import AskedTogether, GateDecision, Input, OpenGate, Output
+from holdfast.control.conversation import Said, Talk
+from holdfast.control.handle import ItemPage
+from holdfast.control.routing import RoutingReport
+from holdfast.control.schedule import Backfilled
+from holdfast.control.start_options import StartOptions, WithoutInput
+from holdfast.control.supervisor import TaskResult, WorkerAgent
+from holdfast.control.tree import Tree
+from holdfast.core.claim import Claim
+from holdfast.core.client_tools import ClientContext, ClientTool
+from holdfast.core.conversations import Conversation, Exchange, OnBusy
+from holdfast.core.costs import Cost, CostKey
+from holdfast.core.demand import Resources
+from holdfast.core.estimates import Estimate
+from holdfast.core.evaluations import Evaluation, Judged
+from holdfast.core.events import Recorded
+from holdfast.core.forking import Fork
+from holdfast.core.graph import Graph
+from holdfast.core.ids import RunId, SessionId
+from holdfast.core.lending import Counted, DeclaredPool, Share
+from holdfast.core.memory import Memory
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.routing import Complexity, Quote
+from holdfast.core.schedules import Overlap, Schedule
+from holdfast.core.scopes import Period, ScopeRow, Waiting
+from holdfast.core.scores import Score, ScoreMean, Source
+from holdfast.core.shared_values import SharedValue
+from holdfast.core.state import State
+from holdfast.core.streams import Told
+from holdfast.core.supervision import Accepted, Dashboard, Rejected
+from holdfast.core.supervision import Supervisor as supervision_Supervisor
+from holdfast.core.team_budgets import Dashboard as team_budgets_Dashboard
+from holdfast.core.team_budgets import TeamAgent
+from holdfast.core.tool_policy import StandingApproval, When
+from holdfast.core.trajectory import TraceEvent, Trajectory
+from holdfast.engine.diagnosis import WaitReason
+from holdfast.engine.doubt import Doubt
+from holdfast.engine.idleness import Left
+from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.engine.stuck import StuckRun
+from holdfast.ports import (
+    DeadLettered,
+    Hindered,
+    Letter,
+    LetterCount,
+    LetterState,
+    LogPiece,
+    LogPlace,
+    Model,
+    Observer,
+    PlacedStep,
+    Queue,
+    Report,
+    RunFilter,
+    SharedEntry,
+    Store,
+    WorkerGateway,
+    WorkflowRecord,
+)
+from holdfast.scheduling.job import Strategy
+from holdfast.settings import Settings
+
+__all__ = ["Control", "Engine", "Run", "Supervisor", "open"]
+
+class Run(Generic[Output_co]):
+    @property
+    def id(self) -> str: ...
+    def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]: ...
+    def items(self, map_: str, after: int = 0, limit: int = 100) -> ItemPage: ...
+    def needs_somebody(self, state: State) -> bool: ...
+    def rests(self, state: State) -> bool: ...
+    def result(self) -> Output_co: ...
+    def settled(self) -> State: ...
+    def state(self) -> State: ...
+    def status(self) -> str: ...
+    def until(self, met: Callable[[State], bool]) -> State: ...
+
+class Supervisor:
+    @property
+    def name(self) -> str: ...
+    def dashboard(self) -> Dashboard: ...
+    def declared(self) -> supervision_Supervisor: ...
+    def result(self, task_id: str) -> TaskResult: ...
+    def submit(
+        self,
+        task_type: str,
+        payload: Any = None,
+        *,
+        priority: int = 0,
+        task_id: str | None = None,
+        timeout_s: float | None = None,
+        by: str | Claim | None = None,
+    ) -> Accepted | Rejected: ...
+    def wait(self, task_id: str) -> TaskResult: ...
+
+class Control:
+    def able(self, graph_hash: str) -> int: ...
+    def admission(self, tenant: str | None = None) -> ScopeRow: ...
+    def asked_together(self, gate_id: str) -> AskedTogether: ...
+    def backfill_schedule(
+        self, name: str, since_ms: int, until_ms: int, *, tenant: str = ...
+    ) -> Sequence[Backfilled]: ...
+    def budgets(self, tenant: str, *, team: str | None = None, tokens: bool = False) -> Mapping[Period, ScopeRow]: ...
+    def bulk(
+        self,
+        deed: Deed,
+        *,
+        step: str | None = None,
+        fork_key: str | None = None,
+        reason: str = "cancelled",
+        repeat_effects: bool = False,
+        dry_run: bool = False,
+        by: str | Claim | None = None,
+        **sought: Unpack[RunFilter],
+    ) -> Sequence[BulkOutcome]: ...
+    def bulk_dead_letters(
+        self,
+        deed: LetterDeed,
+        output: Any = ...,
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        by: str | Claim | None = None,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        error_class: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        after: str | None = None,
+        limit: int = ...,
+    ) -> Sequence[BulkOutcome]: ...
+    def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None: ...
+    def conversation(self, name: str, *, tenant: str = ...) -> Talk: ...
+    def conversations(
+        self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = ...
+    ) -> Sequence[Conversation]: ...
+    def costs(
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]: ...
+    def dead_letter(self, letter: str | Letter) -> tuple[Letter, State]: ...
+    def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]: ...
+    def dead_letters(
+        self,
+        *,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        error_class: str | None = None,
+        state: LetterState | None = "open",
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        after: str | None = None,
+        limit: int = ...,
+    ) -> Sequence[Letter]: ...
+    def decide(
+        self,
+        gate_id: str,
+        decision: str = "approve",
+        data: Any = ...,
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
+        reason: str | None = None,
+        shown_hash: str | None = None,
+    ) -> None: ...
+    def decide_together(
+        self,
+        decisions: Mapping[str, GateDecision | str],
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
+        shown_hash: str | None = None,
+    ) -> None: ...
+    def delegate(
+        self,
+        gate_id: str,
+        to: Sequence[str],
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
+        reason: str | None = None,
+    ) -> None: ...
+    def delete_conversation(self, name: str, *, tenant: str = ...) -> None: ...
+    def doubts(
+        self,
+        *,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        until_ms: int | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Doubt]: ...
+    def edit_dead_letter(
+        self, letter: str | Letter, input: Any = ..., *, arguments: Any = ..., by: str | Claim | None = None
+    ) -> None: ...
+    def effects(
+        self,
+        run_id: str | None = None,
+        *,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = ...,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]: ...
+    def evaluation(self, id_: str) -> tuple[Evaluation, Sequence[Judged]]: ...
+    def evaluations(
+        self, *, tenant: str | None = None, workflow: str | None = None, before: str | None = None, limit: int = ...
+    ) -> Sequence[Evaluation]: ...
+    def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None: ...
+    def find(self, run_id: str) -> RunRow: ...
+    def forget_cached_answer(self, space: str, key: str, *, tenant: str = ...) -> None: ...
+    def fork(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        input: Any = ...,
+        output: Any = ...,
+        state: Mapping[str, Any] | None = None,
+        repeat_effects: bool = False,
+        cost_limit_usd: float | str | Decimal | None = None,
+        key: str | None = None,
+        by: str | Claim | None = None,
+        queue: bool = False,
+    ) -> Run: ...
+    def fork_plan(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        output: Any = ...,
+        state: Mapping[str, Any] | None = None,
+        repeat_effects: bool = False,
+        by: str | Claim | None = None,
+    ) -> Fork: ...
+    def gate(self, gate_id: str) -> OpenGate: ...
+    def gates(
+        self,
+        run_id: str | None = None,
+        *,
+        tenant: str | None = None,
+        open_only: bool = True,
+        after: str | None = None,
+        limit: int = ...,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]: ...
+    def grant_approval(
+        self,
+        tool: str,
+        *,
+        for_s: float,
+        by: str | Claim,
+        most: int | None = None,
+        when: Sequence[When] = (),
+        workflow: str | None = None,
+        run_id: str | None = None,
+        roles: Sequence[str] = (),
+        reason: str = "",
+        tenant: str = ...,
+    ) -> str: ...
+    def graph_of(self, graph_hash: str) -> Graph: ...
+    def hindered(self, run_id: str) -> Sequence[Hindered]: ...
+    def job_log(self, place: LogPlace) -> bytes: ...
+    def job_logs(self, run: RunId) -> Sequence[LogPiece]: ...
+    def keep_evaluation(
+        self,
+        suite: str,
+        workflow: Workflow,
+        judged: Sequence[Judged],
+        *,
+        min_passed: float,
+        by: str | Claim | None = None,
+        tenant: str = ...,
+    ) -> Evaluation: ...
+    def line(self) -> Sequence[PlacedStep]: ...
+    def memories(
+        self, agent: str, user: str | None = None, *, tenant: str = ..., words: str | None = None
+    ) -> Sequence[Memory]: ...
+    def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Claim | None = None) -> None: ...
+    def missing_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, int]: ...
+    def missing_since_ms(self, row: RunRow) -> int | None: ...
+    def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]: ...
+    def now_ms(self) -> int: ...
+    def of_tenant(self, tenant: str | None) -> Control: ...
+    def open_conversation(
+        self,
+        name: str,
+        workflow: Workflow | str,
+        *,
+        on_busy: OnBusy = "enqueue",
+        cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
+        tenant: str = ...,
+        team: str | None = None,
+        team_budget: str | None = None,
+        agent: str | None = None,
+        by: str | Claim | None = None,
+    ) -> Conversation: ...
+    def output(self, state: State) -> Any: ...
+    def pause(self, run_id: str, *, by: str | Claim | None = None) -> None: ...
+    def pause_schedule(self, name: str, *, tenant: str = ...) -> Schedule: ...
+    def pool(self, name: str) -> DeclaredPool: ...
+    def pool_estimates(self, name: str) -> Sequence[Estimate]: ...
+    def pool_shares(self, name: str) -> Sequence[Share]: ...
+    def pools(self) -> Sequence[DeclaredPool]: ...
+    def quote_route(
+        self,
+        router: Router,
+        user: str,
+        *,
+        system: str = "",
+        max_tokens: int = ...,
+        complexity: Complexity | int | None = None,
+        max_latency_s: float | None = None,
+        workflow: str = "",
+        node: str = "",
+    ) -> Sequence[Quote]: ...
+    def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None: ...
+    def reassign(
+        self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, reason: str | None = None
+    ) -> None: ...
+    def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None: ...
+    def remove_pool(self, name: str) -> None: ...
+    def remove_schedule(self, name: str, *, tenant: str = ...) -> None: ...
+    def remove_supervisor(self, name: str, *, tenant: str = ...) -> None: ...
+    def remove_team_budget(self, name: str, *, tenant: str = ...) -> None: ...
+    def replay_dead_letter(self, letter: str | Letter, *, by: str | Claim | None = None) -> None: ...
+    def reply(self, name: str, number: int, *, tenant: str = ...) -> Exchange: ...
+    def reports(self) -> Sequence[Report]: ...
+    def resolve_dead_letter(
+        self, letter: str | Letter, output: Any = ..., *, reason: str | None = None, by: str | Claim | None = None
+    ) -> None: ...
+    def resolve_effect(
+        self, call: str, decision: str, response: Any = ..., *, by: str | Claim | None = None, reason: str | None = None
+    ) -> None: ...
+    def resume(self, run_id: str, *, by: str | Claim | None = None) -> None: ...
+    def resume_schedule(self, name: str, *, tenant: str = ...) -> Schedule: ...
+    def retry(self, run_id: str, *, by: str | Claim | None = None) -> None: ...
+    def revoke_approval(self, id_: str, *, by: str | Claim, tenant: str = ...) -> None: ...
+    def roll_up_costs(self, within_s: float = ...) -> bool: ...
+    def routing_report(
+        self, router: Router, first_day: str, last_day: str, *, tenant: str | None = None
+    ) -> RoutingReport: ...
+    def run(self, run_id: str) -> Run[Any]: ...
+    def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]: ...
+    def say(
+        self,
+        name: str,
+        text: Said,
+        *,
+        tenant: str = ...,
+        after: int | None = None,
+        on_busy: OnBusy | None = None,
+        key: str | None = None,
+        by: str | Claim | None = None,
+        tools: Sequence[ClientTool] = (),
+        context: Sequence[ClientContext] = (),
+    ) -> Exchange: ...
+    def schedule(self, name: str, *, tenant: str = ...) -> Schedule: ...
+    def schedules(
+        self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = ...
+    ) -> Sequence[Schedule]: ...
+    def score(
+        self, run_id: str, name: str, value: float, *, by: str | Claim, source: Source = "code", comment: str = ""
+    ) -> Score: ...
+    def score_means(
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
+        limit: int = ...,
+    ) -> Sequence[ScoreMean]: ...
+    def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]: ...
+    def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None: ...
+    def set_budget(
+        self,
+        tenant: str,
+        period: Period,
+        limit_usd: float | str | Decimal | None = ...,
+        *,
+        max_tokens: int | None = ...,
+        team: str | None = None,
+    ) -> None: ...
+    def set_conversation_budget(
+        self,
+        name: str,
+        limit_usd: float | str | Decimal | None = ...,
+        *,
+        max_tokens: int | None = ...,
+        tenant: str = ...,
+    ) -> None: ...
+    def set_pool(
+        self,
+        name: str,
+        *,
+        slots: int | None = None,
+        rate: int | None = None,
+        per_s: int | None = None,
+        burst: int | None = None,
+        counts: Counted | None = None,
+        of: str | None = None,
+    ) -> DeclaredPool: ...
+    def set_schedule(
+        self,
+        name: str,
+        workflow: Workflow | StoredWorkflow | str,
+        cron: str,
+        *,
+        timezone: str = "UTC",
+        input: Any = None,
+        time_field: str | None = None,
+        version: int | None = None,
+        tenant: str = ...,
+        team: str | None = None,
+        team_budget: str | None = None,
+        agent: str | None = None,
+        cost_limit_usd: float | str | Decimal | None = None,
+        jitter_s: float = 0,
+        overlap: Overlap = "skip",
+        catch_up_s: float = 3600,
+        by: str | Claim | None = None,
+    ) -> Schedule: ...
+    def set_supervisor(
+        self,
+        name: str,
+        workers: Sequence[WorkerAgent],
+        *,
+        max_queue: int = ...,
+        threshold: float | None = ...,
+        cool_down_s: float = ...,
+        tenant: str = ...,
+        team: str | None = None,
+        team_budget: str | None = None,
+    ) -> Supervisor: ...
+    def set_team_budget(
+        self,
+        name: str,
+        agents: Mapping[str, TeamAgent | float],
+        *,
+        total_usd: float | str | Decimal | None = None,
+        total_tokens: int | None = None,
+        tenant: str = ...,
+    ) -> None: ...
+    def shared_values(
+        self,
+        tenant: str | None = None,
+        space: str | None = None,
+        *,
+        after: tuple[str, str, str] | None = None,
+        limit: int = ...,
+    ) -> Sequence[SharedEntry]: ...
+    def shared_versions(self, space: str, key: str, *, tenant: str = ...) -> Sequence[SharedValue]: ...
+    def signal(self, run_id: str, name: str, data: Any = None, *, by: str | Claim | None = None) -> None: ...
+    def standing_approvals(self, *, tenant: str = ...) -> Mapping[str, StandingApproval]: ...
+    @overload
+    def start(
+        self,
+        workflow: WithoutInput[Output] | Workflow[[], Output] | StoredWorkflow | str,
+        input: None = None,
+        **options: Unpack[StartOptions],
+    ) -> Run[Output]: ...
+    @overload
+    def start(
+        self, workflow: Workflow[[Input], Output] | StoredWorkflow | str, input: Input, **options: Unpack[StartOptions]
+    ) -> Run[Output]: ...
+    @overload
+    def start(
+        self, workflow: Workflow[..., Output], input: Mapping[str, Any], **options: Unpack[StartOptions]
+    ) -> Run[Output]: ...
+    def stop_reply(self, name: str, *, tenant: str = ...) -> RunId | None: ...
+    def stuck_runs(self) -> tuple[Sequence[StuckRun], int]: ...
+    def supervisor(self, name: str, *, tenant: str = ...) -> Supervisor: ...
+    def supervisors(
+        self, tenant: str | None = None, *, after: tuple[str, str] | None = None, limit: int = ...
+    ) -> Sequence[supervision_Supervisor]: ...
+    def tags_of(self, rows: Sequence[RunRow]) -> Mapping[RunId, Sequence[str]]: ...
+    def team_budgets(self, *, tenant: str = ...) -> Sequence[str]: ...
+    def team_dashboard(self, name: str, *, tenant: str = ...) -> team_budgets_Dashboard: ...
+    def trace(self, run_id: str) -> Sequence[TraceEvent]: ...
+    def traced(self, traceparent: str | None) -> Control: ...
+    def trajectory(self, run_id: str) -> Trajectory: ...
+    def tree(self, run_id: str) -> Tree: ...
+    def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]: ...
+    def wake_stuck_runs(self) -> Sequence[StuckRun]: ...
+    def watch_stream(
+        self, run_id: str, name: str | None = None, *, since: str | int = ..., follow: bool = True
+    ) -> Iterator[Told]: ...
+    def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]: ...
+    def workers_of(self, workflow: Workflow | StoredWorkflow) -> int: ...
+    def workflow(self, name: str, version: int | None = None) -> StoredWorkflow: ...
+    def workflows(self, *, after: tuple[str, int] | None = None, limit: int = ...) -> Sequence[WorkflowRecord]: ...
+    def write_shared_value(
+        self,
+        space: str,
+        key: str,
+        value: Any,
+        *,
+        expected_version: int | None = None,
+        tenant: str = ...,
+        by: str | Claim | None = None,
+    ) -> SharedValue: ...
+
+class Engine(Control):
+    @property
+    def broken(self) -> BaseException | None: ...
+    def idle(self) -> list[Left]: ...
+    @property
+    def working(self) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+def open(
+    store: str | Path | Store,
+    *,
+    workflows: Sequence[Workflow] = (),
+    slots: int = ...,
+    execute: bool = True,
+    model: Model | None = None,
+    settings: Settings | None = None,
+    queue: Queue | None = None,
+    grace_s: float = 0.0,
+    call_grace_s: float = ...,
+    labels: Collection[str] = (),
+    resources: Resources | None = None,
+    strategy: Strategy | None = None,
+    lane: str = ...,
+    yaml: bool = False,
+    workers: WorkerGateway | None = None,
+    shell: bool = True,
+    observers: Sequence[Observer] = (),
+    on_dead_letter: Callable[[DeadLettered], None] | None = None,
+    environment: Environment | None = None,
+) -> Engine: ...
