@@ -111,8 +111,11 @@ def test_a_cancelled_run_says_who_and_why(shell: Shell) -> None:
 def test_a_signal_reaches_the_step_that_waits_for_it(shell: Shell) -> None:
     run = started(shell, "patient")
     assert f"holdfast runs signal {run} go" in shell("runs", "show", run).out
-    assert shell("runs", "signal", run, "go", "--data", '{"n": 1}').code == 0
+    for _ in range(2):
+        assert shell("runs", "signal", run, "go", "--data", '{"n": 1}', "--key", "k").code == 0
+    assert shell("runs", "signal", run, "go", "--key", "k").code == 4
     assert finished(shell, "patient", run)["output"] == {"n": 1}
+    assert shell("runs", "events", run).out.count("SignalReceived") == 1
 
 
 def test_a_run_at_its_limit_goes_on_when_it_is_extended(shell: Shell) -> None:

@@ -8,7 +8,7 @@ from holdfast.core import policies
 from holdfast.core.ids import Path
 from holdfast.core.payload import inline
 from holdfast.core.waits import MOST_SIGNALS_KEPT
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, KeyReused, RunEnded
 from tests.core.game import START_MS, Game, cmd, ev, graph, kinds, node
 
 MONTH_S = 30 * 86_400
@@ -176,3 +176,48 @@ def test_a_signal_that_came_while_its_step_was_parked_is_delivered_when_the_step
     game.decide("retry", gate)
     assert [event.path for event in game.events(ev.SignalDelivered)] == ["0.1.0"]
     assert game.op("a", "0.1.0").status == "done"
+
+
+# --- Keys and types ---------------------------------------------------------------------------------------------------
+
+
+def keyed(game: Game, key: str, data: int, name: str = "go") -> list[ev.Event]:
+    return game.do(cmd.SendSignal(name, inline(data), key=key, digest=f"{name} {data}"))
+
+
+def test_a_signal_under_a_key_is_received_once_also_after_the_end() -> None:
+    game = Game(graph("a"))
+    assert kinds(keyed(game, "k", 1)) == ["SignalReceived"]
+    assert keyed(game, "k", 1) == []
+    with pytest.raises(KeyReused, match=r"^Use another key: 'k'"):
+        keyed(game, "k", 2)
+    game.complete("a")
+    assert keyed(game, "k", 1) == []
+    with pytest.raises(KeyReused):
+        keyed(game, "k", 1, "other")
+    with pytest.raises(RunEnded):
+        keyed(game, "l", 1)
+
+
+def test_a_run_remembers_the_latest_keys_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.core.folding.operation.MOST_SIGNAL_KEYS", 2)
+    game = Game(graph("a > b"))
+    for number in range(3):
+        keyed(game, f"k{number}", number)
+    assert list(game.state.signal_keys) == ["k1", "k2"]
+
+
+def test_data_is_held_against_the_wait_that_would_get_it() -> None:
+    game = Game(graph("a > end", "b > end"))
+    for step, schema in (("a", {"type": "integer"}), ("b", {"type": "string"})):
+        game.do(cmd.AwaitSignal(*game.at(step), Path("0"), "go", "signal go", schema=schema))
+        game.now_ms += 1
+    with pytest.raises(
+        InvalidInput, match=r"^Send the signal 'go' with data that fits what run .* waits for: data: 'x' is not"
+    ):
+        game.do(cmd.SendSignal("go", inline("x"), plain="x"))
+    game.do(cmd.SendSignal("go", inline(1), plain=1))
+    game.do(cmd.SendSignal("go", inline("x"), plain="x"))
+    assert (game.op("a").outcome, game.op("b").outcome) == (inline(1), inline("x"))
+    game.do(cmd.SendSignal("go", inline(None), plain=None))
+    assert len(game.state.signals) == 1, "nobody waits, so anything is kept"

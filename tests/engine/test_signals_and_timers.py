@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from holdfast import OperationFailed, RetryPolicy, RunFailed, Workflow, task
+from holdfast import Context, OperationFailed, RetryPolicy, RunFailed, Signal, Workflow, flow, task
 from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
-from holdfast.errors import InvalidInput, NotFound, RunEnded, Unstorable
+from holdfast.errors import InvalidInput, KeyReused, NotFound, RunEnded, Unstorable
 from holdfast.ports import Append
 from tests.engine.history import events_of
 from tests.engine.kit import DAY_S, Time, carry_by, die, engine_at, names, opened
+from tests.forks import AsyncFork
 
 
 def one(handler, **options) -> Workflow:
@@ -384,3 +389,102 @@ async def test_a_run_that_only_receives_tells_its_sender_when_it_is_full(
             await engine.signal(run.id, "go", number)
         with pytest.raises(InvalidInput, match="already keeps 5 signals"):
             await engine.signal(run.id, "go", 6)
+
+
+class Payment(BaseModel):
+    amount: Decimal
+
+
+PAID = Signal("paid", Payment)
+
+
+@flow
+async def wait_for_payment(ctx: Context) -> Decimal:
+    await ctx.wait_signal("open")
+    return (await ctx.wait_signal(PAID)).amount
+
+
+async def by_a_helper(ctx: Context) -> Payment:
+    return await ctx.wait_signal("paid", type=Payment)
+
+
+@flow
+async def wait_in_a_helper(ctx: Context) -> Decimal:
+    return (await by_a_helper(ctx)).amount
+
+
+async def test_a_signal_that_is_sent_again_under_its_key_arrives_once(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(wf := one(collect), {"n": 2})
+        for _ in range(2):
+            await engine.signal(run.id, "go", {"b": 1, "a": "x" * 70_000}, key="k")
+        with pytest.raises(KeyReused, match=r"^Use another key"):
+            await engine.signal(run.id, "go", {"b": 2}, key="k")
+        await die(engine)
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.signal(run.id, "go", {"a": "x" * 70_000, "b": 1}, key="k")
+        await engine.signal(run.id, "go", "other", key="l")
+        assert [each if each == "other" else each["b"] for each in await engine.run(run.id).result()] == [1, "other"]
+        await engine.signal(run.id, "go", "other", key="l")
+        with pytest.raises(RunEnded):
+            await engine.signal(run.id, "go", "other")
+        assert len(await events_of(engine.run(run.id), ev.SignalReceived)) == 2
+
+
+@pytest.mark.parametrize("data", [{"amount": [3]}, {}, 3, None])
+async def test_data_that_a_signal_does_not_take_is_refused_to_its_sender(store: str, data: Any) -> None:
+    async with opened(store, workflows=[wait_for_payment, wait_in_a_helper]) as engine:
+        early, late = await engine.start(wait_for_payment), await engine.start(wait_in_a_helper)
+        await late.settled()
+        with pytest.raises(InvalidInput, match="Send the signal 'paid' with data that fits Payment"):
+            await engine.signal(early.id, "paid", data)  # what the flow declares, long before it waits
+        with pytest.raises(InvalidInput, match=r"with data that fits what run .* waits for"):
+            await engine.signal(late.id, "paid", data)
+        async with opened(store, execute=False) as other:
+            with pytest.raises(InvalidInput, match=r"with data that fits what run .* waits for"):
+                await other.signal(late.id, "paid", data)
+            with pytest.raises(InvalidInput, match="Send the signal 'paid' with data that fits Payment"):
+                await other.signal(early.id, PAID, data)
+        await engine.signal(early.id, PAID, Payment(amount=Decimal("12.50")))
+        await engine.signal(early.id, "open")
+        await engine.signal(late.id, "paid", {"amount": "12.50"})
+        assert await early.result() == await late.result() == Decimal("12.50")
+        assert [each.name for each in await events_of(early, ev.SignalReceived)] == ["paid", "open"]
+
+
+async def test_a_flow_sends_a_run_of_its_tenant_a_signal_and_hears_why_not(store: str) -> None:
+    @flow
+    async def send(ctx: Context, to: str, amount: Any) -> str:
+        try:
+            await ctx.signal(to, "paid", {"amount": amount})
+        except OperationFailed as refused:
+            return refused.message
+        return "sent"
+
+    async with opened(store, workflows=[wait_for_payment]) as engine:
+        run, other = await engine.start(wait_for_payment), await engine.start(wait_for_payment, tenant="other")
+
+        async def told(to: str, amount: Any) -> str:
+            return str(await (await engine.start(send, {"to": to, "amount": amount}, by="ada")).result())
+
+        assert "amount: Input should be a valid decimal" in await told(run.id, "much")
+        assert f"There is no run {other.id}" in await told(other.id, 3)
+        assert await told(run.id, "3") == "sent"
+        await engine.signal(run.id, "open")
+        assert await run.result() == 3
+        assert "has ended" in await told(run.id, 3)
+        received = (await events_of(run, ev.SignalReceived))[0]
+        assert (received.by, received.sender is not None) == ("ada", True)
+
+
+@pytest.mark.parametrize("point", ["intended", "sent"])
+async def test_a_signal_of_a_flow_arrives_once_though_its_process_is_killed(store: str, point: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(one(collect), {"n": 1})
+        environment = os.environ | {"HOLDFAST_LEASE_S": "3"}
+        for words in ((store, run.id, point), (store, run.id)):
+            sender = await AsyncFork.start("tests.engine.sender", *words, environment=environment)
+            said, _ = await sender.communicate()
+            assert (sender.returncode == -signal.SIGKILL) == (len(words) == 3)
+        assert said.strip() in (b"told", "told")
+        assert [each.name for each in await events_of(run, ev.SignalReceived)] == ["first", "second"]

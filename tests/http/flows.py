@@ -60,6 +60,12 @@ def fall(state: Any) -> None:
 
 
 @flow
+async def rated(ctx: Any) -> int:
+    """Waits for a whole number."""
+    return await ctx.wait_signal("rating", type=int)
+
+
+@flow
 async def counting(ctx: Any, upto: int) -> int:
     """Says each number before it counts on; waits for a word after the last."""
     numbers = ctx.stream("numbers")

@@ -17,7 +17,9 @@ from holdfast.service.identity import Holder, Identity, hashed
 from holdfast.service.service import Service
 from tests.http import flows
 
-WORKFLOWS = (flows.order, flows.quick, flows.broken, flows.counting, flows.answering, flows.rendering, flows.learning)
+WORKFLOWS = (
+    flows.order, flows.quick, flows.broken, flows.counting, flows.rated, flows.answering, flows.rendering, flows.learning,
+)  # fmt: skip
 MOST_S = 20.0
 
 

@@ -226,6 +226,18 @@ async def _all(api: Asked, path: str, **headers: str) -> list[tuple[str, str | N
     return [each async for each in api.events(path, **headers)]
 
 
+async def test_a_signal_is_taken_once_under_its_key_and_only_with_data_that_the_run_waits_for(api: Asked) -> None:
+    run = (await api.post("/runs", {"workflow": "rated"}, wait_s=10))["run_id"]
+    rating = f"/runs/{run}/signals/rating"
+    for wrong in ({"data": "five"}, {}, {"data": 5.5, "key": "k"}):
+        assert await api.refused("POST", rating, wrong) == (422, "invalid_input")
+    for _ in range(2):
+        assert (await api.post(rating, {"data": 5, "key": "k"}))["run_id"] == run
+    assert await api.refused("POST", rating, {"data": 4, "key": "k"}) == (409, "key_reused")
+    assert (await api.post(rating, {"data": 5, "key": "k"}, wait_s=10))["output"] == 5
+    assert [each["type"] for each in await api.rows(f"/runs/{run}/events")].count("SignalReceived") == 1
+
+
 async def test_a_stream_is_told_from_where_it_was_heard(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "counting", "input": 3}, wait_s=10))["run_id"]
     values, cursor = [], None

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, overload
 
 from typing_extensions import TypeVar
 
-_ASKING: Final = frozenset({"child", "agent"})
+ASKING: Final = frozenset({"child", "agent"})
 """The operations that have another workflow do something."""
 
 
@@ -45,17 +45,18 @@ class ChildHandle(Protocol[Output_co]):
         ...
 
 
-def mentioned(function: Callable[..., Any]) -> Iterator[Any]:
+def mentioned(function: Callable[..., Any], asking: frozenset[str] = ASKING) -> Iterator[Any]:
     """What a function names that asks for children, or for an agent that may: variables of its module and of functions around
-    it, what it takes out of modules, and what lists and dicts of these have. Nothing where it asks for none."""
-    for each in _mentioned(function):
+    it, what it takes out of modules, and what lists and dicts of these have. Nothing where it has none of the operations
+    `asking`."""
+    for each in _mentioned(function, asking):
         yield from each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple) else (each,)
 
 
-def _mentioned(function: Callable[..., Any]) -> Iterator[Any]:
+def _mentioned(function: Callable[..., Any], asking: frozenset[str]) -> Iterator[Any]:
     code = getattr(function, "__code__", None)
     names = {*_names(code)} if code is not None else set()
-    if names.isdisjoint(_ASKING):
+    if names.isdisjoint(asking):
         return
     here = getattr(function, "__globals__", {})
     for name in sorted(names & here.keys()):

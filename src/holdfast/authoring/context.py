@@ -20,6 +20,7 @@ from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.memory import AgentMemory
 from holdfast.authoring.options import AgentOptions, ChildOptions, MapOptions, ModelOptions
 from holdfast.authoring.router import Router
+from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
 from holdfast.core.caps import LimitsLeft
 from holdfast.core.graph import Join
@@ -298,12 +299,26 @@ class Context(Protocol):
         ...
 
     @overload
+    async def wait_signal(self, name: Signal[T], *, timeout_s: float | None = None) -> T: ...
+
+    @overload
     async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: type[T]) -> T: ...
 
     @overload
     async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any:
-        """The data of the next signal `name`, as a `type` where one is given. Raises OperationFailed (class `timeout`) after
-        `timeout_s` seconds, SchemaMismatch for data that does not fit."""
+        """The data of the next signal `name`, as a `type` where one is given, or as a Signal says. Whoever sends other data
+        meanwhile is refused. Raises OperationFailed (class `timeout`) after `timeout_s` seconds, SchemaMismatch for data that
+        came earlier and does not fit."""
+        ...
+
+    @overload
+    async def signal(self, run_id: str, name: Signal[T], data: T) -> None: ...
+
+    @overload
+    async def signal(self, run_id: str, name: str, data: Any = None) -> None:
+        """Send another run of this tenant a signal. It arrives once, whatever happens to this step: it is an effect of the
+        policy `idempotent`, called `send_signal`, and counts as a tool call. Raises OperationFailed where there is no such
+        run, or it has ended, or waits for other data (class `validation`)."""
         ...
 
     def stream(self, name: str) -> Stream:

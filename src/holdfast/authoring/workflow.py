@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Generic, Literal, overload
+from typing import Any, Final, Generic, Literal, overload
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -21,6 +21,7 @@ from holdfast.authoring.input_schema import schema_of
 from holdfast.authoring.mapping import MapDefinition, item_definition
 from holdfast.authoring.node import CODE, OFFERED, Guard, NodeDefinition, task
 from holdfast.authoring.offer import Handoff
+from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import (
@@ -42,6 +43,7 @@ from holdfast.core.tool_policy import ToolRule
 from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
 
 G = TypeVar("G", bound=Guard)
+_WAITING: Final = frozenset({"wait_signal"})
 Input = ParamSpec("Input", default=...)
 """What a workflow takes besides `ctx`; a graph takes anything."""
 Output_co = TypeVar("Output_co", covariant=True, default=Any)
@@ -337,6 +339,16 @@ class Workflow(Generic[Input, Output_co]):
         found += [named for each in made for named in mentioned(each.handler)]
         found = [each.workflow if isinstance(each, Handoff) else each for each in found]
         return list(dict.fromkeys(each for each in found if isinstance(each, Workflow)))
+
+    @property
+    def signals(self) -> dict[str, Signal[Any]]:
+        """The signals that its functions name which wait for some, by name; none of several that have one name."""
+        found: dict[str, Signal[Any] | None] = {}
+        for made in self.definitions.values():
+            for each in mentioned(made.handler, _WAITING):
+                if isinstance(each, Signal):
+                    found[each.name] = each if found.get(each.name, each) is each else None
+        return {name: each for name, each in found.items() if each is not None}
 
     def warnings(self) -> list[str]:
         """What can be run but should be thought about: tools that can neither be undone nor are approved first, and tools that

@@ -247,13 +247,14 @@ def signal(
     run: RunArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
     data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="What it carries: JSON or @FILE.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Send it once: the same key again sends nothing.")] = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """Send a run a signal; it is kept until a step asks for it."""
     value = json_value(data, "--data") if data is not None else None
-    _act(run, _telling("Signal", name, value), by=by, as_json=as_json, store=store)
+    _act(run, _telling("Signal", name, value, key), by=by, as_json=as_json, store=store)
 
 
 @app.command()

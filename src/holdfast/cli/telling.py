@@ -246,7 +246,9 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
         f"{e.step} expected version {e.conflict.expected} of {e.space!r} {e.key!r} and found {e.conflict.found}"
         f" of {e.conflict.found_by!r}: {e.conflict.strategy}"
     ),
-    ev.SignalReceived: lambda e, at_ms: f"the signal {e.name!r} arrived{by(e)}",
+    ev.SignalReceived: lambda e, at_ms: (
+        f"the signal {e.name!r} arrived{by(e)}{f', from run {e.sender}' if e.sender else ''}"
+    ),
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
     ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
     ev.GateOpened: _asked,

@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 
 from holdfast.authoring.given import workflow_of
 from holdfast.authoring.plain import encode
+from holdfast.authoring.signal import Signal
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
@@ -32,6 +33,7 @@ from holdfast.core.payload import digest
 from holdfast.core.policies import OnLimit
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
+from holdfast.engine import signalling
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, SchemaMismatch, UsageError
@@ -401,12 +403,31 @@ class Commands(ControlBase):
         payloads = self.payloads
         return tuple(payloads.redact(role) for role in ([roles] if isinstance(roles, str) else roles))
 
-    async def signal(self, run_id: str, name: str, data: Any = None, *, by: str | Claim | None = None) -> None:
-        """Send a run a signal; it is kept until a step asks for it."""
-        runtime = self.runtime
+    @overload
+    async def signal(
+        self, run_id: str, name: Signal[Output], data: Output, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None: ...
+
+    @overload
+    async def signal(
+        self, run_id: str, name: str, data: Any = None, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None: ...
+
+    async def signal(
+        self, run_id: str, name: str | Signal[Any], data: Any = None, *, key: str | None = None,
+        by: str | Claim | None = None,
+    ) -> None:  # fmt: skip
+        """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing, also after the run has
+        ended; with another name or other data it raises KeyReused.
+
+        Raises InvalidInput for data that does not fit the Signal, what the run's code declares under that name, or what the
+        run waits for.
+        """
         run = await self.find(run_id)
-        payload = await self.payloads.keep(data, run.tenant, max(runtime.store.clock.now_ms(), run.started_at_ms))
-        await runtime.runs.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
+        word("name of the signal", name.name if isinstance(name, Signal) else name)
+        key = None if key is None else word("key", key)
+        sent = await signalling.addressed(self.runtime, self.payloads, run, name, data, self._claim(by), key)
+        await self.runtime.runs.send(run.run, sent)
 
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
         await self.runtime.runs.send(run_named(run_id), cmd.PauseRun(self._claim(by)))

@@ -175,9 +175,18 @@ class EndChild(Command, frozen=True):
 
 
 class SendSignal(Command, frozen=True):
+    """Bring the run a signal. With a `key` it is received once, however often it is sent; `digest` is of its name and data.
+
+    `sender` is the run whose step sends it. `plain` is the data where it is to be held against what the run waits for: UNSET
+    where the sender has done so."""
+
     name: str
     data: Payload = NULL
     by: Claim = NOBODY
+    key: str | None = None
+    digest: str = ""
+    sender: RunId | None = None
+    plain: Any = msgspec.UNSET
 
 
 class SendMessage(Command, frozen=True):
@@ -442,11 +451,14 @@ class ReadMessages(AttemptCommand, frozen=True):
 
 
 class AwaitSignal(AttemptCommand, frozen=True):
+    """Wait for a signal; `schema` is the JSON Schema of its data, where that has a type."""
+
     path: Path
     name: str
     args_hash: str
     timeout_ms: int | None = None
     values: tuple[Value, ...] = ()
+    schema: dict[str, Any] | None = None
 
 
 class WriteSharedValue(AttemptCommand, frozen=True):

@@ -131,6 +131,8 @@ def decide(
     if state.ended and not (isinstance(command, _AFTER_THE_END) or _pays_for_others(state, command)):
         if isinstance(command, commands.DecideGate) and command.gate in state.decided:
             raise gates.closed(state, command.gate)
+        if isinstance(command, commands.SendSignal) and waits.has_received(state, command):
+            return []
         raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")
     decision = Decision(graph, state, now_ms, worker, shortages, taken)
     _RULES[type(command)](decision, command)

@@ -876,7 +876,8 @@ class TimerFired(Event, frozen=True):
 
 
 class SignalAwaited(Event, frozen=True):
-    """A step waits for a program to send the signal `name`; `due_at_ms` bounds the wait."""
+    """A step waits for a program to send the signal `name`; `due_at_ms` bounds the wait. `schema` is the JSON Schema of the
+    data that it takes, where that has a type."""
 
     step: StepId
     attempt: int
@@ -884,6 +885,7 @@ class SignalAwaited(Event, frozen=True):
     name: str
     args_hash: str
     due_at_ms: int | None = None
+    schema: dict[str, Any] | None = None
 
 
 class SharedValueWritten(Event, frozen=True):
@@ -947,7 +949,8 @@ class SharedValueTimedOut(Event, frozen=True):
 
 
 class SignalReceived(Event, frozen=True):
-    """A signal arrived; it is kept until a step asks for it."""
+    """A signal arrived; it is kept until a step asks for it. With a `key`, the same signal does not arrive again; `digest` is
+    of its name and data. `sender` is the run whose step sent it."""
 
     name: str
     number: int
@@ -955,6 +958,9 @@ class SignalReceived(Event, frozen=True):
     by: str | None = None
     os_user: str = ""
     client: str = ""
+    key: str | None = None
+    digest: str = ""
+    sender: RunId | None = None
 
 
 class SignalDelivered(Event, frozen=True):

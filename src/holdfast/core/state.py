@@ -6,7 +6,7 @@ Its holder owns it, and `evolve` changes it in place. Never here: how an event c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -133,6 +133,8 @@ class Operation(msgspec.Struct, omit_defaults=True):
     child: RunId | None = None
     unable: dict[str, int] = {}
     """The models that could not answer it, and until when none begins with them."""
+    schema: dict[str, Any] | None = None
+    """The JSON Schema of the data that a wait for a signal takes."""
 
     @property
     def wants_room(self) -> bool:
@@ -582,6 +584,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     gates_opened: int = 0
     signals: list[Signal] = []
     signals_received: int = 0
+    signal_keys: dict[str, str] = {}
+    """The keys of the latest signals that had one, and what each stood for."""
     messages: list[Message] = []
     told: int = 0
     """The latest message that the run was told."""
@@ -710,6 +714,8 @@ MOST_FAILURES_KEPT: Final = 20
 MOST_DECIDED_KEPT: Final = 1000
 """The state carries the latest decisions, for those who come second; all of them are in the history. Without a bound a
 loop with a gate in it would make the state, and every resume, as long as the run."""
+MOST_SIGNAL_KEYS: Final = 10_000
+"""Keys of signals that a run remembers: who sends one again does so soon. A megabyte of its state or two at the most."""
 
 
 def verdict_key(step: StepId, target: NodeName | None, guard: str) -> str:

@@ -5,7 +5,10 @@ Never here: people (gates), money (calls, limits).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
+
+import msgspec
 
 from holdfast.core import commands, sharing
 from holdfast.core import events as ev
@@ -13,8 +16,8 @@ from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
 from holdfast.core.ids import Path, StepId, node_of
 from holdfast.core.policies import TIMEOUT
-from holdfast.core.state import SHARED_WAIT
-from holdfast.errors import InvalidInput
+from holdfast.core.state import SHARED_WAIT, Operation, State
+from holdfast.errors import InvalidInput, KeyReused
 
 MOST_SIGNALS_KEPT: Final = 1000
 """Signals that nobody has asked for yet; a sender that only sends must hear of it."""
@@ -34,29 +37,68 @@ def await_signal(d: Decision, c: commands.AwaitSignal) -> None:
         return
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
-    d.emit(ev.SignalAwaited(c.step, c.attempt, c.path, c.name, c.args_hash, due_at_ms))
+    d.emit(ev.SignalAwaited(c.step, c.attempt, c.path, c.name, c.args_hash, due_at_ms, c.schema))
     deliver(d)
 
 
+def has_received(state: State, c: commands.SendSignal) -> bool:
+    """True if the run knows the signal by its key. Raises KeyReused where that was another signal's."""
+    known = None if c.key is None else state.signal_keys.get(c.key)
+    if known is not None and known != c.digest:
+        raise KeyReused(
+            f"Use another key: {c.key!r} has sent run {state.run} a signal of another name or with other data. This one was not"
+            " sent."
+        )
+    return known is not None
+
+
 def send_signal(d: Decision, c: commands.SendSignal) -> None:
+    if has_received(d.state, c):
+        return
+    _expect_to_fit(d.state, c)
     if len(d.state.signals) >= MOST_SIGNALS_KEPT:
         raise InvalidInput(
             f"Run {d.state.run} already keeps {MOST_SIGNALS_KEPT} signals that no step has asked for."
             " This one was not recorded; let the run catch up first."
         )
-    d.emit(ev.SignalReceived(c.name, d.state.signals_received + 1, c.data, *c.by.kept))
+    number = d.state.signals_received + 1
+    d.emit(ev.SignalReceived(c.name, number, c.data, *c.by.kept, key=c.key, digest=c.digest, sender=c.sender))
     deliver(d)
+
+
+def _expect_to_fit(state: State, c: commands.SendSignal) -> None:
+    """Raise InvalidInput for data that is not what the step takes which would get the signal."""
+    waiting = min(_waiting(state, c.name), default=None, key=lambda each: each[:3])
+    if c.plain is msgspec.UNSET or waiting is None or (wanted := waiting[3].schema) is None:
+        return
+    from holdfast.core import schema  # noqa: PLC0415 - 100 ms for those who have one
+
+    try:
+        problems = schema.problems(wanted, c.plain, "data")
+    except schema.TooMuch as problem:
+        problems = [f"the data cannot be held against its schema: {problem}"]
+    if problems:
+        raise InvalidInput(
+            f"Send the signal {c.name!r} with data that fits what run {state.run} waits for: {'; '.join(problems)}. It was not"
+            " sent."
+        )
+
+
+def _waiting(state: State, name: str | None = None) -> Iterator[tuple[int, StepId, Path, Operation]]:
+    """The waits for signals, or for the one of that name."""
+    for each in state.timed():
+        step = state.steps[each]
+        for path, op in step.unsettled():
+            if op.kind == "signal" and op.status == "open" and name in (None, op.name):
+                yield op.since_ms, step.id, path, op
 
 
 def deliver(d: Decision) -> None:
     """Bring kept signals to the steps that wait for them: first come, first served, on both sides."""
     state = d.state
     waiting: dict[str, list[tuple[int, StepId, Path]]] = {}
-    for name in state.timed():
-        step = state.steps[name]
-        for path, op in step.unsettled():
-            if op.kind == "signal" and op.status == "open":
-                waiting.setdefault(op.name, []).append((op.since_ms, step.id, path))
+    for since_ms, step_id, path, op in _waiting(state):
+        waiting.setdefault(op.name, []).append((since_ms, step_id, path))
     for places in waiting.values():
         places.sort(reverse=True)
     for signal in list(state.signals):

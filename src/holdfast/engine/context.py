@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.adapter import adapter_of, reader
+from holdfast.authoring.adapter import adapter_of
 from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.embedder import Embedder
@@ -26,6 +26,7 @@ from holdfast.authoring.offer import Handoff
 from holdfast.authoring.options import AgentOptions, ModelOptions
 from holdfast.authoring.plain import encode
 from holdfast.authoring.router import Route, Router
+from holdfast.authoring.signal import Signal
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool, returned
 from holdfast.authoring.view import fields
@@ -41,7 +42,7 @@ from holdfast.core.memory import MOST_ENTRIES, namespace
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.shared_values import expect_space, unpacked
-from holdfast.engine import branches, budget, child, embedding, exchange, function, mapping
+from holdfast.engine import branches, budget, child, embedding, exchange, function, mapping, signalling
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
@@ -54,7 +55,7 @@ from holdfast.engine.shared_lock import SharedLocks
 from holdfast.engine.shared_space import SharedSpace
 from holdfast.engine.stream import Stream, tell_result
 from holdfast.engine.version import Versions
-from holdfast.errors import OperationFailed, SchemaMismatch
+from holdfast.errors import OperationFailed
 from holdfast.ports import Made, ModelReply, ModelRequest, ToolReply
 
 if TYPE_CHECKING:
@@ -141,11 +142,7 @@ class StepContext(AttemptContext):
         self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None,
         unique: Unique = "run", **named: Any,
     ) -> Any:  # fmt: skip
-        """Call a tool that this node lists, its arguments as an object or by name.
-
-        `key` names the effect by what it is, `unique` in the run or in the tenant: two calls that mean the same thing get the
-        same outcome, and waits for it while another has it in flight.
-        """
+        """Call a tool that this node lists, its arguments as an object or by name; see Context."""
         label = name.name if isinstance(name, Tool) else name
         if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
             raise ValueError(
@@ -201,10 +198,15 @@ class StepContext(AttemptContext):
             )  # fmt: skip
         return fields(answer)
 
-    async def wait_signal(self, name: str, *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
+    async def wait_signal(self, name: str | Signal[Any], *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
         """The data of the next signal `name`, as a `type`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
         with cursor().place() as path:
-            return _sent(name, await self._journal.signal(path, name, timeout_s), type)
+            return await signalling.wait(self._journal, path, name, timeout_s, type)
+
+    async def signal(self, run_id: str, name: str | Signal[Any], data: Any = None) -> None:
+        """Send another run a signal, once; see Context."""
+        with cursor().place() as path:
+            await signalling.send(self._journal, path, run_id, name, data)
 
     def stream(self, name: str) -> Stream:
         """A stream of this run, to which values are written for whoever watches."""
@@ -382,6 +384,7 @@ _OPERATIONS: Final = [
     "sleep",
     "ask",
     "wait_signal",
+    "signal",
     "embed",
     "child",
     "gather",
@@ -389,16 +392,6 @@ _OPERATIONS: Final = [
     "record",
     "recorded",
 ]
-
-
-def _sent(signal: str, data: Any, wanted: Any) -> Any:
-    """The data of a signal as what waits for it. Raises SchemaMismatch."""
-    try:
-        return reader(wanted)(data)
-    except SchemaMismatch as problem:
-        raise SchemaMismatch(
-            f"Send the signal {signal!r} again with data that fits what waits for it. {problem.message}"
-        ) from None
 
 
 note_calls(StepContext, "ctx", *_OPERATIONS)

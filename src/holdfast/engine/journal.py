@@ -310,17 +310,6 @@ class StepJournal(Outcomes):
             await self.send(cmd.StartTimer(self.step, self.number, path, args_hash, wait_ms, values=self.take()))
             raise Suspension
 
-    async def signal(self, path: Path, name: str, timeout_s: float | None) -> Any:
-        """The data of a signal, once it is there. Raises OperationFailed."""
-        args_hash = digest(["signal", name, timeout_s])
-        known = await self.recall(path, "signal", name, args_hash, {"timeout_s": timeout_s})
-        if known is None:
-            await self.send(
-                cmd.AwaitSignal(self.step, self.number, path, name, args_hash, _ms(timeout_s), values=self.take())
-            )
-            known = await self._settled(path, "signal", name, args_hash)
-        return _value(known, path)
-
     async def ask(self, path: Path, reason: str, args_hash: str, **options: Any) -> Any:
         """What a person has answered, once somebody has; `options` as `open_gate` takes them. Raises OperationFailed."""
         known = await self.recall(path, "gate", reason, args_hash, options["shown"])

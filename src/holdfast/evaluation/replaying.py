@@ -19,6 +19,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
 from holdfast.compose.engine import Environment
 from holdfast.control.handle import Run
+from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.demand import MOST_AMOUNT, Resources
 from holdfast.core.ids import GateId, Path, RunId, StepId, node_of, root_of
@@ -305,7 +306,7 @@ class _Stage:
     async def _to_their_ends(self, runs: Sequence[Run]) -> None:
         for run in runs:
             for name, data in self._answers.told[RunId(run.id)].signals:
-                await self._engine.signal(run.id, name, data.value())
+                await self._engine.runtime.runs.send(RunId(run.id), cmd.SendSignal(name, data))
         waiting = list(runs)
         for _ in range(_MOST_LEAPS):
             states = await asyncio.gather(*(self._at_rest(run) for run in waiting))

@@ -198,11 +198,12 @@ class RaiseBudget(Struct, frozen=True):
 
 
 class Signal(Struct, frozen=True):
-    """Send a run a signal; it is kept until a step asks for it."""
+    """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing."""
 
     run: str
     name: str
     data: Any = None
+    key: str | None = None
 
 
 class Decide(Struct, frozen=True):

@@ -36,7 +36,7 @@ def told_by(opens: Opens, said: Mapping[str, Any]) -> Signal | Decide:
             raise InvalidInput("This link decides something: say the decision. Nothing was done.")
     else:
         given = {"run": opens[0], "name": opens[1]}
-    free = [name for name in kind.__struct_fields__ if name not in given]
+    free = [name for name in kind.__struct_fields__ if name not in (*given, "key")]
     if said.keys() - {*free}:
         raise InvalidInput(f"This link takes {', '.join(free)} and nothing else. Nothing was done.")
     try:

@@ -246,8 +246,8 @@ class Service(Answers):
                 await control.migrate(run, meant, by=by)
             case cmd.Cancel(run, reason):
                 await control.cancel(run, reason=reason, by=by)
-            case cmd.Signal(run, name, data):
-                await control.signal(run, name, data, by=by)
+            case cmd.Signal(run, name, data, key):
+                await control.signal(run, name, data, key=key, by=by)
             case cmd.GiveScore(run, name, value, source, comment):
                 await control.score(run, name, value, by=by, source=source, comment=comment)
             case cmd.Extend(run, limit, value):

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
 from holdfast.authoring.router import Router
+from holdfast.authoring.signal import Signal
 from holdfast.authoring.workflow import Output_co, Workflow
 from holdfast.compose.engine import Environment
 from holdfast.control.bulk import BulkOutcome, Deed, LetterDeed
@@ -472,7 +473,14 @@ class Control:
         limit: int = ...,
     ) -> Sequence[SharedEntry]: ...
     def shared_versions(self, space: str, key: str, *, tenant: str = ...) -> Sequence[SharedValue]: ...
-    def signal(self, run_id: str, name: str, data: Any = None, *, by: str | Claim | None = None) -> None: ...
+    @overload
+    def signal(
+        self, run_id: str, name: Signal[Output], data: Output, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None: ...
+    @overload
+    def signal(
+        self, run_id: str, name: str, data: Any = None, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None: ...
     def standing_approvals(self, *, tenant: str = ...) -> Mapping[str, StandingApproval]: ...
     @overload
     def start(

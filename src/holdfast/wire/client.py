@@ -151,8 +151,9 @@ class Client:
             request.data_json = _encoded(data)
         return _view(await self._ask("Decide", request))
 
-    async def signal(self, run: str, name: str, data: Any = None, *, by: str = "") -> RunView:
-        return _view(await self._ask("Signal", wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by)))
+    async def signal(self, run: str, name: str, data: Any = None, *, key: str = "", by: str = "") -> RunView:
+        request = wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by, key=key)
+        return _view(await self._ask("Signal", request))
 
     async def tell(
         self, command: Fork | OfRun | OfAll | OfTenant | OfSchedule | OfConversation, *, by: str = "", roles: Sequence[str] = ()

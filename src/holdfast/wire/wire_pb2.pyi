@@ -197,16 +197,18 @@ class ReassignRequest(_message.Message):
     def __init__(self, gate: _Optional[str] = ..., to: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class SignalRequest(_message.Message):
-    __slots__ = ("run", "name", "data_json", "by")
+    __slots__ = ("run", "name", "data_json", "by", "key")
     RUN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     DATA_JSON_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     run: str
     name: str
     data_json: str
     by: str
-    def __init__(self, run: _Optional[str] = ..., name: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    key: str
+    def __init__(self, run: _Optional[str] = ..., name: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
 
 class PauseRequest(_message.Message):
     __slots__ = ("run", "by")

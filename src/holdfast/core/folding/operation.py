@@ -21,6 +21,7 @@ from holdfast.core.state import (
     MAP,
     MESSAGE,
     MOST_DECIDED_KEPT,
+    MOST_SIGNAL_KEYS,
     SHARED,
     SHARED_WAIT,
     SUMMARY,
@@ -116,12 +117,16 @@ def _timer_fired(s: State, e: ev.TimerFired, at_ms: int) -> None:
 
 def _signal_awaited(s: State, e: ev.SignalAwaited, at_ms: int) -> None:
     op = operation(s, e.step, e.path, "signal", e.name, e.args_hash, at_ms)
-    op.due_at_ms = e.due_at_ms
+    op.due_at_ms, op.schema = e.due_at_ms, e.schema
 
 
 def _signal_received(s: State, e: ev.SignalReceived, at_ms: int) -> None:
     s.signals_received = e.number
     s.signals.append(Signal(e.name, e.number, e.data))
+    if e.key is not None:
+        s.signal_keys[e.key] = e.digest
+        if len(s.signal_keys) > MOST_SIGNAL_KEYS:
+            del s.signal_keys[next(iter(s.signal_keys))]
 
 
 def _signal_delivered(s: State, e: ev.SignalDelivered, at_ms: int) -> None:

@@ -1,0 +1,94 @@
+"""`Signal`: what a program sends to a run, by its name and the type of its data, said once for both ends.
+
+Never here: sending one (engine.signalling, control.command), which wait gets it (core.waits).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, Generic, overload
+
+from pydantic import PydanticUserError, ValidationError
+from typing_extensions import TypeVar
+
+from holdfast.authoring.adapter import TypedAdapter, adapter_of, reader
+from holdfast.authoring.arguments import describe
+from holdfast.authoring.hint import label
+from holdfast.errors import HoldfastError, InvalidInput, SchemaMismatch, UsageError
+
+T = TypeVar("T", default=Any)
+
+_MAX_REMEMBERED: Final = 256
+
+
+class Signal(Generic[T]):
+    """A signal with its data's type: `paid = Signal("paid", Payment)`. `ctx.wait_signal(paid)` returns a Payment, and
+    `engine.signal(run_id, paid, Payment(...))` and `ctx.signal` send one.
+
+    A flow that names it as a variable of its module declares it: a process that has the code refuses other data for it at
+    any time, any other process while the run waits.
+    """
+
+    @overload
+    def __init__(self, name: str, type: type[T]) -> None: ...
+    @overload
+    def __init__(self: Signal[Any], name: str, type: Any) -> None: ...
+    def __init__(self, name: str, type: Any) -> None:  # noqa: A002 - the word of the public surface
+        """Raises UsageError for a type that cannot be kept."""
+        adapter_of(type)
+        self.name = name
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"<signal {self.name!r} of {label(self.type)}>"
+
+    def read(self, plain: Any) -> T:
+        """Return the value that data stands for. Raises SchemaMismatch."""
+        found: T = reader(self.type)(plain)
+        return found
+
+    def dumped(self, value: Any) -> Any:
+        """Return a value, or the data that stands for one, as data. Raises InvalidInput."""
+        try:
+            plain = adapter_of(self.type).dump(value)
+            self.read(plain)
+        except (InvalidInput, SchemaMismatch) as problem:
+            raise InvalidInput(
+                f"Send the signal {self.name!r} with data that fits {label(self.type)}: {self._why(value, problem)}. It was not"
+                " sent."
+            ) from None
+        return plain
+
+    def _why(self, value: Any, refused: HoldfastError) -> str:
+        """Return what does not fit, field by field; what the refusal says where the type itself takes the value."""
+        try:
+            schema = TypedAdapter(self.type).schema
+            if schema is not None:
+                schema.validate_python(value, by_alias=True, by_name=True)
+        except ValidationError as problem:
+            return describe(problem)
+        except UsageError:
+            pass
+        return refused.message.rstrip(".")
+
+
+def schema_of(hint: Any) -> dict[str, Any] | None:
+    """Return the JSON Schema of a type; None where it says nothing, or cannot be held against data."""
+    try:
+        return _schema_of(hint)
+    except TypeError:  # a hint that cannot be hashed
+        return None
+
+
+@lru_cache(_MAX_REMEMBERED)
+def _schema_of(hint: Any) -> dict[str, Any] | None:
+    if hint in (None, Any, object):
+        return None
+    from holdfast.core import schema  # noqa: PLC0415 - the validator takes 30 ms to load
+
+    try:
+        adapter = TypedAdapter(hint).schema
+        found = None if adapter is None else adapter.json_schema()
+    except (UsageError, PydanticUserError):
+        return None
+    return found if found and schema.flaw(found) is None else None
