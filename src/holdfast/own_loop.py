@@ -15,8 +15,10 @@ from asyncio import AbstractEventLoop, Task, _get_running_loop
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
+from threading import get_ident
 from types import TracebackType
 from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar
+from weakref import WeakSet
 
 from holdfast.errors import UsageError
 
@@ -34,16 +36,20 @@ class OwnLoop:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._here: AbstractEventLoop | None = self._loop
-        """None once the engine is closed: then no loop is the own one."""
+        self._runs = self._loop.is_running
+        self._thread: int | None = get_ident()
+        """None once the engine is closed, and in a fork: then nothing runs here."""
+        self._is_closed = False
         self._pid = os.getpid()
         self._sent: set[Task[Any]] = set()
         """What was sent here and has not ended."""
+        _loops.add(self)
 
     @property
     def is_here(self) -> bool:
-        """True if this loop runs the caller, and the engine is open."""
-        return _get_running_loop() is self._here is not None
+        """True if this loop runs the caller, and the engine is open. Python itself finds the running loop by a look at the
+        process's id, which costs more than all the rest of a call."""
+        return get_ident() == self._thread and self._runs()
 
     async def carried(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` in this loop for a caller in another. Cancelling it cancels the work, and waits for its end. Raises
@@ -70,7 +76,7 @@ class OwnLoop:
     def awaited(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` in this loop for a caller that blocks its thread. Ctrl-C cancels the work. Raises UsageError where this
         loop runs no more, and in its own thread, which would wait for itself."""
-        if _get_running_loop() is self._loop:
+        if self.is_here:
             work.close()
             raise UsageError(
                 "Use holdfast.sync in a plain `def` step, or in another thread: this code runs in the engine's own event loop,"
@@ -88,7 +94,7 @@ class OwnLoop:
 
     async def close(self) -> None:
         """Take no more calls, and call off those that were sent here and have not ended."""
-        self._here = None
+        self._thread, self._is_closed = None, True
         for task in self._sent:
             task.cancel()
         if self._sent:
@@ -110,13 +116,25 @@ class OwnLoop:
             raise UsageError(
                 f"Open an engine in this process: this one belongs to process {self._pid}, of which this is a fork. {_NOTHING}"
             )
-        if self._here is None:
+        if self._is_closed:
             raise UsageError(f"Open the engine again, or close it later: it is closed. {_NOTHING}")
         if not self._loop.is_running():
             raise UsageError(
                 "Open the engine in an event loop that runs as long as it is used, or with holdfast.sync.open(...): the loop"
                 f" that it was opened in {'is closed' if self._loop.is_closed() else 'does not run'}. {_NOTHING}"
             )
+
+
+_loops: Final[WeakSet[OwnLoop]] = WeakSet()
+
+
+def _forked() -> None:
+    """A fork has the thread of its parent that made it, and not what runs there."""
+    for each in _loops:
+        each._thread = None
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class _Sent(Generic[T]):
@@ -230,7 +248,7 @@ class Call(Coroutine[Any, Any, T]):
         return self._of._loop
 
     def __await__(self) -> Generator[Any, Any, T]:
-        return self._here().__await__()
+        return (self._code if self._of._loop.is_here else self._here()).__await__()
 
     def send(self, value: Any) -> Any:
         return self._here().send(value)
