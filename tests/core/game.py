@@ -20,7 +20,7 @@ from holdfast.core.claim import Claim
 from holdfast.core.decide import decide
 from holdfast.core.evolve import evolve
 from holdfast.core.graph import COMPENSATE, Definition, Edge, Graph, Join, Limits, Node
-from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
+from holdfast.core.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload, digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, project
@@ -283,6 +283,7 @@ class Game:
         self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | None = None,
         session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
         shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (), agent: str | None = None,
+        naming: int = NAMING,
     ) -> list[ev.Event]:  # fmt: skip
         command = cmd.StartRun(
             RUN,
@@ -296,6 +297,7 @@ class Game:
             queue=queue,
             shared=shared,
             agent=agent,
+            naming=naming,
         )
         return self.do(command, session=session, shortages=shortages)
 

@@ -45,7 +45,7 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED, LIMITS
 from holdfast.core.scopes import run_scopes
 from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
-from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, Operation, State, Step
+from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
 from tests.core.game import (
     ANN,
@@ -314,6 +314,7 @@ class Chaos:
         self.board = random.Random(pick.getstate()[1][2])
         self.prices = random.Random(pick.getstate()[1][3])
         self.people = random.Random(pick.getstate()[1][4])
+        self.tasks = random.Random(pick.getstate()[1][5])
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
         self.gates = [event.gate for event in self.game.events(ev.GateOpened)]
@@ -440,6 +441,8 @@ class Chaos:
         limited = error(policies.RATE_LIMIT, retryable=True)
         step = self.game.state.step(at[0])
         stands = [path for path, op in step.journal.items() if op.status == "done"] if step is not None else []
+        if self.tasks.random() < 0.1:
+            return self.of_tasks(at, args)
         kept = [op for op in step.kept.values() if op.kind == "tool"] if step is not None else []
         if kept and pick.random() < 0.6:
             return cmd.IntendEffect(*at, Path("3"), "send", policy, kept[0].args_hash, NULL)
@@ -490,6 +493,19 @@ class Chaos:
                              expires_after_ms=expires_after_ms),
             ]
         )  # fmt: skip
+
+    def of_tasks(self, at: tuple[StepId, int], args: str) -> cmd.Command:
+        """What only code says that has several tasks: it goes on without something, or waits by asyncio's clock."""
+        pick, timer, step = self.tasks, Path("@0"), self.game.state.step(at[0])
+        open_ = [*step.pending] if step is not None else []
+        return pick.choice(
+            [
+                cmd.CallOffOperations(*at, (*open_, timer, Path("0"))),
+                cmd.CallOffOperations(*at, tuple(open_[:1])),
+                cmd.SuspendStep(*at, timers=(cmd.Timer(timer, args, pick.choice([0, 30_000])),)),
+                cmd.RecordValues(*at, (cmd.Value(timer, SLEEP, None, None, TIMER, args),)),
+            ]
+        )
 
     def new_child(self) -> RunId:
         return RunId(f"child-{len(self.game.history)}")
@@ -785,7 +801,11 @@ class Crew:
             if not self.game.do(cmd.RetryOperation(*self.game.at(name), path, TWICE)):
                 self.game.fail(name, step.journal[path].error, path)
         elif "wait" in standings:
-            self.leave(name, step)
+            waiting = [path for standing, path, *_ in ops if standing == "wait"]
+            if self.by_the_way.random() < 0.1:  # the code has a time limit of its own
+                self.game.do(cmd.CallOffOperations(*self.game.at(name), tuple(waiting)))
+            else:
+                self.leave(name, step)
         else:
             self.finish(step, name)
 

@@ -57,6 +57,15 @@ def test_a_step_that_is_handed_over_is_no_lost_attempt() -> None:
     assert game.step("a").losses == 0
 
 
+def test_a_question_about_changed_code_wakes_no_attempt_that_leaves_without_stopping() -> None:
+    """With that the question is taken back."""
+    game = Game(graph("a > b"))
+    game.do(cmd.RecordValues(*game.at("a"), (cmd.Value(cmd.Path("0"), "now", 7),)))
+    game.stop("a")
+    game.tick(5)
+    assert kinds(game.suspend("a")) == ["AttemptLost", "StepStarted"]
+
+
 WAYS: dict[str, Callable[[Game], object]] = {
     "a timer": lambda game: game.do(cmd.StartTimer(*game.at("a"), cmd.Path("0"), "sleep", 60_000)),
     "a signal": lambda game: game.await_signal("a", "go"),

@@ -35,7 +35,7 @@ from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import run_scopes
 from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
-from holdfast.core.state import FUNCTION, MAP, SHARED_USE, VERSION, State
+from holdfast.core.state import FUNCTION, MAP, SHARED_USE, SLEEP, TIMER, VERSION, State
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
 from holdfast.settings import load
@@ -243,6 +243,39 @@ def a_flow() -> Golden:
     game.tick(5)
     game.did(game.intended("flow", "idempotent", "3"))
     game.complete("flow", {"total": 24.5})
+    return of(game)
+
+
+def a_flow_of_tasks() -> Golden:
+    """A flow of several tasks: outcomes in another order than that in which they were asked for, a time limit that ran out
+    while the process lived, another across its death, and what is called off with them."""
+    game = Game(graph(node("flow")), naming=2)
+
+    def returned(path: str, name: str, result: Any, *more: cmd.Value) -> None:
+        value = cmd.Value(Place(path), FUNCTION, None, inline(result), name, f"{name}'s arguments")
+        game.do(cmd.RecordValues(*game.at("flow"), (*more, value)))
+
+    def called_off(*paths: str) -> None:
+        game.do(cmd.CallOffOperations(*game.at("flow"), tuple(map(Place, paths))))
+
+    returned("~1.0", "price of b", 3)
+    returned("~0.0", "price of a", 2, cmd.Value(Place("0"), "now", game.now_ms))
+    game.open_gate("flow", path="~2.0")
+    game.await_signal("flow", "go", path="~2.1")
+    game.now_ms += 2_000
+    game.do(cmd.RecordValues(*game.at("flow"), (cmd.Value(Place("~2.@0"), SLEEP, None, None, TIMER, "2 s"),)))
+    called_off("~2.0", "~2.1")
+    game.child("flow", "1")
+    game.do(cmd.MapItems(*game.at("flow"), Place("2"), "check", "a list", 2, 2, 2))
+    game.do(cmd.SuspendStep(*game.at("flow"), timers=(cmd.Timer(Place("@1"), "an hour", 3_600_000),)))
+    game.lose()
+    game.session = SessionId("next")
+    game.tick(3_600)
+    called_off("2", "1", "@1")
+    game.signal("go", {"n": 1})
+    game.await_signal("flow", "go", path="3")
+    game.end_child(RunId("child-flow-1-1"), "cancelled")
+    game.complete("flow", 5)
     return of(game)
 
 
@@ -924,6 +957,7 @@ async def _support() -> Golden:
 HISTORIES: dict[str, Callable[[], Golden]] = {
     "support-triage-agent-loops": support,
     "flow": a_flow,
+    "tasks": a_flow_of_tasks,
     "children": a_family,
     "undone-children": an_undone_family,
     "loop": a_loop,

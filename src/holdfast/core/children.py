@@ -29,7 +29,7 @@ in a circle must come to an end, also where a model decides whether they do."""
 
 _LEAVES_CHILDREN: Final = (
     ev.StepCompleted, ev.StepFailed, ev.StepCancelled, ev.LoopTaken, ev.JournalDropped, ev.RunFailing, ev.RunCancelling,
-    ev.OperationReused, ev.MapEnded,
+    ev.OperationReused, ev.OperationCalledOff, ev.MapEnded,
 )  # fmt: skip
 """After what a child may be one that nobody waits for."""
 

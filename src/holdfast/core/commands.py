@@ -12,10 +12,11 @@ import msgspec
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.demand import Demand
 from holdfast.core.events import Event, Parent
-from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
+from holdfast.core.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
 from holdfast.core.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
+from holdfast.core.state import TIMER
 from holdfast.core.team_budgets import Lender
 
 
@@ -55,7 +56,8 @@ class StartRun(Command, frozen=True):
     `limit_nanousd`, `max_tokens`, `max_model_calls`, `max_tool_calls` and `max_wall_s` are its limits, and `on_limit` what
     becomes of it there, instead of its workflow's.
     `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its calls count besides those
-    of its tenant and team; `agent`: as whom they do in a team budget. `inherits`: what a fork has from its origin (forking).
+    of its tenant and team; `agent`: as whom they do in a team budget. `inherits`: what a fork has from its origin (forking),
+    which it takes over by the origin's `naming`.
     """
 
     run: RunId
@@ -78,6 +80,7 @@ class StartRun(Command, frozen=True):
     on_limit: OnLimit | None = None
     agent: str | None = None
     tags: tuple[str, ...] = ()
+    naming: int = NAMING
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -303,11 +306,30 @@ class FailAttempt(AttemptCommand, frozen=True):
     spent: bool = False
 
 
+class Timer(msgspec.Struct, frozen=True):
+    """What the code of a step waits for by asyncio's clock, from now on for `wait_ms`."""
+
+    path: Path
+    args_hash: str
+    wait_ms: int
+    name: str = TIMER
+
+
 class SuspendStep(AttemptCommand, frozen=True):
-    """`yields`: the step waits for nothing, its process is stopping."""
+    """`yields`: the step waits for nothing, its process is stopping. `timers` are started, but for those in its journal
+    and while nothing new may begin."""
 
     values: tuple[Value, ...] = ()
     yields: bool = False
+    timers: tuple[Timer, ...] = ()
+
+
+class CallOffOperations(AttemptCommand, frozen=True):
+    """The step's code goes on without what it had asked for at `paths`. What has its outcome keeps it, and so does a call that
+    was sent: it is left alone."""
+
+    paths: tuple[Path, ...]
+    values: tuple[Value, ...] = ()
 
 
 class StopStep(AttemptCommand, frozen=True):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.core import (
+    calling_off,
     calls,
     caps,
     children,
@@ -45,6 +46,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.CompleteStep: steps.complete_step,
     commands.FailAttempt: steps.fail_attempt,
     commands.SuspendStep: steps.suspend_step,
+    commands.CallOffOperations: calling_off.call_off_operations,
     commands.StopStep: divergence.stop_step,
     commands.RecordValues: functions.record_values,
     commands.FailFunction: functions.fail_function,

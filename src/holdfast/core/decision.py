@@ -11,9 +11,9 @@ from holdfast.core.commands import AttemptCommand, Shortage, Taken, Value, Worke
 from holdfast.core.events import Event, ValueRecorded
 from holdfast.core.evolve import evolve
 from holdfast.core.graph import Graph
-from holdfast.core.ids import EffectKey, NodeName, StepId
+from holdfast.core.ids import EffectKey, NodeName, Path, StepId, node_of
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import State, Step
+from holdfast.core.state import SLEEP, State, Step
 from holdfast.errors import RunEnded, StaleAttempt
 
 
@@ -66,6 +66,8 @@ class Decision:
     def record(self, step: StepId, values: tuple[Value, ...]) -> None:
         """Put what a step looked at before this command into its journal."""
         for value in values:
+            if value.kind == SLEEP and _has_outcome(self.state, step, value.path):
+                continue  # it was noticed elsewhere that the timer had run out
             self.emit(
                 ValueRecorded(
                     step, value.path, value.kind, value.value, value.payload, value.name, value.args_hash
@@ -91,3 +93,8 @@ class Decision:
         self, node: str, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None
     ) -> ErrorRecord:
         return ErrorRecord(node, error_class, message, retryable, self.now_ms, tool)
+
+
+def _has_outcome(state: State, step: StepId, path: Path) -> bool:
+    op = state.steps[node_of(step)].journal.get(path)
+    return op is not None and op.status in ("done", "failed")

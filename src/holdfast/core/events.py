@@ -47,6 +47,7 @@ class RunStarted(Event, frozen=True):
     `parent`: the run that it is a child of. `shared`: the scopes above it, besides those of its tenant and team, in which its
     money counts. `agent`: whose allotment its calls count in, where a team budget is among these, unless their node has one.
     `tags`: words by which people find it, in their order.
+    `naming`: by which rule the operations of its flow are named (early versions knew the first).
     """
 
     run: RunId
@@ -77,6 +78,7 @@ class RunStarted(Event, frozen=True):
     on_limit: OnLimit | None = None
     agent: str | None = None
     tags: tuple[str, ...] = ()
+    naming: int = 1
 
 
 class RunAdmitted(Event, frozen=True):
@@ -858,14 +860,23 @@ class ToolCallDenied(Event, frozen=True):
     error: ErrorRecord
 
 
+class OperationCalledOff(Event, frozen=True):
+    """The code of a step goes on without what it had asked for at `path`, which has no outcome: a time limit ran out, or a task
+    was cancelled. It ends in an error of the class `cancelled`."""
+
+    step: StepId
+    path: Path
+
+
 class TimerStarted(Event, frozen=True):
-    """A step sleeps until `due_at_ms`."""
+    """A step sleeps until `due_at_ms`; `name` is `timer` where its code waits by asyncio's clock."""
 
     step: StepId
     attempt: int
     path: Path
     args_hash: str
     due_at_ms: int
+    name: str = "sleep"
 
 
 class TimerFired(Event, frozen=True):
@@ -1194,7 +1205,7 @@ AnyEvent = (
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
     | SharedValueWritten | SharedValueConflicted | SharedValueAwaited | SharedValueArrived | SharedValueTimedOut
-    | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
+    | OperationCalledOff | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
     | MessageReceived | MessageRead
     | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildUndone | ChildEnded
     | GateOpened | GateAssigned | GateReminded | GateEscalated | GateDecided | GateExpired | GateWithdrawn | LifespanPassed

@@ -29,24 +29,31 @@ def intends(d: Decision, command: AttemptCommand, path: Path, kind: str, name: s
     op = match_operation(step, path, kind, name, args_hash)
     may_begin(d.state, step.id)
     if op is None and step.may_reuse:
-        _reuse(d, step, path, kind, name, args_hash, getattr(command, "values", ()))
+        reuse(d, step, path, kind, name, args_hash, getattr(command, "values", ()))
     return step
 
 
 def may_begin(state: State, step: StepId) -> None:
     """Raises Suspended where nothing new may begin in the run."""
+    if (why := hindrance(state, step)) is not None:
+        raise Suspended(why)
+
+
+def hindrance(state: State, step: StepId) -> str | None:
+    """Why nothing new may begin in a step of the run; None where it may."""
     if state.phase and node_of(step) != COMPENSATE:
-        raise Suspended(f"Run {state.run} is ending; nothing new begins.")
+        return f"Run {state.run} is ending; nothing new begins."
     if state.paused:
-        raise Suspended(f"Run {state.run} is paused; nothing new begins.")
+        return f"Run {state.run} is paused; nothing new begins."
     if limits.gate_of(state, "active") is not None:
-        raise Suspended(f"Run {state.run} has used up its active time; nothing new begins before it is extended.")
+        return f"Run {state.run} has used up its active time; nothing new begins before it is extended."
     if limits.gate_of(state, "wall") is not None:
-        raise Suspended(f"Run {state.run} has become as old as it may; nothing new begins before that is extended.")
+        return f"Run {state.run} has become as old as it may; nothing new begins before that is extended."
+    return None
 
 
-def _reuse(
-    d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str, values: tuple[Value, ...]
+def reuse(
+    d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str, values: tuple[Value, ...] = ()
 ) -> None:
     """Give the operation the outcome of an equal one: that of the run's origin at this place, or one that is left of a journal
     that was dropped, from the same place if there is one. What a person decided about a call stays with that call so, though

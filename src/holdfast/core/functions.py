@@ -11,7 +11,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
 from holdfast.core.ids import Path
 from holdfast.core.policies import RATE_LIMIT, RetryPolicy, delay_ms, retries
-from holdfast.core.state import FUNCTION, MAP, Step
+from holdfast.core.state import FUNCTION, MAP, SLEEP, Step
 
 
 def record_values(d: Decision, c: commands.RecordValues) -> None:
@@ -19,6 +19,8 @@ def record_values(d: Decision, c: commands.RecordValues) -> None:
     for value in c.values:
         if value.kind == FUNCTION:
             match_operation(step, value.path, FUNCTION, value.name, value.args_hash)
+        elif value.kind == SLEEP:
+            match_operation(step, value.path, SLEEP, value.name, value.args_hash)
         elif value.kind == MAP:
             mapping.expect_results(step, value)
     d.record(c.step, c.values)

@@ -38,6 +38,12 @@ GateId = NewType("GateId", str)
 """`run:step:path` for a gate a step opened, `run:!reason.n` for one the engine opened about the run."""
 EffectKey = NewType("EffectKey", str)
 Seq = NewType("Seq", int)
+NAMING: Final = 1  # 2 as soon as the engine has the loop of flows
+"""By which rule the operations of new runs' flows are named; a run keeps its rule for life.
+
+- 1: one row of places for all that a flow does
+- 2: a row for each task: `~0.1` is the second operation of the first task that the flow makes
+"""
 Unique = Literal["run", "tenant"]
 """How far the name reaches that a caller gives to an effect."""
 

@@ -37,13 +37,18 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 11
+FOLD_VERSION: Final = 12
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
 """The kind of the operation that is a call of a function whose result is recorded: users call it a step of their flow."""
 VERSION: Final = "version"
 """The kind of what a flow was told about the version of its code."""
+
+SLEEP: Final = "sleep"
+"""The kind of the operation that waits for a time. Its name is that, too, unless it is a TIMER."""
+TIMER: Final = "timer"
+"""The name of one by which code waits by asyncio's clock. While the attempt lives it is its process that has it fire."""
 
 MAP: Final = "map"
 """The kind of the operation that is a list, each of whose items is a step."""
@@ -71,7 +76,7 @@ CONVERSATION: Final = "conversation"
 """The name of that, where they are of the run's conversation."""
 
 KEPT_FROM_A_PLACE: Final = frozenset(
-    {"tool", "model", "gate", "signal", "sleep", MESSAGE, SUMMARY, FUNCTION, MAP, CHILD, BACKGROUND, SHARED}
+    {"tool", "model", "gate", "signal", SLEEP, MESSAGE, SUMMARY, FUNCTION, MAP, CHILD, BACKGROUND, SHARED}
 )
 KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal", MESSAGE, CHILD, BACKGROUND, SHARED})
 """The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
@@ -135,6 +140,15 @@ class Operation(msgspec.Struct, omit_defaults=True):
     """The models that could not answer it, and until when none begins with them."""
     schema: dict[str, Any] | None = None
     """The JSON Schema of the data that a wait for a signal takes."""
+    settled: int = 0
+    """Which outcome of its step this is, counted from 1 in the order of the history; 0 while it has none."""
+    took_ms: int = 0
+    """How long after `since_ms` it came."""
+
+    @property
+    def settled_ms(self) -> int:
+        """When its outcome came, in Unix milliseconds; 0 while it has none."""
+        return self.since_ms + self.took_ms if self.settled else 0
 
     @property
     def wants_room(self) -> bool:
@@ -225,6 +239,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     """What its attempt waits for before it makes calls, by their places."""
     maps: dict[str, None] = {}
     """The maps that it has asked for."""
+    settlements: int = 0
+    """How many outcomes its operations have had, those included that a retry or other code took out of its journal."""
 
     @property
     def may_reuse(self) -> bool:
@@ -491,6 +507,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     workflow: str = ""
     version: int = 0
     graph_hash: str = ""
+    naming: int = 1
+    """By which rule the operations of its flow are named."""
     key: str | None = None
     tags: tuple[str, ...] = ()
     by: str | None = None

@@ -22,7 +22,7 @@ from holdfast.core.questions import (
     LIMITS,
     WORKFLOW_MISSING,
 )
-from holdfast.core.state import SHARED_WAIT, Operation, State, Step
+from holdfast.core.state import SHARED_WAIT, SLEEP, Operation, State, Step
 from holdfast.core.waking import has_suspended, stuck
 
 Status = Literal[
@@ -190,8 +190,8 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
         yield Wait("pool", "reservation", f"{step.id}:{path}", wait.since_ms, step.id, None, ", ".join(wait.pools))
     for path, op in step.unsettled():
         place = f"{step.id}:{path}"
-        if op.status == "open" and op.kind == "sleep":
-            yield Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms)
+        if op.status == "open" and op.kind == SLEEP:
+            yield Wait("timer", SLEEP, place, op.since_ms, step.id, op.due_at_ms)
         elif op.status == "retrying" and op.error is not None:
             yield Wait("retry", op.error.error_class, place, op.since_ms, step.id, op.due_at_ms, op.name)
         elif op.status == "open" and op.kind in ("signal", SHARED_WAIT):

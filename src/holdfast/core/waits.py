@@ -16,7 +16,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
 from holdfast.core.ids import Path, StepId, node_of
 from holdfast.core.policies import TIMEOUT
-from holdfast.core.state import SHARED_WAIT, Operation, State
+from holdfast.core.state import SHARED_WAIT, SLEEP, Operation, State
 from holdfast.errors import InvalidInput, KeyReused
 
 MOST_SIGNALS_KEPT: Final = 1000
@@ -24,7 +24,7 @@ MOST_SIGNALS_KEPT: Final = 1000
 
 
 def start_timer(d: Decision, c: commands.StartTimer) -> None:
-    step = intends(d, c, c.path, "sleep", "sleep", c.args_hash)
+    step = intends(d, c, c.path, SLEEP, SLEEP, c.args_hash)
     if c.path in step.journal:
         return
     d.record(c.step, c.values)
@@ -117,7 +117,7 @@ def fire_due(d: Decision) -> None:
                 continue
             if op.status == "retrying":
                 d.emit(ev.OperationReopened(step.id, path))
-            elif op.kind == "sleep":
+            elif op.kind == SLEEP:
                 d.emit(ev.TimerFired(step.id, path))
             elif op.kind == "signal":
                 error = d.error(node_of(step.id), TIMEOUT, f"No signal {op.name!r} arrived in time.")

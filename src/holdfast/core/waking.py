@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.core.ids import Path, node_of
 from holdfast.core.questions import CODE_CHANGED, LIMITS
-from holdfast.core.state import AWAITED, CHILD, MAP, SHARED_WAIT, UNDONE, Operation, State, Step
+from holdfast.core.state import AWAITED, CHILD, MAP, SHARED_WAIT, SLEEP, UNDONE, Operation, State, Step
 
 _LIMITS_ON_TIME: Final = (LIMITS["active"], LIMITS["wall"])
 """The gates while which nothing new begins in a step that runs already; raising the limit wakes it."""
@@ -32,8 +32,10 @@ def will_wake(state: State, step: Step) -> bool:
             return True
     for gate in state.gates.values():
         reason = gate.opened.reason
-        if reason in _LIMITS_ON_TIME or (reason == CODE_CHANGED and gate.opened.subject == step.id):
+        if reason in _LIMITS_ON_TIME:
             return True
+        if reason == CODE_CHANGED and gate.opened.subject == step.id and step.status != "active":
+            return True  # of an attempt that leaves without stopping the question is taken back
     return False
 
 
@@ -55,7 +57,7 @@ def _brings(state: State, step: Step, path: Path, op: Operation) -> bool:
 
 def _is_open(state: State, step: Step, path: Path, op: Operation) -> bool:
     kind = op.kind
-    if kind == "sleep":
+    if kind == SLEEP:
         return op.due_at_ms is not None
     if kind == "gate":
         return op.gate in state.gates

@@ -29,7 +29,7 @@ def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, er
     if step is None or op is None or op.call != id_ or op.status == "done":
         return
     op.error = error
-    mark(step, call.path, op, status)
+    mark(s, step, call.path, op, status)
     note_moved(s, node_of(call.step))
     if status in ("reopened", "unverified") or (status == "failed" and not awaited(step, call)):
         wake(s, step)

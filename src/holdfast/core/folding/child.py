@@ -42,7 +42,7 @@ def _wait(s: State, step: StepId, path: Path, op: Operation, name: RunId, *, bac
     child = s.children[name]
     op.child = name
     if background:
-        mark(s.steps[node_of(step)], path, op, "done")
+        mark(s, s.steps[node_of(step)], path, op, "done")
         op.outcome = inline(name)
     elif child.ended:  # what became of it stands, also where it was called off with the run that is taken up again
         close(s, step, path, outcome=None if child.error is not None else child.output, error=child.error)
@@ -85,7 +85,7 @@ def _tell(s: State, name: RunId, child: Child, place: str) -> None:
     if child.ended == "cancelled" and not child.undoing:
         op.child = None
         if child.abandoned:
-            mark(step, path, op, "reopened")
+            mark(s, step, path, op, "reopened")
             return
     close(s, step.id, path, outcome=None if child.error is not None else child.output, error=child.error)
 

@@ -27,7 +27,7 @@ def _map_ended(s: State, e: ev.MapEnded, at_ms: int) -> None:
     map_.ended, map_.due_at_ms = ("met", None) if e.error is None else ("failed", None)
     map_.again = {}
     op.error = e.error
-    mark(step, e.path, op, "reopened" if e.error is None else "failed")  # met, its results are to be gathered
+    mark(s, step, e.path, op, "reopened" if e.error is None else "failed")  # met, its results are to be gathered
     note_moved(s, node_of(e.step))
     if e.error is None and not map_.provisional:
         _remove(s, map_)
@@ -46,7 +46,7 @@ def _map_reopened(s: State, e: ev.MapReopened, at_ms: int) -> None:
             _take_back(map_, index)
     op = step.journal[e.path]
     op.error = None
-    mark(step, e.path, op, "open")
+    mark(s, step, e.path, op, "open")
 
 
 def gathered(s: State, step: Step, path: Path) -> None:

@@ -49,6 +49,7 @@ def visit(s: State, id_: StepId, status: StepStatus, at_ms: int, demand: Demand 
         s.joins.pop(name, None)
         if s.inherited and (known := s.inherited.pop(id_, None)) is not None:
             step.journal, step.inherited = known.journal, known.reusable
+            step.settlements = len(step.journal)
     move(s, name, step, status, at_ms)
     return step
 
@@ -117,7 +118,7 @@ def remember(s: State, error: ErrorRecord) -> None:
         del s.errors[0]
 
 
-def reopen(step: Step, path: Path | None) -> None:
+def reopen(s: State, step: Step, path: Path | None) -> None:
     """Forget the failure at `path`, so that the next attempt tries that operation again; its tries go on counting.
 
     Where the outcome came after all, there is nothing to try.
@@ -131,8 +132,8 @@ def reopen(step: Step, path: Path | None) -> None:
     else:
         op.error = None
         op.failures = op.rate_limited = 0  # its own policy begins anew
-        mark(step, path, op, "done" if op.has_come_to_something else "reopened")
-        reopen(step, approval_at(path))
+        mark(s, step, path, op, "done" if op.has_come_to_something else "reopened")
+        reopen(s, step, approval_at(path))
 
 
 def operation(
@@ -145,19 +146,28 @@ def operation(
         op = step.journal[path] = Operation(kind, name, args_hash)
         step.stopped = None  # its code has got past all that is known
     op.args_hash, op.since_ms = args_hash, at_ms
-    mark(step, path, op, status)
+    mark(s, step, path, op, status)
     note_moved(s, node_of(id_))
     return op
 
 
-def mark(step: Step, path: Path, op: Operation, status: OperationStatus) -> None:
+def mark(s: State, step: Step, path: Path, op: Operation, status: OperationStatus) -> None:
     """Give an operation its status, with what is looked up by it."""
-    op.status = status
     if status in ("done", "failed"):
+        if op.status != status:
+            settle(s, step, op)
         step.pending.pop(path, None)
         step.losses = 0  # it has got past whatever its process died of
     else:
+        op.settled = op.took_ms = 0
         step.pending[path] = None
+    op.status = status
+
+
+def settle(s: State, step: Step, op: Operation) -> None:
+    """Number the outcome of an operation among those of its step."""
+    step.settlements += 1
+    op.settled, op.took_ms = step.settlements, s.at_ms - op.since_ms
 
 
 def close(
@@ -179,7 +189,7 @@ def close(
         if op is not None and op.status == "failed" and outcome is not None:
             op.outcome = outcome  # too late for who saw it fail; a retry finds it
         return
-    mark(step, path, op, "failed" if error is not None else "done")
+    mark(s, step, path, op, "failed" if error is not None else "done")
     op.outcome, op.error, op.due_at_ms, op.unable = outcome, error, None, {}
     for waits in (s.deferred, s.short):
         waits.pop(f"{id_}:{path}", None)  # a try before had an outcome, while this one waited for room
@@ -213,7 +223,7 @@ def wake_deferred(s: State, *, all_calls: bool = False) -> None:
         if _may_have_come(s, op) or (all_calls and op.wants_room):
             del s.deferred[place]
             op.blocked = False
-            mark(step, path, op, "reopened")
+            mark(s, step, path, op, "reopened")
             wake(s, step)
 
 

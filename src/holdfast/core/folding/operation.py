@@ -14,7 +14,7 @@ from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_mo
 from holdfast.core.graph import EXPIRED
 from holdfast.core.ids import GateId, node_of
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import RATE_LIMIT
+from holdfast.core.policies import CANCELLED, RATE_LIMIT, ErrorRecord
 from holdfast.core.state import (
     CONVERSATION,
     FUNCTION,
@@ -24,6 +24,7 @@ from holdfast.core.state import (
     MOST_SIGNAL_KEYS,
     SHARED,
     SHARED_WAIT,
+    SLEEP,
     SUMMARY,
     Decided,
     Gate,
@@ -38,7 +39,7 @@ from holdfast.core.state import (
 def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
     op = operation(s, e.step, e.path, e.kind, e.name or e.kind, e.args_hash, at_ms, "done")
     op.outcome = e.payload or Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
-    op.error = None  # of a try before
+    op.error = op.due_at_ms = None  # of a try before, or of a timer that fired in its step's process
     if e.kind == SUMMARY and e.name == CONVERSATION:
         s.summary = op.outcome
     if e.kind == MAP:
@@ -87,7 +88,7 @@ def _retry_scheduled(s: State, e: ev.RetryScheduled, at_ms: int) -> None:
     else:
         op.failures += 1
     op.due_at_ms, op.since_ms = e.retry_at_ms, at_ms
-    mark(step, e.path, op, "retrying")
+    mark(s, step, e.path, op, "retrying")
     note_moved(s, node_of(e.step))
 
 
@@ -100,14 +101,29 @@ def _pools_awaited(s: State, e: ev.PoolsAwaited, at_ms: int) -> None:
 def _operation_reopened(s: State, e: ev.OperationReopened, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     op = step.journal[e.path]
-    mark(step, e.path, op, "reopened")
+    mark(s, step, e.path, op, "reopened")
     op.due_at_ms = None
     leave_scope(s, e.step, e.path, op)
     wake(s, step)
 
 
+def _operation_called_off(s: State, e: ev.OperationCalledOff, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    op, place = step.journal[e.path], f"{e.step}:{e.path}"
+    if op.kind == MAP:
+        items.drop_maps(s, step, frozenset((e.path,)))
+    if op.child is not None and (child := s.children.get(op.child)) is not None:
+        child.places.pop(place, None)
+    for waits in (s.deferred, s.short, s.shared_waits):
+        waits.pop(place, None)
+    op.scope, op.other, op.due_at_ms, op.blocked, op.unable = None, None, None, False, {}
+    op.error = ErrorRecord(node_of(e.step), CANCELLED, "Called off: its step goes on without it.", False, at_ms)
+    mark(s, step, e.path, op, "failed")
+    note_moved(s, node_of(e.step))
+
+
 def _timer_started(s: State, e: ev.TimerStarted, at_ms: int) -> None:
-    op = operation(s, e.step, e.path, "sleep", "sleep", e.args_hash, at_ms)
+    op = operation(s, e.step, e.path, SLEEP, e.name, e.args_hash, at_ms)
     op.due_at_ms = e.due_at_ms
 
 
@@ -210,6 +226,7 @@ FOLDS: Final[Folds] = {
     ev.RetryScheduled: _retry_scheduled,
     ev.PoolsAwaited: _pools_awaited,
     ev.OperationReopened: _operation_reopened,
+    ev.OperationCalledOff: _operation_called_off,
     ev.TimerStarted: _timer_started,
     ev.TimerFired: _timer_fired,
     ev.SignalAwaited: _signal_awaited,

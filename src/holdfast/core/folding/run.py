@@ -28,7 +28,7 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
         e.max_lifespan_s,
     )
     s.max_model_calls, s.max_tool_calls, s.max_wall_s = e.max_model_calls, e.max_tool_calls, e.max_wall_s
-    s.on_limit = e.on_limit
+    s.on_limit, s.naming = e.on_limit, e.naming
 
 
 def _run_admitted(s: State, e: ev.RunAdmitted, at_ms: int) -> None:

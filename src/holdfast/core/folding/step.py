@@ -14,6 +14,7 @@ from holdfast.core.folding.moves import (
     note_moved,
     remember,
     reopen,
+    settle,
     unjudge,
     visit,
     wake,
@@ -85,7 +86,7 @@ def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
     _count(step, e.error)
     step.error, step.retry_at_ms = e.error, e.retry_at_ms
     remember(s, e.error)
-    reopen(step, e.reopens)
+    reopen(s, step, e.reopens)
     move(s, name, step, "retrying", at_ms)
 
 
@@ -127,7 +128,7 @@ def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     _begin_anew(s, step)
-    reopen(step, e.reopens)
+    reopen(s, step, e.reopens)
     if is_item(name):
         items.take_up(s, name)
     move(s, name, step, "suspended", at_ms)
@@ -141,13 +142,13 @@ def _begin_anew(s: State, step: Step) -> None:
     step.retry_at_ms, step.reason, step.decisions = None, None, None
     step.stops = 0
     for path in [*step.journal] if step.provisional else ():
-        reopen(step, path)  # its code made an outcome of what had failed in it
+        reopen(s, step, path)  # its code made an outcome of what had failed in it
     step.output, step.called_off, step.provisional, step.fields = NULL, False, False, {}
     forget_deferred(s, step.id)
     for path, op in step.unsettled():
         if op.status == "deferred":  # there was no room then: it asks again, and until then it waits for none
             op.scope, op.other, op.due_at_ms, op.blocked = None, None, None, False
-            mark(step, path, op, "reopened")
+            mark(s, step, path, op, "reopened")
     gone = [path for path, op in step.unsettled() if op.kind == "gate" and op.gate not in s.gates]
     for path in gone:
         del step.journal[path], step.pending[path]
@@ -189,8 +190,10 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
 def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     op = step.journal[e.path] = (step.kept if e.origin is None else step.inherited).pop(e.kept)
-    if op.status == "open" and op.child is not None:
-        mark(step, e.path, op, "open")
+    if op.status in ("done", "failed"):
+        settle(s, step, op)
+    elif op.status == "open" and op.child is not None:
+        mark(s, step, e.path, op, "open")
         s.children[op.child].places = {f"{e.step}:{e.path}": None}
     step.stopped = None
     wake(s, step)  # the step that asked for it may have to come again to hear of it
@@ -273,7 +276,11 @@ def _operation_inherited(s: State, e: ev.OperationInherited, at_ms: int) -> None
         known = s.inherited[e.step] = Inherited({}, {})
     op = Operation(e.kind, e.name, e.args_hash, "done" if e.error is None else "failed", call=e.call, key=e.key)
     op.outcome, op.error = e.outcome, e.error
-    (known.journal if e.stands else known.reusable)[e.path] = op
+    if e.stands:
+        op.settled, op.since_ms = len(known.journal) + 1, at_ms
+        known.journal[e.path] = op
+    else:
+        known.reusable[e.path] = op
 
 
 def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
