@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.core.divergence import MOST_STOPS
 from holdfast.core.ids import comes_from, gathers_around
+from holdfast.core.payload import inline
+from holdfast.core.state import FUNCTION, MAP
 from holdfast.errors import InvalidDecision
 from tests.core.game import Game, Path, cmd, edge, graph, kinds
 
@@ -187,7 +191,11 @@ def test_a_gate_that_nobody_has_answered_is_withdrawn_with_its_journal() -> None
     [
         ("1", "1", True), ("2", "1", True), ("0", "1", False), ("10", "9", True), ("1.approval", "1", True),
         ("1.0.0", "1", True), ("2.0.1", "2.0.0", True), ("2.1.0", "2.0.0", False), ("3", "2.1.0", True),
-        ("2", "2.0.0", False), ("call-2.0", "call-1.0", False), ("call-1.1", "call-1.0", True), ("1", "call-1.0", False),
+        ("2", "2.0.0", False), ("call-2.0", "call-1.0", False),
+        ("~0.2", "~0.1", True), ("~1.0", "~0.0", False), ("~0.~1.0", "~0.0", False), ("~0.1!0", "~0.5", True),
+        ("~0.1!2", "~0.1!1", True), ("~0.2!0", "~0.1!9", True), ("~0.5", "~0.1!0", False), ("0", "~0.0", False),
+        ("1!0.1.0", "1!0.0.0", False), ("1!1", "1!0.0.0", True), ("~0.@2", "~0.@1", False), ("~0.@1", "~0.0", False),
+        ("~10.0", "~1", False), ("call-1.1", "call-1.0", True), ("1", "call-1.0", False),
     ],
 )  # fmt: skip
 def test_what_comes_after_a_place(path: str, first: str, comes: bool) -> None:
@@ -196,4 +204,99 @@ def test_what_comes_after_a_place(path: str, first: str, comes: bool) -> None:
 
 def test_the_gathers_around_a_place() -> None:
     assert list(gathers_around(Path("2.0.1.3.0"))) == ["2", "2.0.1"]
+    assert list(gathers_around(Path("~0.1!2.0.1"))) == ["~0.1!2"]
+    assert list(gathers_around(Path("~0.~1.2"))) == list(gathers_around(Path("~0.@1"))) == []
     assert list(gathers_around(Path("call-1.0"))) == list(gathers_around(Path("2.approval"))) == []
+
+
+# --- Where tasks have rows of their own -----------------------------------------------------------------------------------
+
+
+def returned(game: Game, path: str) -> None:
+    value = cmd.Value(Path(path), FUNCTION, None, inline(path), f"step {path}", "args")
+    game.do(cmd.RecordValues(*game.at("a"), (value,)))
+
+
+def accepted(game: Game, path: str) -> set[str]:
+    """What is left of the journal after the code as it is was accepted from `path` on."""
+    game.stop("a", path)
+    (changed,) = [id_ for id_, gate in game.state.gates.items() if gate.opened.reason == "code_changed"]
+    game.decide("approve", changed)
+    game.tick()
+    return {str(each) for each in game.step("a").journal}
+
+
+def test_what_came_before_in_other_tasks_stays_and_what_came_after_goes() -> None:
+    game = Game(graph("a"), naming=2)
+    for path in ("~1.0", "~0.0", "~2.0", "0"):
+        returned(game, path)
+    game.await_signal("a", "go", path="1")
+    assert accepted(game, "~0.0") == {"~1.0"}
+    assert set(game.step("a").kept) == {"~0.0", "~2.0", "0"}
+    game.do(cmd.ReuseOperation(*game.at("a"), Path("~2.0"), FUNCTION, "step ~2.0", "args"))
+    assert (game.op("a", "~1.0").settled, game.op("a", "~2.0").settled) == (1, 5)
+
+
+def test_what_has_no_outcome_decides_nothing_about_what_has_one() -> None:
+    game = Game(graph("a"), naming=2)
+    returned(game, "~1.0")
+    game.open_gate("a", "~0.0")
+    returned(game, "~1.1")
+    assert accepted(game, "~0.0") == {"~1.0", "~1.1"}
+    assert not game.state.gates, "the question is asked anew"
+
+
+def test_the_items_of_a_later_map_go_with_it_and_those_of_an_earlier_one_stay() -> None:
+    game = Game(graph("a"), naming=2)
+    returned(game, "~0.0")
+    for path in ("~1.0", "~2.0"):
+        game.do(cmd.MapItems(*game.at("a"), Path(path), "check", "list", 1, 1, 1))
+    game.complete("a/~1.0[0]")
+    game.do(cmd.RecordValues(*game.at("a"), (cmd.Value(Path("~1.0"), MAP, None, inline([]), "check", "list"),)))
+    returned(game, "~0.1")
+    assert accepted(game, "~0.1") == {"~0.0", "~1.0"}
+    assert [*game.state.maps] == ["a/~1.0"]
+
+
+@given(st.lists(st.sampled_from(["step", "gate", "signal", "child"]), min_size=1, max_size=6), st.data())
+def test_a_flow_that_does_one_thing_after_another_drops_the_same_by_either_rule(
+    kinds_: list[str], data: st.DataObject
+) -> None:
+    """Each operation but the last has its outcome before the next begins."""
+    dropped = []
+    first = str(data.draw(st.integers(0, len(kinds_) - 1)))
+    for naming in (1, 2):
+        game = Game(graph("a"), naming=naming)
+        for number, kind in enumerate(kinds_):
+            is_last = number + 1 == len(kinds_)
+            if kind == "step":
+                returned(game, str(number))
+            elif kind == "gate":
+                game.open_gate("a", str(number))
+                if not is_last:
+                    game.decide("approve")
+            elif kind == "signal":
+                game.await_signal("a", "go", path=str(number))
+                if not is_last:
+                    game.signal("go")
+            else:
+                child = game.child("a", str(number))
+                if not is_last:
+                    game.end_child(child)
+        dropped.append((accepted(game, first), set(game.step("a").kept), set(game.state.gates)))
+    assert dropped[0] == dropped[1]
+
+
+@given(st.permutations(["0", "1", "~0.0", "~0.1", "~1.0", "~1.1!0", "~0.~0.0"]), st.data())
+def test_nothing_stays_that_may_have_come_of_what_goes(order: list[str], data: st.DataObject) -> None:
+    """What stays is what came before in the history, and nothing in the row of what goes."""
+    rows = {"1": 1, "~0.1": 1, "~1.1!0": 1}
+    order = sorted(order, key=lambda path: (rows.get(path, 0), order.index(path)))
+    game = Game(graph("a"), naming=2)
+    open_ = data.draw(st.integers(0, 2))
+    for path in order[: len(order) - open_]:
+        returned(game, path)
+    for path in order[len(order) - open_ :]:
+        game.await_signal("a", "go", path=path)
+    first = data.draw(st.sampled_from(order[: len(order) - open_]))
+    assert accepted(game, first) == set(order[: order.index(first)])

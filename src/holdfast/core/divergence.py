@@ -11,11 +11,11 @@ from typing import Any, Final
 from holdfast.core import commands, endings, questions, steps
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
-from holdfast.core.ids import Path, StepId, comes_from, node_of
+from holdfast.core.ids import Path, StepId, node_of
 from holdfast.core.payload import Payload, digest
 from holdfast.core.policies import NON_DETERMINISTIC
 from holdfast.core.questions import CODE_CHANGED
-from holdfast.core.state import KEPT_FROM_THE_BEGINNING, VERSION, Step
+from holdfast.core.state import KEPT_FROM_THE_BEGINNING, VERSION, State, Step, comes_after
 from holdfast.errors import InvalidDecision
 
 RESTART: Final = "restart"
@@ -35,7 +35,7 @@ def stop_step(d: Decision, c: commands.StopStep) -> None:
     step = d.current(c)
     wait_s = min(_FIRST_S * 2 ** min(step.stops, 16), _LONGEST_S)
     retry_at_ms = d.now_ms + 1000 * wait_s if step.stops + 1 < MOST_STOPS else None
-    shown = _shown(step, c)
+    shown = _shown(d.state, step, c)
     d.emit(ev.StepStopped(c.step, c.attempt, c.path, retry_at_ms))
     known = [gate.opened.shown_hash for gate in d.state.gates.values() if _is_about(gate.opened, c.step)]
     if known != [digest(shown)]:
@@ -57,10 +57,10 @@ def withdraw_moot(d: Decision) -> None:
                 d.emit(ev.GateWithdrawn(gate.opened.gate, "its code fits its journal again"))
 
 
-def _shown(step: Step, c: commands.StopStep) -> dict[str, Any]:
+def _shown(state: State, step: Step, c: commands.StopStep) -> dict[str, Any]:
     done = {path: op for path, op in step.journal.items() if op.has_come_to_something and op.kind not in _UNTOLD}
     told = {path: f"{op.kind} {op.name!r} at {path}" for path, op in done.items()}
-    here = [path for path in done if comes_from(path, c.path)]
+    here = [path for path in done if comes_after(state, step, path, c.path)]
     again = [path for path, op in done.items() if op.kind not in KEPT_FROM_THE_BEGINNING]
     return {
         "step": c.step,
@@ -100,7 +100,11 @@ def check(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
     step = d.state.step(StepId(opened.subject or ""))
     first = step.stopped if step is not None and c.decision == "approve" else None
     for id_, call in d.state.calls.items():
-        if call.kind == "effect" and call.step == opened.subject and (first is None or comes_from(call.path, first)):
+        if (
+            call.kind == "effect"
+            and call.step == opened.subject
+            and (first is None or step is None or comes_after(d.state, step, call.path, first))
+        ):
             raise InvalidDecision(
                 f"Gate {opened.gate}: nobody knows yet what became of the call {id_} of {call.name!r}, and the code as it is"
                 " may not ask for it any more. Nothing was decided: settle that call first (`holdfast effects list`), or have"
@@ -124,7 +128,9 @@ def answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: P
 def _drop(d: Decision, step: Step, first: Path | None) -> None:
     for id_, gate in list(d.state.gates.items()):
         asked = gate.opened
-        if asked.step == step.id and asked.path is not None and (first is None or comes_from(asked.path, first)):
+        if asked.step != step.id or asked.path is None:
+            continue
+        if first is None or comes_after(d.state, step, asked.path, first):
             d.emit(ev.GateWithdrawn(id_, "the step goes on with other code"))
     if step.maps:
         endings.call_items_off(d, step, "the step goes on with other code", first)

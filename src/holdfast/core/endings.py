@@ -11,11 +11,11 @@ from holdfast.core import events as ev
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Edge
-from holdfast.core.ids import Path, comes_from, is_item, map_of, root_of
+from holdfast.core.ids import Path, is_item, map_of, root_of
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.readiness import edge_state
-from holdfast.core.state import Step
+from holdfast.core.state import Step, comes_after
 from holdfast.errors import Conflict
 
 
@@ -78,7 +78,9 @@ def call_items_off(d: Decision, step: Step, reason: str, first: Path | None = No
     """Cancel what is under way of the maps of a step; of those that it asked for at `first` and after, or of `only` one."""
     for name in step.maps:
         map_ = d.state.maps[name]
-        if (first is not None and not comes_from(map_.opened.path, first)) or only not in (None, name):
+        if first is not None and not comes_after(d.state, step, map_.opened.path, first):
+            continue
+        if only not in (None, name):
             continue
         for item in (*map_.items, *map_.stuck):
             d.ready.pop(item, None)

@@ -39,7 +39,7 @@ from holdfast.core.payload import Payload
 from holdfast.core.questions import EXHAUSTED
 from holdfast.core.readiness import next_step
 from holdfast.core.shared_values import APPROVALS
-from holdfast.core.state import BACKGROUND, KEPT_FROM_A_PLACE, MAP, SHARED, Operation, State, Step, verdict_key
+from holdfast.core.state import BACKGROUND, KEPT_FROM_A_PLACE, MAP, SHARED, VERSION, Operation, State, Step, verdict_key
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 MOST_INHERITED: Final = 20_000
@@ -224,6 +224,9 @@ class _Course:
     def end(self) -> None:
         for step in self.state.steps.values():
             self._note(step)
+        if self.state.naming > 1:  # tasks came to something in another order than that in which they asked for it
+            for id_, noted in self.operations.items():
+                self.operations[id_] = dict(sorted(noted.items(), key=lambda item: item[1].settled))
         for id_, known in self.state.inherited.items():
             for path, op in {**known.journal, **known.reusable}.items():
                 self.operations.setdefault(id_, {}).setdefault(path, op)
@@ -456,7 +459,7 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
     found: list[Path] = []
     is_there = stands = True
     for path, op in operations.items():
-        if comes_from(path, wish.path) and not path.startswith("@"):
+        if comes_from(path, wish.path) and op.kind != VERSION:
             break
         stands = stands and course.stands(wish.step, op)
         if stands:

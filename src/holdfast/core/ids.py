@@ -18,6 +18,9 @@ PostgreSQL's hold 2,700 bytes."""
 _MOST_REMEMBERED: Final = 4096
 """Names of steps taken apart: each is asked for a dozen times while its step is under way."""
 
+ROW_SIGN: Final = "!"
+"""In a path between how many operations its task had called off, and the number of the operation since."""
+
 _MEANS_SOMETHING: Final = re.compile(r"[\x00-\x20\x7f%#:/>\[\]]")
 _AFTER_A_ROOT: Final = re.compile(r"[/\[]")
 
@@ -31,7 +34,8 @@ the map."""
 StepId = NewType("StepId", str)
 """`node#visit`, visits counted from 1."""
 Path = NewType("Path", str)
-"""The position of an operation in its step: `0`, `1`, and `2.0.1` inside the branches of a gather."""
+"""The position of an operation in its step: `0`, `1`, and `2.0.1` inside the branches of a gather. By the second NAMING also
+`~0.1` in a task, `~0.@1` for a timer of it, and `~0.2!1` in a row of its own, after the task had called two operations off."""
 CallId = NewType("CallId", str)
 """`run:step:path:try`: one sending of an operation; a repeat is another call."""
 GateId = NewType("GateId", str)
@@ -100,19 +104,30 @@ def comes_from(path: Path, first: Path) -> bool:
     and places that have names are beside each other."""
     is_branch = False
     for mine, other in zip(path.split("."), first.split("."), strict=False):
+        place = _place_in_row(mine)
         if mine != other:
-            return not is_branch and mine.isdigit() and other.isdigit() and int(mine) > int(other)
-        is_branch = mine.isdigit() and not is_branch
+            there = _place_in_row(other)
+            return not is_branch and place is not None and there is not None and place > there
+        is_branch = place is not None and not is_branch
     return len(path) >= len(first)
+
+
+def _place_in_row(part: str) -> tuple[int, int] | None:
+    """How many operations were called off before it in its row, and its number since; None for what stands in no row."""
+    called_off, sign, number = part.rpartition(ROW_SIGN)
+    if not number.isdecimal() or (sign and not called_off.isdecimal()):
+        return None
+    return int(called_off or 0), int(number)
 
 
 def gathers_around(path: Path) -> Iterator[Path]:
     """The places of the gathers in whose branches `path` is."""
     parts, is_branch = path.split("."), False
     for depth, part in enumerate(parts):
-        if is_branch and part.isdigit():
+        is_place = _place_in_row(part) is not None
+        if is_branch and is_place:
             yield Path(".".join(parts[:depth]))
-        is_branch = part.isdigit() and not is_branch
+        is_branch = is_place and not is_branch
 
 
 def numbered(path: Path, generation: int) -> Path:

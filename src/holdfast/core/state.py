@@ -22,6 +22,7 @@ from holdfast.core.ids import (
     Seq,
     SessionId,
     StepId,
+    comes_from,
     is_item,
     item_name,
     node_of,
@@ -734,6 +735,18 @@ MOST_DECIDED_KEPT: Final = 1000
 loop with a gate in it would make the state, and every resume, as long as the run."""
 MOST_SIGNAL_KEYS: Final = 10_000
 """Keys of signals that a run remembers: who sends one again does so soon. A megabyte of its state or two at the most."""
+
+
+def comes_after(state: State, step: Step, path: Path, first: Path) -> bool:
+    """Whether what stands at `path` of a step may have come of what stands at `first`: it is a part of it, or comes after it in
+    its row. Where tasks have rows of their own, also what had its outcome after it, or has none."""
+    if comes_from(path, first):
+        return True
+    op = step.journal.get(path) if state.naming > 1 else None
+    if op is None:
+        return False
+    known = step.journal.get(first)
+    return not op.settled or (known is not None and 0 < known.settled < op.settled)
 
 
 def verdict_key(step: StepId, target: NodeName | None, guard: str) -> str:

@@ -19,7 +19,7 @@ from holdfast.core.folding.moves import (
     visit,
     wake,
 )
-from holdfast.core.ids import comes_from, is_item, node_of, step_id
+from holdfast.core.ids import is_item, node_of, step_id
 from holdfast.core.payload import NULL
 from holdfast.core.policies import RATE_LIMIT, ErrorRecord
 from holdfast.core.state import (
@@ -33,6 +33,7 @@ from holdfast.core.state import (
     Question,
     State,
     Step,
+    comes_after,
     verdict_key,
 )
 
@@ -168,7 +169,7 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     keeps = KEPT_FROM_A_PLACE if e.edited or e.path is not None else KEPT_FROM_THE_BEGINNING
-    dropped = [path for path in step.journal if e.path is None or comes_from(path, e.path)]
+    dropped = [path for path in step.journal if e.path is None or comes_after(s, step, path, e.path)]
     if step.maps:
         items.drop_maps(s, step, frozenset(dropped))
     for path in dropped:
