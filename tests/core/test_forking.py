@@ -10,6 +10,7 @@ from holdfast.core.forking import Fork, Wish, forked
 from holdfast.core.graph import Graph, Join
 from holdfast.core.ids import NodeName, RunId, effect_key
 from holdfast.core.payload import digest, inline
+from holdfast.core.state import FUNCTION
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NonDeterministicStep, NotFound
 from tests.core.game import ANN, RUN, Game, Path, StepId, cmd, edge, ev, graph, kinds, loop, node
 
@@ -28,7 +29,10 @@ def fork(origin: Game, step: str, path: str | None = None, *, of: Graph | None =
     game = Game(of or origin.graph, start=False)
     game.now_ms = origin.now_ms + 1000
     found = plan(origin, step, path, **wish)
-    game.do(cmd.StartRun(FORK, "acme", inline(None), digest("fork"), by=ANN, inherits=found.events))
+    start = cmd.StartRun(
+        FORK, "acme", inline(None), digest("fork"), by=ANN, inherits=found.events, naming=found.began.naming
+    )
+    game.do(start)
     return game
 
 
@@ -410,3 +414,56 @@ def test_the_ledger_and_the_quote_say_what_is_done_anew() -> None:
     failed.did_not(failed.intended("a"))
     failed.fail("a")
     assert [(each.name, each.path) for each in plan(failed, "a#1").anew] == [("send", "0")]
+
+
+# --- Where tasks have rows of their own -----------------------------------------------------------------------------------
+
+
+def returned(game: Game, path: str) -> None:
+    value = cmd.Value(Path(path), FUNCTION, None, inline(path), f"step {path}", "args")
+    game.do(cmd.RecordValues(*game.at("flow"), (value,)))
+
+
+def tasks() -> Game:
+    """The second task asks first and has its outcome last; then the run fails."""
+    game = Game(graph(node("flow")), naming=2)
+    game.await_signal("flow", "go", path="~1.0")
+    for path in ("~0.0", "~0.1"):
+        returned(game, path)
+    game.signal("go")
+    returned(game, "0")
+    game.fail("flow")
+    return game
+
+
+def test_a_fork_inside_a_flow_of_tasks_has_what_came_before_the_place_in_its_order() -> None:
+    game = fork(tasks(), "flow#1", "0")
+    assert {str(path): op.settled for path, op in game.step("flow").journal.items()} == {
+        "~0.0": 1,
+        "~0.1": 2,
+        "~1.0": 3,
+    }
+    game = fork(tasks(), "flow#1", "~1.0")
+    assert [*game.step("flow").journal] == ["~0.0", "~0.1"]
+    assert set(game.step("flow").inherited) == {"~1.0", "0"}
+    assert game.state.naming == 2
+
+
+def test_what_an_operation_is_said_to_come_to_has_its_turn_when_it_is_asked_for() -> None:
+    game = fork(tasks(), "flow#1", "~1.0", output=inline("said"))
+    assert [*game.step("flow").journal] == ["~0.0", "~0.1"]
+    assert kinds(game.await_signal("flow", "go", path="~1.0")) == ["OperationReused"]
+    op = game.op("flow", "~1.0")
+    assert (op.settled, op.outcome and op.outcome.value()) == (3, "said")
+    assert kinds(game.await_signal("flow", "go", path="~1.0")) == []
+
+
+def test_what_a_flow_cleaned_up_is_no_part_of_a_fork_that_nobody_has_cancelled() -> None:
+    origin = Game(graph(node("flow")), naming=2)
+    returned(origin, "0")
+    origin.cancel()
+    returned(origin, "1")
+    returned(origin, "2")
+    origin.complete("flow")
+    game = fork(origin, "flow#1", "2")
+    assert ([*game.step("flow").journal], game.step("flow").cancelled_at) == (["0"], 0)

@@ -117,7 +117,7 @@ def some_graph(count: int, seed: int) -> Graph:
         forgiving = kind in ("task", "check") and pick.random() < 0.2
         parts.append(
             node(
-                f"n{number}", kind, join=join, guard=_maybe(pick, "gn"), retry=retry, continue_on_error=forgiving,
+                "flow" if kinds == ["task"] else f"n{number}", kind, join=join, guard=_maybe(pick, "gn"), retry=retry, continue_on_error=forgiving,
                 each=node(f"n{number}", "task", retry=retry) if kind == "map" else None,
             )
         )  # fmt: skip
@@ -187,9 +187,9 @@ def _back(pick: random.Random, kinds: list[str], ways: set[tuple[int, int]]) -> 
         if any((number, later) in ways for later in before):
             before.add(number)
     when = {"human_gate": pick.choice(["retry", "reject"]), "branch": "again"}.get(kinds[source])
-    return loop(
-        f"n{source}", f"n{pick.choice(sorted(before))}", pick.randint(2, 3), when=when, guard=_maybe(pick, "gl")
-    )
+    to, visits, guard = pick.choice(sorted(before)), pick.randint(2, 3), _maybe(pick, "gl")
+    names = [f"n{number}" for number in (source, to)] if kinds != ["task"] else ["flow", "flow"]
+    return loop(*names, visits, when=when, guard=guard)
 
 
 class Record(Game):
@@ -307,7 +307,7 @@ class Chaos:
     """Sends whatever can be said, to whatever there ever was."""
 
     def __init__(self, graph: Graph, pick: random.Random) -> None:
-        self.game = Record(graph, **in_line(pick))
+        self.game = Record(graph, naming=1 + pick.getstate()[1][6] % 2, **in_line(pick))
         self.pick = pick
         self.by_the_way = random.Random(pick.getstate()[1][0])
         self.talk = random.Random(pick.getstate()[1][1])
@@ -504,6 +504,7 @@ class Chaos:
                 cmd.CallOffOperations(*at, tuple(open_[:1])),
                 cmd.SuspendStep(*at, timers=(cmd.Timer(timer, args, pick.choice([0, 30_000])),)),
                 cmd.RecordValues(*at, (cmd.Value(timer, SLEEP, None, None, TIMER, args),)),
+                cmd.CancelRun(insists=pick.random() < 0.3) if pick.random() < 0.2 else cmd.Tick(),
             ]
         )
 
@@ -602,7 +603,7 @@ class Crew:
         self.seed = seed
         self.pick = random.Random(seed)
         self.by_the_way = random.Random(f"{seed}/by the way")
-        self.game = Record(graph, **in_line(random.Random(f"{seed}/line")))
+        self.game = Record(graph, naming=1 + seed // 2 % 2, **in_line(random.Random(f"{seed}/line")))
         self.moves = 0
         self.refused: set[tuple[StepId, int, Path]] = set()
         """What an attempt has asked for in vain: it does not ask twice."""
@@ -642,7 +643,10 @@ class Crew:
         crew = Crew(game.graph, self.seed)
         crew.game = Record(game.graph, start=False)
         crew.game.now_ms = game.now_ms
-        crew.game.do(cmd.StartRun(RunId("0190-fork"), "acme", NULL, "fork", None, by=ANN, inherits=found.events))
+        naming = found.began.naming
+        crew.game.do(
+            cmd.StartRun(RunId("0190-fork"), "acme", NULL, "fork", None, by=ANN, inherits=found.events, naming=naming)
+        )
         crew.reused = {(each.step, each.path) for each in found.reused}
         return crew
 
@@ -693,8 +697,8 @@ class Crew:
             self.game.pause()
         elif 0.07 < chance < 0.10:
             self.game.resume()
-        elif 0.10 < chance < 0.11:
-            self.game.cancel()
+        elif 0.10 < chance < 0.11 or (self.game.graph.cleanup_s is not None and self.by_the_way.random() < 0.05):
+            self.game.do(cmd.CancelRun(by=ANN, insists=self.by_the_way.random() < 0.1))
         elif 0.11 < chance < 0.15:
             self.game.signal("go")
         elif 0.15 < chance < 0.25 and self.game.state.gates:

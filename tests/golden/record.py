@@ -882,6 +882,29 @@ def a_cancelled_run() -> Golden:
     return of(game)
 
 
+def a_flow_that_cleans_up() -> Golden:
+    """A flow hears that its run is being cancelled, takes back what it waited for, waits and calls a tool; its process dies, and
+    the next one is not through in time. Then what it did is undone."""
+    game = Game(graph(node("flow", options={"cleanup_s": 30.0})), naming=2)
+    game.effect("flow", "0", compensation="undo")
+    game.open_gate("flow", "1")
+    game.suspend("flow")
+    game.cancel()
+    game.do(cmd.CallOffOperations(*game.at("flow"), (Place("1"),)))
+    game.sleep("flow", 5, "2")
+    game.tick(5)
+    game.lose()
+    game.session = SessionId("next")
+    game.tick()
+    game.effect("flow", "3", policy="idempotent")
+    game.await_signal("flow", "nobody sends it", path="4")
+    game.suspend("flow")
+    game.tick(25)
+    game.effect(COMPENSATE, "0", compensates=game.state.compensable[0].call, tool="undo")
+    game.complete(COMPENSATE)
+    return of(game)
+
+
 def random_runs() -> dict[str, Callable[[], Golden]]:
     """Runs that chance made, with much of everything in them."""
 
@@ -991,6 +1014,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "typed-state": typed_state,
     "migration": a_migration,
     "cancelled": a_cancelled_run,
+    "cleaned-up": a_flow_that_cleans_up,
     **random_runs(),
 }
 

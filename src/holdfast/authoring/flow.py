@@ -26,8 +26,12 @@ from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.workflow import Input, Output_co, Workflow
 from holdfast.core.demand import NOTHING, Demand
+from holdfast.core.graph import CLEANUP_S, FLOW
 from holdfast.core.policies import OnLimit, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
+
+LONGEST_CLEANUP_S: Final = 86_400
+"""A run that is cancelled ends after that at the latest."""
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
@@ -37,8 +41,8 @@ Returned = TypeVar("Returned")
 
 FlowFunction: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
-NODE: Final = "flow"
-"""The name of a flow's node, whatever the function is called: it counts for the workflow's hash."""
+NODE: Final = FLOW
+"""The name of a flow's node."""
 
 
 class FlowDefinition(NodeDefinition):
@@ -108,6 +112,7 @@ class Flow(Workflow[Input, Output_co]):
         retry: RetryPolicy | int | None,
         timeout_s: float | None,
         demand: Demand,
+        cleanup_s: float,
     ) -> None:
         self.function = function
         self._is_made = False
@@ -119,7 +124,7 @@ class Flow(Workflow[Input, Output_co]):
             max_tool_calls=max_tool_calls, max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted,
             runs_on=runs_on, children=children,
         )  # fmt: skip
-        settings = {"tools": tuple(tools)}
+        settings = {"tools": tuple(tools), "cleanup_s": _cleanup(name, cleanup_s)}
         self.node(NODE, demand=demand)(
             FlowDefinition(function, signature, self._input, retry=retry, timeout_s=timeout_s, settings=settings)
         )
@@ -200,6 +205,7 @@ def flow(
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     demand: Demand = NOTHING,
+    cleanup_s: float = CLEANUP_S,
 ) -> FlowDecorator: ...
 def flow(
     function: FlowFunction | None = None,
@@ -222,6 +228,7 @@ def flow(
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     demand: Demand = NOTHING,
+    cleanup_s: float = CLEANUP_S,
 ) -> Any:
     """Make `async def handle(ctx, input)` a workflow: what it awaits of `ctx` and of steps is recorded, operation by operation,
     and what it returns is the run's output.
@@ -234,7 +241,9 @@ def flow(
     workflow is, a step that is called as itself does not. `children` are workflows that the flow asks for and no module has,
     such as one that a function makes: a process that takes one up later knows it by this. `retry` is for what goes wrong
     between steps and, where it is given, for a step that has used up its own. `timeout_s` bounds one attempt, without the
-    waits. `demand` says what the flow asks for besides a slot. All else is as of `Workflow`.
+    waits. `demand` says what the flow asks for besides a slot. When a run is cancelled, its flow is as an asyncio task is: what
+    its `except` and `finally` do is recorded, for at most `cleanup_s` seconds; with 0 nothing is done. All else is as of
+    `Workflow`.
 
     Raises UsageError for a function that cannot be one.
     """
@@ -248,7 +257,7 @@ def flow(
             cost_limit_usd=cost_limit_usd, max_tokens=max_tokens, max_active_s=max_active_s,
             max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls,
             max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, tools=tools, children=children,
-            runs_on=runs_on, retry=retry, timeout_s=timeout_s, demand=demand,
+            runs_on=runs_on, retry=retry, timeout_s=timeout_s, demand=demand, cleanup_s=cleanup_s,
         )  # fmt: skip
 
     def decorate(inner: FlowFunction) -> Any:
@@ -259,6 +268,16 @@ def flow(
         return FlowMethod(inner, lambda bound: make(bound, signature))
 
     return decorate(function) if function is not None else decorate
+
+
+def _cleanup(name: str, cleanup_s: float) -> float | None:
+    """The setting, where it says something. Raises UsageError for what is no time."""
+    if isinstance(cleanup_s, bool) or not 0 <= cleanup_s <= LONGEST_CLEANUP_S:
+        raise UsageError(
+            f"cleanup_s of the flow {name!r} is {cleanup_s!r:.80}; it is a number of seconds from 0 to {LONGEST_CLEANUP_S}"
+            " (a day)."
+        )
+    return None if cleanup_s == CLEANUP_S else float(cleanup_s)
 
 
 def _input_of(function: Any, signature: Signature) -> FlowInput:

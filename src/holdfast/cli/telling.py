@@ -236,6 +236,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",
     ev.EffectInDoubt: lambda e, at_ms: f"nobody knows whether a tool call happened: {failure(e.error)}",
     ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",
+    ev.StepCancelling: lambda e, at_ms: f"{named(e.step)} may clean up until {clock(e.until_ms)}",
     ev.OperationCalledOff: lambda e, at_ms: f"{named(e.step)} goes on without what it had asked for at {e.path}",
     ev.TimerStarted: lambda e, at_ms: f"{named(e.step)} sleeps until {clock(e.due_at_ms)}",
     ev.SignalAwaited: _awaited,

@@ -450,7 +450,7 @@ class Commands(ControlBase):
         await self.runtime.runs.send(run.run, cmd.RetryRun(self._claim(by)))
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
-        command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by))
+        command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by), insists=True)
         await self.runtime.runs.send(run_named(run_id), command)
 
     async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:

@@ -170,13 +170,17 @@ def attend(d: Decision) -> None:
     state = d.state
     if not any(isinstance(event, _LEAVES_CHILDREN) for event in d.events):
         return
+    begins_to_end = any(isinstance(event, ev.RunFailing | ev.RunCancelling) for event in d.events)
     for name, child in list(state.open_children()):
-        if child.abandoned or child.undoing or (not state.phase and _is_wanted(state, name, child)):
+        if child.abandoned or child.undoing or (not begins_to_end and _is_wanted(state, name, child)):
             continue
         d.emit(ev.ChildAbandoned(name, "the run is ending" if state.phase else "nobody waits for it"))
 
 
 def _is_wanted(state: State, name: RunId, child: Child) -> bool:
+    """Whether something waits for a child that nothing has called off. In a run that is ending only what cleans up does."""
+    if state.phase and not state.cleans_up(child.step):
+        return False
     if child.background:
         return True
     for place in child.places:

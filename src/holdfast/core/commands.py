@@ -112,8 +112,11 @@ class ResumeRun(Command, frozen=True):
 
 
 class CancelRun(Command, frozen=True):
+    """`insists`: where the run is being cancelled already, what cleans up is cut short."""
+
     reason: str = "cancelled"
     by: Claim = NOBODY
+    insists: bool = False
 
 
 class UndoRun(Command, frozen=True):

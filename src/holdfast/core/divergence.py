@@ -33,6 +33,9 @@ _MOST_SHOWN: Final = 20
 def stop_step(d: Decision, c: commands.StopStep) -> None:
     """An attempt's code does not fit: leave the step, and ask. What this attempt looked at is forgotten with it."""
     step = d.current(c)
+    if step.cleans_up:
+        endings.end_cleanup(d, step, "does not fit its journal")
+        return
     wait_s = min(_FIRST_S * 2 ** min(step.stops, 16), _LONGEST_S)
     retry_at_ms = d.now_ms + 1000 * wait_s if step.stops + 1 < MOST_STOPS else None
     shown = _shown(d.state, step, c)

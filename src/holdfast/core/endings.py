@@ -6,17 +6,21 @@ Never here: a step's own failure (steps).
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.core import commands, questions
 from holdfast.core import events as ev
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.decision import Decision
-from holdfast.core.graph import COMPENSATE, Edge
-from holdfast.core.ids import Path, is_item, map_of, root_of
+from holdfast.core.graph import COMPENSATE, FLOW, Edge
+from holdfast.core.ids import Path, is_item, map_of, node_of, root_of
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.readiness import edge_state
 from holdfast.core.state import Step, comes_after
 from holdfast.errors import Conflict
+
+CANCELLING: Final = "the run is being cancelled"
 
 
 def pause_run(d: Decision, c: commands.PauseRun) -> None:
@@ -32,6 +36,8 @@ def resume_run(d: Decision, c: commands.ResumeRun) -> None:
 def cancel_run(d: Decision, c: commands.CancelRun) -> None:
     """Cancel, which ends a pause too: what has to be undone could not begin in it."""
     if d.state.phase == "cancelling":
+        for step in _cleaning_up(d) if c.insists else ():
+            call_off(d, step, "the run was cancelled once more while it cleaned up")
         return
     resume_run(d, commands.ResumeRun(c.by))
     begin_cancelling(d, c.reason, c.by)
@@ -63,7 +69,34 @@ def begin_failing(d: Decision, error: ErrorRecord) -> None:
 
 def begin_cancelling(d: Decision, reason: str, by: Claim = NOBODY) -> None:
     d.emit(ev.RunCancelling(reason, *by.kept))
-    _call_everything_off(d, "the run is being cancelled")
+    _call_everything_off(d, CANCELLING)
+
+
+def _may_clean_up_s(d: Decision, step: Step) -> float:
+    """How long the code of an unfinished step has when its run is cancelled. Only a flow hears of it, and only one whose tasks
+    have rows of their own; code that does not fit its journal could do nothing."""
+    if d.state.naming < 2 or node_of(step.id) != FLOW or step.attempt == 0:
+        return 0
+    goes_on = step.status == "active" or (step.status == "suspended" and step.stopped is None)
+    return (d.graph.cleanup_s or 0) if goes_on else 0
+
+
+def end_cleanup(d: Decision, step: Step, problem: str = "") -> None:
+    """A step has cleaned up, as far as it could: it is cancelled, whatever its code came to."""
+    call_off(d, step, f"{CANCELLING}, and its clean-up {problem}" if problem else CANCELLING)
+
+
+def end_overdue_cleanups(d: Decision) -> None:
+    for step in _cleaning_up(d):
+        if step.cancel_until_ms is not None and step.cancel_until_ms <= d.now_ms:
+            took_s = (step.cancel_until_ms - step.cancelled_ms) / 1000
+            end_cleanup(d, step, f"took longer than {took_s:g} s")
+
+
+def _cleaning_up(d: Decision) -> list[Step]:
+    if d.state.phase != "cancelling":
+        return []
+    return [step for name in d.state.unfinished if (step := d.state.steps[name]).cleans_up]
 
 
 def call_off(d: Decision, step: Step, reason: str) -> None:
@@ -94,8 +127,14 @@ def call_items_off(d: Decision, step: Step, reason: str, first: Path | None = No
 
 def _call_everything_off(d: Decision, reason: str) -> None:
     for name in list(d.state.unfinished):
-        if name != COMPENSATE and name in d.state.unfinished:
-            call_off(d, d.state.steps[name], reason)
+        if name == COMPENSATE or name not in d.state.unfinished:
+            continue
+        step = d.state.steps[name]
+        cleanup_s = _may_clean_up_s(d, step) if d.state.phase == "cancelling" else 0
+        if cleanup_s:
+            d.emit(ev.StepCancelling(step.id, d.now_ms + int(cleanup_s * 1000)))
+        else:
+            call_off(d, step, reason)
     questions.withdraw_all_but_effects(d, reason)
 
 

@@ -412,6 +412,13 @@ class OperationInherited(Event, frozen=True):
     stands: bool = False
 
 
+class StepCancelling(Event, frozen=True):
+    """The code of a step hears that its run is being cancelled. It may clean up until `until_ms`; then it is called off."""
+
+    step: StepId
+    until_ms: int
+
+
 class StepSkipped(Event, frozen=True):
     """A step will not happen: its join can no longer be met, or its guard denied it."""
 
@@ -1198,7 +1205,7 @@ AnyEvent = (
     | StepReplayed
     | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
     | DeadLetterEdited | DeadLetterResolved
-    | StepSkipped | StepCancelled | ItemsMapped | MapEnded | MapReopened
+    | StepSkipped | StepCancelling | StepCancelled | ItemsMapped | MapEnded | MapReopened
     | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
     | ValueRecorded | FunctionFailed | RetryScheduled | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded
     | OperationReopened | ModelCallSettled | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled

@@ -41,7 +41,7 @@ def may_begin(state: State, step: StepId) -> None:
 
 def hindrance(state: State, step: StepId) -> str | None:
     """Why nothing new may begin in a step of the run; None where it may."""
-    if state.phase and node_of(step) != COMPENSATE:
+    if state.phase and node_of(step) != COMPENSATE and not state.cleans_up(step):
         return f"Run {state.run} is ending; nothing new begins."
     if state.paused:
         return f"Run {state.run} is paused; nothing new begins."
@@ -64,7 +64,7 @@ def reuse(
     found = next(here, equal[0] if equal else None)
     mine = step.inherited.get(path)
     origin = None
-    if d.state.origin is not None and mine is not None and is_same(mine, kind, name, args_hash):
+    if d.state.origin is not None and mine is not None and _is_asked(mine, kind, name, args_hash):
         found, origin = path, d.state.origin.run
     if found is not None:
         d.record(step.id, values)
@@ -73,6 +73,11 @@ def reuse(
 
 def is_same(op: Operation, kind: str, name: str, args_hash: str) -> bool:
     return (op.kind, op.name, op.args_hash) == (kind, name, args_hash)
+
+
+def _is_asked(op: Operation, kind: str, name: str, args_hash: str) -> bool:
+    """Whether it is what the code asks for at its place."""
+    return is_same(op, kind, name, args_hash) or is_same(op, kind, name, SAID)
 
 
 def may_repeat(state: State, step: Step, path: Path) -> bool:
@@ -96,7 +101,7 @@ def match_operation(step: Step, path: Path, kind: str, name: str, args_hash: str
     op = step.journal.get(path)
     if op is None:
         return None
-    if not is_same(op, kind, name, args_hash) and not is_same(op, kind, name, SAID):
+    if not _is_asked(op, kind, name, args_hash):
         raise NonDeterministicStep(
             f"Step {step.id} no longer does what its journal says. At {path} the journal holds {op.kind} {op.name!r}"
             f" (arguments {op.args_hash[:12]}), the code now asks for {kind} {name!r} (arguments {args_hash[:12]})."

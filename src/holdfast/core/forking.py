@@ -400,7 +400,8 @@ class _Inheritance:
                     taken = msgspec.structs.replace(
                         op, status="done", args_hash=SAID, outcome=said, error=None, call=None, key=None
                     )
-                    yield id_, path, taken, True
+                    # Where outcomes are handed over in their order, it has its turn when the code asks for it.
+                    yield id_, path, taken, self._course.state.naming < 2
                 elif id_ == wish.step and path in self._standing:
                     yield id_, path, op, True
                 elif op.outcome is not None and _is_reusable(op) and self._course.stands(id_, op):
@@ -457,11 +458,13 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
         return frozenset()
     operations = course.operations.get(wish.step, {})
     found: list[Path] = []
+    step = course.state.step(wish.step)
+    heard = step.cancelled_at if step is not None else 0  # of the origin's being cancelled, which the fork is not
     is_there = stands = True
     for path, op in operations.items():
         if comes_from(path, wish.path) and op.kind != VERSION:
             break
-        stands = stands and course.stands(wish.step, op)
+        stands = stands and course.stands(wish.step, op) and not 0 < heard < op.settled
         if stands:
             found.append(path)
     else:

@@ -45,6 +45,11 @@ JoinMode = Literal["all", "all_required", "any", "quorum", "best_effort"]
 COMPENSATE: Final = NodeName("!compensate")
 """The step in which a failing or cancelled run undoes its effects. No user's node can have this name."""
 
+FLOW: Final = NodeName("flow")
+"""The only node of a flow, whatever its function is called: it counts for the workflow's hash."""
+CLEANUP_S: Final = 60.0
+"""How long a flow may clean up when its run is cancelled, unless it says so itself."""
+
 EXPIRED: Final = "expired"
 """What follows a gate that nobody answered in time takes only edges that name this, which nobody can decide."""
 GATE_DECISIONS: Final = ("approve", "edit", "reject", "answer", "retry")
@@ -166,6 +171,14 @@ class Graph:
         "_losers", "all_optional", "definition", "demanding", "demands", "encoded", "entries", "errors_from", "guarded",
         "has_scripts", "hash", "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "place", "successors",
     )  # fmt: skip
+
+    @property
+    def cleanup_s(self) -> float | None:
+        """How long its flow may clean up when a run is cancelled; None where it is no flow."""
+        node = self.nodes.get(FLOW)
+        if node is None or node.kind != "task" or len(self.nodes) > 1:
+            return None
+        return float(node.options.get("cleanup_s", CLEANUP_S))
 
     def __init__(self, definition: Definition, *, is_accepted: bool = False) -> None:
         """Raises InvalidWorkflow with every problem found. Of one that `is_accepted` none is sought: runs follow it, and a

@@ -20,9 +20,11 @@ from holdfast.errors import Conflict
 
 
 def map_items(d: Decision, c: commands.MapItems) -> None:
-    """Open a map. Raises Conflict for one of the step that undoes the run: no item begins while the run is ending."""
+    """Open a map. Raises Conflict for one of a step that undoes the run or cleans up: no item begins while it is ending."""
     if node_of(c.step) == COMPENSATE:
         raise Conflict(f"Undo what run {d.state.run} did call by call: no item begins while the run is ending.")
+    if d.state.cleans_up(c.step):
+        raise Conflict(f"Clean up call by call: run {d.state.run} is being cancelled, and no item begins.")
     step = intends(d, c, c.path, MAP, c.name, c.args_hash)
     if c.path in step.journal:
         return

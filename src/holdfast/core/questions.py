@@ -150,8 +150,10 @@ def withdraw_of_reason(d: Decision, code: str, reason: str) -> None:
 
 
 def withdraw_all_but_effects(d: Decision, reason: str) -> None:
-    """An ending run asks nothing more, except what became of its effects."""
+    """An ending run asks nothing more, except what became of its effects, and what a step asks that cleans up."""
     for id_, gate in list(d.state.gates.items()):
+        if gate.opened.step is not None and d.state.cleans_up(gate.opened.step):
+            continue
         if gate.opened.reason not in (EFFECT_UNKNOWN, COMPENSATION_FAILED):
             d.emit(ev.GateWithdrawn(id_, reason))
 

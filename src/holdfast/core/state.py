@@ -241,7 +241,19 @@ class Step(msgspec.Struct, omit_defaults=True):
     maps: dict[str, None] = {}
     """The maps that it has asked for."""
     settlements: int = 0
-    """How many outcomes its operations have had, those included that a retry or other code took out of its journal."""
+    """How many outcomes its operations have had, those included that a retry or other code took out of its journal; and its
+    run's being cancelled, which is one to its code."""
+    cancelled_at: int = 0
+    """Which of these that is; 0 while its code has heard of nothing."""
+    cancelled_ms: int = 0
+    """When it was, in Unix milliseconds."""
+    cancel_until_ms: int | None = None
+    """Until when its code may clean up."""
+
+    @property
+    def cleans_up(self) -> bool:
+        """Whether its run is being cancelled, and its code has heard of it and is not through."""
+        return self.cancelled_at > 0 and self.status in OPEN_STEPS
 
     @property
     def may_reuse(self) -> bool:
@@ -694,6 +706,11 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     def short_operations(self) -> list[tuple[Step, Path, Operation]]:
         """What waits for something outside the run: room in a scope, or another run's effect."""
         return [found for place in self.short if (found := self.operation_at(place)) is not None]
+
+    def cleans_up(self, step: StepId) -> bool:
+        """Whether a step may go on though its run is being cancelled: its code cleans up."""
+        found = self.step(step) if self.phase == "cancelling" else None
+        return found is not None and found.cleans_up
 
     def operation_at(self, place: str) -> tuple[Step, Path, Operation] | None:
         """What stands at a place, `step:path`; None if the step is no longer there, or does not ask for it any more."""

@@ -243,6 +243,8 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         due += _due_of_step(state.steps[name])
     for gate in state.gates.values():
         due += gates.due_at_ms(gate)
+    if state.phase == "cancelling":
+        due += [state.steps[name].cancel_until_ms for name in state.unfinished]
     if state.maps and not state.phase:
         due += [map_.due_at_ms for map_ in state.maps.values() if node_of(map_.opened.step) in state.unfinished]
     if state.joins and not state.phase:

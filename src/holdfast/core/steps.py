@@ -20,6 +20,7 @@ from holdfast.core.graph import COMPENSATE, EXPIRED, GATE_DECISIONS, Edge, Node
 from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.payload import NULL, Payload, inline
 from holdfast.core.policies import (
+    CANCELLED,
     CHECK_FAILED,
     CONFLICT,
     DEFAULT_RETRY,
@@ -116,6 +117,9 @@ def _check_requester(d: Decision, c: commands.StartRun) -> None:
 def complete_step(d: Decision, c: commands.CompleteStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
+    if step.cleans_up:
+        endings.end_cleanup(d, step)
+        return
     met = [*typed_state.meetings(d.graph.definition.state, d.state, step, c.output)]
     if any(each.rejected for each in met):
         for each in met:
@@ -212,6 +216,9 @@ def _why(node: Node, output: Payload) -> str:
 def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
+    if step.cleans_up:
+        fail_step(d, step, c.error)
+        return
     name = node_of(c.step)
     policy = _policy(d, name)
     failures = (step.rate_limited if c.error.error_class == RATE_LIMIT else step.failures) + 1
@@ -248,6 +255,9 @@ def fail_step(
     leads nowhere.
     """
     name = node_of(step.id)
+    if step.cleans_up:
+        endings.end_cleanup(d, step, f"failed: {error.message}" if error.error_class != CANCELLED else "")
+        return
     if name == COMPENSATE:
         d.emit(ev.StepFailed(step.id, step.attempt, error, parked=True, path=path))
         questions.ask_about_compensation(d, step.id, error)
@@ -496,11 +506,12 @@ def _start(d: Decision) -> None:
     waiting = islice(state.startable, max(0, d.slots) + 1)
     for name in [*waiting, *placed, *d.ready]:
         step = state.steps.get(name)
-        if state.phase and name != COMPENSATE:
+        goes_on = name == COMPENSATE or (step is not None and step.cleans_up)
+        if state.phase and not goes_on:
             continue
         new = (step is None or step.attempt == 0) and not is_item(name)
         may = not state.paused and limits.allow_start(d, new=new)
-        if state.phase and name != COMPENSATE:
+        if state.phase and not goes_on:
             continue  # the limit that it has just run into makes the run fail
         id_ = step.id if step is not None else next_step(state, name)
         demand = step.demand if step is not None else _demand(d, name)

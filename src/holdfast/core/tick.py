@@ -6,7 +6,19 @@ time it is.
 
 from __future__ import annotations
 
-from holdfast.core import admission, calls, commands, deployment, gates, limits, mapping, shortages, steps, waits
+from holdfast.core import (
+    admission,
+    calls,
+    commands,
+    deployment,
+    endings,
+    gates,
+    limits,
+    mapping,
+    shortages,
+    steps,
+    waits,
+)
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
@@ -28,6 +40,7 @@ def tick(d: Decision, c: commands.Tick) -> None:
             steps.lose(d, step)
     if c.dead:
         calls.lose_calls(d, c.dead)
+    endings.end_overdue_cleanups(d)
     _find_startable(d)
     admission.attend(d, c.headroom)
     waits.fire_due(d)

@@ -214,7 +214,7 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
 
 def _wish(parent: State, child: Child | None) -> cmd.Command | None:
     """What a child has to do as its parent does; None where that is to go on."""
-    if parent.ended or parent.phase or child is None or child.abandoned:
+    if parent.ended or child is None or child.abandoned or (parent.phase and not parent.cleans_up(child.step)):
         return cmd.CancelRun(f"run {parent.run}, which asked for it, {_why(parent)}")
     return cmd.PauseRun() if parent.paused else None
 

@@ -205,6 +205,14 @@ def _step_skipped(s: State, e: ev.StepSkipped, at_ms: int) -> None:
     step.reason = e.reason
 
 
+def _step_cancelling(s: State, e: ev.StepCancelling, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    step.settlements += 1
+    step.cancelled_at, step.cancelled_ms, step.cancel_until_ms = step.settlements, at_ms, e.until_ms
+    note_moved(s, node_of(e.step))
+    wake(s, step)
+
+
 def _step_cancelled(s: State, e: ev.StepCancelled, at_ms: int) -> None:
     step = visit(s, e.step, "cancelled", at_ms)
     step.reason, step.called_off = e.reason, s.phase == "failing"
@@ -320,6 +328,7 @@ FOLDS: Final[Folds] = {
     ev.StepInherited: _step_inherited,
     ev.OperationInherited: _operation_inherited,
     ev.StepSkipped: _step_skipped,
+    ev.StepCancelling: _step_cancelling,
     ev.StepCancelled: _step_cancelled,
     ev.LoopTaken: _loop_taken,
     ev.GuardAsked: _guard_asked,
