@@ -532,7 +532,7 @@ async def test_a_step_has_no_journal_and_says_so(store: str) -> None:
             await (await engine.start(handle)).result()
 
 
-async def test_two_steps_at_once_without_gather_are_told_of_it(store: str) -> None:
+async def test_steps_run_side_by_side_in_a_gather_of_asyncio_and_are_named_after_its_tasks(store: str) -> None:
     @step
     async def one(n: int) -> int:
         await asyncio.sleep(0.01)
@@ -543,8 +543,10 @@ async def test_two_steps_at_once_without_gather_are_told_of_it(store: str) -> No
         return await asyncio.gather(one(1), one(2))
 
     async with opened(store) as engine:
-        with pytest.raises(RunFailed, match=r"Use ctx\.gather"):
-            await (await engine.start(handle)).result()
+        run = await engine.start(handle)
+        assert await run.result() == [1, 2]
+        recorded = {each.path: each.value for each in await events_of(run, ev.ValueRecorded)}
+    assert set(recorded) == {"~0.0", "~1.0"}
 
 
 @pytest.mark.parametrize("result", [{1, 2}, object(), float("nan"), "half \ud800"])

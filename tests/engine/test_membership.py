@@ -60,8 +60,12 @@ async def test_a_branch_that_gives_up_is_begun_again_though_another_sleeps(
     async def price(number: int) -> int:
         return number
 
-    async def later() -> int:
+    @step
+    async def opening() -> None:
         await go.wait()
+
+    async def later() -> int:
+        await opening()
         return await price(7)
 
     @flow

@@ -1,4 +1,5 @@
-"""Overlapping and forgotten operations: the step fails whatever its code makes of that, and no operation goes missing."""
+"""Overlapping and forgotten operations in runs of early versions: the step fails whatever its code makes of that, and no
+operation goes missing. Flows of later runs have an event loop of their own (idioms)."""
 
 from __future__ import annotations
 
@@ -15,10 +16,17 @@ from holdfast.core.policies import NON_DETERMINISTIC, ErrorRecord
 from holdfast.core.state import FUNCTION
 from tests.engine.history import events_of
 from tests.engine.kit import eventually, opened
+from tests.engine.naming import name_as_before
 
 AN_HOUR_S = 3600
 paid: list[int] = []
 going: dict[int, asyncio.Event] = {}
+
+
+@pytest.fixture(autouse=True)
+def old_naming(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs as an early version has started them, whose flows have no event loop of their own."""
+    name_as_before(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ PostgreSQL's hold 2,700 bytes."""
 _MOST_REMEMBERED: Final = 4096
 """Names of steps taken apart: each is asked for a dozen times while its step is under way."""
 
-ROW_SIGN: Final = "!"
+ROW_SIGN: Final = "-"
 """In a path between how many operations its task had called off, and the number of the operation since."""
 
 _MEANS_SOMETHING: Final = re.compile(r"[\x00-\x20\x7f%#:/>\[\]]")
@@ -42,7 +42,7 @@ GateId = NewType("GateId", str)
 """`run:step:path` for a gate a step opened, `run:!reason.n` for one the engine opened about the run."""
 EffectKey = NewType("EffectKey", str)
 Seq = NewType("Seq", int)
-NAMING: Final = 1  # 2 as soon as the engine has the loop of flows
+NAMING: Final = 2
 """By which rule the operations of new runs' flows are named; a run keeps its rule for life.
 
 - 1: one row of places for all that a flow does

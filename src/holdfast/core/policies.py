@@ -64,6 +64,8 @@ LOST: Final = "lost"
 """The process lost its lease before a call left, or died in five attempts of one step in a row."""
 CANCELLED: Final = "cancelled"
 """Called off: nobody needs the answer any more."""
+CALLED_OFF: Final = "called_off"
+"""A flow has gone on without the operation: a time limit of its own ran out, or it cancelled a task."""
 MODEL: Final = "model"
 """The reply cannot be used."""
 ERROR: Final = "error"
@@ -74,7 +76,7 @@ TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, TEM
 
 NEVER_RETRIED: Final = frozenset(
     {SCHEMA, VALIDATION, AUTHORIZATION, DENIED, REJECTED, NON_DETERMINISTIC, LOOP_EXHAUSTED}
-    | {CHECK_FAILED, ROUTING, JOIN, GUARD, LIMIT, CANCELLED}
+    | {CHECK_FAILED, ROUTING, JOIN, GUARD, LIMIT, CANCELLED, CALLED_OFF}
 )
 """What the same try cannot mend, whatever a policy asks for."""
 

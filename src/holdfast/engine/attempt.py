@@ -109,6 +109,8 @@ class Attempt:
         name = node_of(key.step)
         self.item = _item(name, state) if is_item(name) else None
         self._definition = None if name == COMPENSATE else _defined(workflow, name, state)
+        self.has_tasks = self.item is None and self.calls_steps and state.naming == 2
+        """Its code is that of a flow, whose tasks run in a loop of their own."""
         self.tenant = state.tenant
         self._demand = state.steps[name].demand
         self._started_at_ms = state.started_at_ms
@@ -139,6 +141,8 @@ class Attempt:
         """Its code has written to streams."""
         self.store_problem: BaseException | None = None
         """The last permanent refusal of the store. The run's own code may have passed it on."""
+        self.heeds: Callable[[], None] | None = None
+        """Told when anything has happened in the run."""
         self._posted: list[Posted] = []
         self.called_off = False
         self._left = False

@@ -41,6 +41,11 @@ class AttemptContext:
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
 
     @property
+    def journal(self) -> StepJournal:
+        """The step's journal, for the engine's own code."""
+        return self._journal
+
+    @property
     def failures(self) -> int:
         """How many attempts of this step have failed so far; lost and suspended ones do not count."""
         return self._journal.before.failures

@@ -6,11 +6,11 @@ Never here: the operations themselves (context), how they are recorded (journal)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from holdfast.engine.cursor import Displacement, Divergence, Refusal, Suspension, cursor, in_branch
+from holdfast.engine.cursor import Cursor, Displacement, Divergence, Refusal, Suspension, Tasks, cursor, in_branch
 from holdfast.engine.journal import GATHER, StepJournal
 
 T = TypeVar("T")
@@ -22,6 +22,8 @@ What is under way is looked through at each decision."""
 
 async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
     """Run them at the same time, each with a place of its own; see StepContext."""
+    if (tasks := cursor().tasks) is not None:
+        return await _gathered(journal, tasks, branches)
     turn = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def in_turn(branch: Awaitable[Any], prefix: str) -> Any:
@@ -30,13 +32,13 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
 
     with _letting_go(*branches), cursor().place() as path:
         journal.found(path, GATHER, GATHER)
-        tasks = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
+        begun = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
         try:
-            results = await asyncio.gather(*tasks, return_exceptions=True)
+            results = await asyncio.gather(*begun, return_exceptions=True)
         except asyncio.CancelledError:
-            for task in tasks:
+            for task in begun:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*begun, return_exceptions=True)
             raise
     # What a branch has raised or returned is the user's: isinstance would ask the object itself.
     final = [result for result in results if issubclass(type(result), Divergence | Refusal)]
@@ -51,9 +53,32 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
     return list(results)
 
 
+async def _gathered(journal: StepJournal, tasks: Tasks, branches: Sequence[Awaitable[Any]]) -> list[Any]:
+    """The same in a flow, each branch in a task of its loop."""
+    with _letting_go(*branches), (here := cursor()).place() as path:
+        journal.found(path, GATHER, GATHER)
+        made = [_task(tasks, here, branch, f"{path}.{i}.") for i, branch in enumerate(branches)]
+        return await tasks.gather(path, made)
+
+
+def _task(tasks: Tasks, here: Cursor, branch: Awaitable[T], prefix: str) -> asyncio.Future[T]:
+    """A task of a branch whose places begin with `prefix`; what is one already has places of its own."""
+    if asyncio.isfuture(branch):
+        return branch
+    code = branch if asyncio.iscoroutine(branch) else _awaited(branch)
+    return tasks.make(code, tasks.row(prefix, here))
+
+
+async def _awaited(branch: Awaitable[T]) -> T:
+    return await branch
+
+
 async def apart(name: str, branch: Awaitable[T]) -> T:
     """Run it at a place that has a name instead of a position; see StepContext."""
     here = cursor()
+    if here.tasks is not None:
+        with _letting_go(branch):
+            return await _task(here.tasks, here, branch, f"{here.named(name)}.")
     with _letting_go(branch):
         task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
         try:

@@ -387,14 +387,13 @@ _OPERATIONS: Final = [
     "signal",
     "embed",
     "child",
-    "gather",
-    "apart",
     "record",
     "recorded",
 ]
 
 
 note_calls(StepContext, "ctx", *_OPERATIONS)
+note_calls(StepContext, "ctx", "gather", "apart", of_branches=True)
 note_step_calls(StepContext, "call_step", "call_effect")
 
 

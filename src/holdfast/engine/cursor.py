@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import functools
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from weakref import ref
 
 from holdfast.border import Leaving, fact, is_ours, ordinary, words_of
-from holdfast.core.ids import Path
+from holdfast.core.commands import Timer
+from holdfast.core.ids import ROW_SIGN, Path
 from holdfast.core.policies import SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import Operation
 from holdfast.engine.operation_calls import OperationCalls
@@ -33,6 +34,9 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 class Suspension(Leaving):
     """Leaves a handler whose step waits."""
+
+    timers: tuple[Timer, ...] = ()
+    """The timers of asyncio that are to be started when the step is suspended."""
 
 
 class Abandonment(Suspension):
@@ -68,15 +72,63 @@ _ENDED: Final = Suspension()
 """Why nothing more begins at a place whose code has ended."""
 
 
-class Cursor:
-    """Where a step, or a branch of a gather in it, is in its journal."""
+class Tasks(Protocol):
+    """The tasks of a flow, as what they call knows them (flow_loop)."""
 
-    def __init__(self, prefix: str, function: str = "", around: Cursor | None = None) -> None:
+    left: Suspension | None
+    """Why the flow has to be left; its code may have caught what said so."""
+
+    def call(
+        self, row: Cursor, name: str, method: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any, ...],
+        given: dict[str, Any], frames: int,
+    ) -> Coroutine[Any, Any, T]:  # fmt: skip
+        """An operation that a task calls, which is done outside of the flow's loop once it is awaited."""
+        ...
+
+    def row(self, prefix: str, around: Cursor | None = None) -> Cursor:
+        """Places of a task of their own."""
+        ...
+
+    def make(self, code: Coroutine[Any, Any, T], row: Cursor) -> asyncio.Task[T]:
+        """A task whose operations are in that row."""
+        ...
+
+    async def gather(self, path: str, tasks: Sequence[asyncio.Future[Any]]) -> list[Any]:
+        """The results of the branches of the gather at that place."""
+        ...
+
+
+class Progress(Protocol):
+    """An operation of a flow that is under way, as its own code knows it (flowing)."""
+
+    def enter(self, path: Path) -> None: ...
+    def leave(self, path: Path, *, waits: bool) -> None: ...
+
+    def certain(self, path: Path | None) -> asyncio.Future[None] | None:
+        """Note that whatever comes of the operation from here on is recorded: called before something is sent, asked for, or
+        begun that a replay would not do again. Returns what has to be waited for first, if anything."""
+        ...
+
+
+class Cursor:
+    """Where a step, a branch of a gather in it, or a task of a flow, is in its journal."""
+
+    def __init__(
+        self, prefix: str, function: str = "", around: Cursor | None = None, tasks: Tasks | None = None
+    ) -> None:
         """`function` is the one inside which there are no places, where the code is in one. `around` is the cursor of the
-        code that has this branch."""
+        code that has this branch. `tasks` are those of the flow of which this is one."""
         self.prefix = prefix
         self.around = around
+        self.tasks = tasks
+        self.progress: Progress | None = None if around is None else around.progress
+        self.at: Path | None = None
+        """Where the operation is that is under way."""
+        self.is_in_function = False
+        """An async function is under way here of which nothing was recorded: it may be cancelled."""
         self._function = function
+        self._row = ""
+        self._rows = self._branches = self._timers = 0
         self._next = 0
         self._busy = False
         self.task: asyncio.Task[Any] | None = None
@@ -116,24 +168,61 @@ class Cursor:
         self._busy = True
         with contextlib.suppress(RuntimeError):  # the thread of a plain function has no event loop
             self.task = asyncio.current_task()
+        progress, self.at, waits = self.progress, (path := self.following), False
+        if progress is not None:
+            progress.enter(path)
         try:
-            yield self.following
+            yield path
         except Suspension as why:
-            if self.left is None:  # a refusal may have come meanwhile
-                self.left = why
+            waits = True
+            self._leave(why)
             raise
         finally:
             self._busy = False
-            self.task = None
+            self.task = self.at = None
+            if progress is not None:
+                progress.leave(path, waits=waits)
             if self._free is not None:
                 self._free.set_result(None)
                 self._free = None
 
     def refuse(self, message: str) -> Suspension:
         """Remember that the step fails, whatever its code makes of what is raised here."""
+        return self._leave(Refusal(message))
+
+    def _leave(self, why: Suspension) -> Suspension:
+        """Remember why the code is left, unless there is a reason already: a refusal may have come first."""
         if self.left is None:
-            self.left = Refusal(message)
+            self.left = why
+        if self.tasks is not None and self.tasks.left is None:
+            self.tasks.left = self.left
         return self.left
+
+    def operation(self, progress: Progress) -> Cursor:
+        """Where an operation is that a task of a flow has called, of which others go on meanwhile."""
+        made = Cursor(self.prefix)
+        made.progress = progress
+        made._row, made._next, made._marks = self._row, self._next, self._marks
+        return made
+
+    def pass_by(self, done: Cursor) -> None:
+        """Go on after an operation that has come to its end."""
+        self._next = done._next
+
+    def branch(self) -> str:
+        """What the places of the next task begin with that is made here."""
+        self._branches += 1
+        return f"{self.prefix}~{self._branches - 1}."
+
+    def timer(self) -> str:
+        """The place of the next timer of asyncio that is started here."""
+        self._timers += 1
+        return f"{self.prefix}@{self._timers - 1}"
+
+    def begin_row(self) -> None:
+        """Go on in places of a row of their own: an operation was called off, and how many it took is not recorded."""
+        self._rows += 1
+        self._row, self._next = f"{self._rows}{ROW_SIGN}", 0
 
     def call(self, name: str, code: Coroutine[Any, Any, T], frames: int = 2) -> Coroutine[Any, Any, T]:
         """Take note of an operation that is called so many frames above: it has to be awaited before the end."""
@@ -172,7 +261,7 @@ class Cursor:
             return self.left
         text, record = words_of(problem), fact(problem, "error")
         is_of_values = fact(record, "error_class") in _OF_VALUES or issubclass(type(problem), InvalidInput)
-        if "coroutine" in text or is_of_values:
+        if "coroutine" in text or "OperationCall" in text or is_of_values:
             return self.refuse(f"{forgotten} ({text:.500})")
         return None
 
@@ -180,8 +269,7 @@ class Cursor:
         """Let the operations that are under way come to their ends, and nothing more begin."""
         if self.left is None:
             self.left = _ENDED
-        if self.calls is not None and self.around is not None:
-            self.around._adopt(self.calls)
+        self.adopted()
         if self.calls is not None:
             self.calls.close()
         if (task := self.task) is not None:
@@ -198,6 +286,11 @@ class Cursor:
                     each.cancel()
             else:
                 await asyncio.wait([*self.apart])
+
+    def adopted(self) -> None:
+        """Leave the calls that this branch has not awaited to the code around it."""
+        if self.calls is not None and self.around is not None:
+            self.around._adopt(self.calls)
 
     def _adopt(self, calls: OperationCalls) -> None:
         """Take over the calls that a branch has not awaited: the code around it may."""
@@ -238,12 +331,12 @@ class Cursor:
         place, count = self._marks.get(stream, (self._next, 0))
         count = count if place == self._next else 0
         self._marks[stream] = self._next, count + 1
-        return f"{self.prefix}{self._next}:{count}"
+        return f"{self.following}:{count}"
 
     @property
     def following(self) -> Path:
         """The place of the operation that comes next."""
-        return Path(f"{self.prefix}{self._next}")
+        return Path(f"{self.prefix}{self._row}{self._next}")
 
     def versioned(self, name: str) -> tuple[Path, Path]:
         """Where it is kept which version of the code goes on here, and the place of the operation that comes next."""
@@ -275,6 +368,12 @@ def begin() -> None:
     _trail.set(_Trail())
 
 
+def enter(row: Cursor) -> None:
+    """Go on in that row, in this context: that of a task of a flow, which its loop knows of."""
+    _cursor.set(row)
+    _trail.set(None)
+
+
 def _may_have_tasks() -> bool:
     """True if the step's code has made a task that is not over. Its context is not the code's own any more then."""
     trail = ref(kept) if (kept := _trail.get()) is not None else None
@@ -288,16 +387,22 @@ def cursor() -> Cursor:
     return _cursor.get()
 
 
-def note_calls(kind: type[Any], owner: str, *methods: str) -> None:
-    """Have calls of these methods noted: they are operations that code has to await. `owner` is what `kind` is called there."""
+def note_calls(kind: type[Any], owner: str, *methods: str, of_branches: bool = False) -> None:
+    """Have calls of these methods noted: they are operations that code has to await. `owner` is what `kind` is called there.
+    Those `of_branches` run code of the caller's, so they are done in its own loop."""
     for name in methods:
-        setattr(kind, name, _noted(getattr(kind, name), f"{owner}.{name}"))
+        setattr(kind, name, _noted(getattr(kind, name), f"{owner}.{name}", of_branches))
 
 
-def _noted(method: Callable[..., Coroutine[Any, Any, T]], name: str) -> Callable[..., Coroutine[Any, Any, T]]:
+def _noted(
+    method: Callable[..., Coroutine[Any, Any, T]], name: str, of_branches: bool
+) -> Callable[..., Coroutine[Any, Any, T]]:
     @functools.wraps(method)
     def called(*args: Any, **given: Any) -> Coroutine[Any, Any, T]:
-        return _cursor.get().call(name, method(*args, **given))
+        here = _cursor.get()
+        if (tasks := here.tasks) is not None and not of_branches:
+            return tasks.call(here, name, method, args, given, 2)
+        return here.call(name, method(*args, **given))
 
     return called
 
@@ -311,9 +416,19 @@ def note_step_calls(kind: type[Any], *methods: str) -> None:
 def _noted_step(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., Coroutine[Any, Any, T]]:
     @functools.wraps(method)
     def called(self: Any, step: Any, args: Any, given: Any) -> Coroutine[Any, Any, T]:
-        return _cursor.get().call(step.name, method(self, step, args, given), 3)
+        here = _cursor.get()
+        if (tasks := here.tasks) is not None:
+            return tasks.call(here, step.name, method, (self, step, args, given), {}, 3)
+        return here.call(step.name, method(self, step, args, given), 3)
 
     return called
+
+
+def certain() -> asyncio.Future[None] | None:
+    """Note that whatever comes of the operation that asks is recorded from here on: see Progress. Returns what it has to wait
+    for before that; nothing outside of flows."""
+    here = _cursor.get(None)
+    return None if here is None or here.progress is None else here.progress.certain(here.at)
 
 
 def inside(function: str) -> tuple[Cursor, Context]:

@@ -199,8 +199,8 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
         return cmd.StopStep(attempt.step, attempt.number, left.path, recorded, asked)
     except (Displacement, PlaceLost):
         return cmd.LoseAttempt(attempt.step, attempt.number, journal.take())
-    except Suspension:
-        return cmd.SuspendStep(attempt.step, attempt.number, journal.take())
+    except Suspension as left:
+        return cmd.SuspendStep(attempt.step, attempt.number, journal.take(), timers=left.timers)
     except BaseException as problem:
         if is_ours(problem) or problem is attempt.store_problem:
             raise  # not the step's own error

@@ -240,6 +240,8 @@ class Executor:
         for key, (attempt, task, _) in list(running.items()):
             if key in wanted and attempt.item is not None:
                 attempt.item.heed(state)
+            if key in wanted and attempt.heeds is not None:
+                attempt.heeds()
             if key in wanted or task.done():
                 continue
             if attempt.said_its_last:

@@ -30,6 +30,7 @@ from holdfast.engine.journal import StepJournal, error_of, keep_place
 from holdfast.engine.time_limit import within
 from holdfast.errors import InvalidInput, OperationFailed, Suspended, Unstorable
 from holdfast.ports import Recall
+from holdfast.threads import is_async
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _UNCHANGING: Final = frozenset({str, int, float, bool, bytes, type(None)})
@@ -160,14 +161,20 @@ def _leave_if_retried(events: Sequence[ev.Event]) -> None:
 
 
 async def _run(journal: StepJournal, name: str, limit_s: float | None, body: partial[Any]) -> Any:
-    threads = journal.attempt.services.threads
+    threads, around = journal.attempt.services.threads, cursor.cursor()
     here, context = cursor.inside(name)
     context.run(enter, None)
-    if limit_s is None:
-        result = await threads.run(body, {}, context)
-    else:
-        async with within(limit_s, f"the step {name!r}"):
+    if (turn := cursor.certain()) is not None:
+        await turn
+    around.is_in_function = around.progress is not None and is_async(body)
+    try:
+        if limit_s is None:
             result = await threads.run(body, {}, context)
+        else:
+            async with within(limit_s, f"the step {name!r}"):
+                result = await threads.run(body, {}, context)
+    finally:
+        around.is_in_function = False
     if here.misuse is not None:
         raise here.misuse  # also where the function has caught it
     return result

@@ -7,7 +7,7 @@ rules (core), calling anything, what a handler may call (context).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -41,7 +41,7 @@ from holdfast.core.state import FUNCTION, MAP, Operation, State, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine import failure, raised, standing_approvals
 from holdfast.engine.attempt import Attempt
-from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Suspension
+from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Suspension, certain
 from holdfast.engine.outcomes import Outcomes
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Asked, Edited, Pace, PoolWaited, Recall, Reservation, Usage
@@ -84,14 +84,19 @@ class StepJournal(Outcomes):
         """Why nothing more is to be begun here."""
         self._keys: dict[CallId, EffectKey] = {}
         self._sent_ms: dict[CallId, int] = {}
+        self.ends: list[Callable[[], Awaitable[None]]] = []
+        """What is done when the code of a flow was left."""
         self.told = 0
         """The number of the last result that was written for those who watch; it may not be in the store yet."""
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
         state = await self.attempt.state()
-        self.before = self.current(state)
         self._asks_before_repeats = state.origin is not None and not state.origin.repeats_effects
+        self._see(state)
+
+    def _see(self, state: State) -> None:
+        self.before = self.current(state)
         if self.before.journal:
             self._gathered = {place: path for path in reversed(self.before.journal) for place in gathers_around(path)}
 
@@ -110,9 +115,19 @@ class StepJournal(Outcomes):
         taken, self._values = tuple(self._values), []
         return taken
 
-    async def record(self, value: cmd.Value) -> None:
-        """Have a value recorded now, and not with what comes next."""
-        await self.send(cmd.RecordValues(self.step, self.number, (*self.take(), value)))
+    async def record(self, *values: cmd.Value) -> None:
+        """Have values recorded now, and not with what comes next."""
+        await self.send(cmd.RecordValues(self.step, self.number, (*self.take(), *values)))
+
+    def has_noted(self, paths: Collection[Path]) -> bool:
+        """Return True if what the step looked at at one of these places is still to be recorded."""
+        return any(value.path in paths for value in self._values)
+
+    async def look_again(self) -> None:
+        """See what this attempt has left so far, as another would: one of its operations is done from the beginning."""
+        if self._values:
+            await self.record()
+        self._see(await self.attempt.state())
 
     # --- What stands in it --------------------------------------------------------------------------------------------
 
@@ -190,6 +205,8 @@ class StepJournal(Outcomes):
         return await self.attempt.patiently(lambda: self.attempt.services.call_pools.counted(self.tenant))
 
     async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
+        if (turn := certain()) is not None:
+            await turn
         return await _reserved(self, cmd.AwaitPools(self.step, self.number, path, model, tuple(amounts)), amounts)
 
     def unable(self, path: Path) -> Collection[str]:
@@ -223,6 +240,8 @@ class StepJournal(Outcomes):
         return stand_in.call(Asked(self.run, self.step, path, kind, name, args_hash), hold_nanousd)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
+        if (turn := certain()) is not None:
+            await turn
         return await self.attempt.outside(call)
 
     async def hold(
@@ -346,10 +365,14 @@ class StepJournal(Outcomes):
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have an intent committed; leave the step when nothing new may begin."""
+        if (turn := certain()) is not None:
+            await turn
         return await _carried(self, command, self.attempt.send(command))
 
     async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
         """The same for the intent of a call."""
+        if (turn := certain()) is not None:
+            await turn
         return await _carried(self, command, self.attempt.intend(command))
 
 

@@ -26,12 +26,13 @@ from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import NodeName
 from holdfast.core.policies import CHECK_FAILED, ERROR, REJECTED, ROUTING, TEMPORARY
 from holdfast.core.routing import Complexity
-from holdfast.engine import conversation, item, remote_task
+from holdfast.engine import conversation, flowing, item, remote_task
 from holdfast.engine import prompt as prompts
 from holdfast.engine.child import Request
 from holdfast.engine.exchange import Exchange
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError, UsageError
 from holdfast.ports import AnswerSpec, Ended, Turn
+from holdfast.threads import is_async
 
 if TYPE_CHECKING:
     from holdfast.core.state import State
@@ -99,6 +100,8 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     given = definition.given(await attempt.view(), context)
     if attempt.item is not None:
         given["item"] = definition.item.load(await item.value(attempt))
+    if attempt.has_tasks and is_async(handler):
+        return await flowing.carry(context.journal, handler(**given))
     if not attempt.sees_large and is_immediate(handler):
         return handler(**given)
     return await attempt.services.threads.run(handler, given)

@@ -16,7 +16,7 @@ from typing import Final, Self
 from holdfast.core import commands as cmd
 from holdfast.core.ids import Path
 from holdfast.core.policies import TIMEOUT
-from holdfast.engine.cursor import cursor
+from holdfast.engine.cursor import certain, cursor, note_calls
 from holdfast.engine.journal import StepJournal
 from holdfast.errors import InvalidInput, OperationFailed
 
@@ -53,6 +53,7 @@ class SharedLocks:
     def __init__(self, journal: StepJournal) -> None:
         self._journal = journal
         self._held: list[Held] = []
+        journal.ends.append(self._free_all)
 
     def lock(self, space: str, key: str, wait_s: float, lease_s: float) -> SharedLock:
         """Raises InvalidInput for times that are none."""
@@ -85,12 +86,21 @@ class SharedLocks:
         if held.fence is not None:
             await self._free(held, held.fence)
 
+    async def _free_all(self) -> None:
+        """Free what the code had when it was left."""
+        while self._held:
+            held = self._held.pop()
+            if held.fence is not None:
+                await self._free(held, held.fence)
+
     async def _free(self, held: Held, fence: int) -> None:
         values = self._journal.attempt.services.runtime.store.shared_values
         await self._journal.attempt.patiently(lambda: values.unlock(self._journal.tenant, *held.name, fence))
 
     async def take(self, held: Held) -> bool:
         """Whether the lock was taken in time."""
+        if (turn := certain()) is not None:
+            await turn
         attempt, tenant = self._journal.attempt, self._journal.tenant
         values, clock = attempt.services.runtime.store.shared_values, attempt.services.runtime.clock
         until_s, pause_s = clock.monotonic_s() + held.wait_s, _PAUSE_S
@@ -162,3 +172,6 @@ class SharedLock:
     ) -> None:
         if self._held is not None:
             await self._locks.leave(self._held)
+
+
+note_calls(SharedLock, "lock", "__aenter__", "__aexit__")

@@ -30,7 +30,7 @@ from holdfast.core.shared_values import (
     Strategy,
 )
 from holdfast.core.state import SHARED, SHARED_WAIT
-from holdfast.engine.cursor import Suspension, cursor, note_calls
+from holdfast.engine.cursor import Suspension, certain, cursor, note_calls
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_lock import Held, SharedLock, SharedLocks
 from holdfast.errors import InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
@@ -229,6 +229,8 @@ class SharedSpace:
     async def _send(self, path: Path, write: _Write, args_hash: str, held: Held | None) -> None:
         """Have the write committed, or its refusal, on whatever version is the latest. Raises OperationFailed where others are
         first again and again."""
+        if (turn := certain()) is not None:
+            await turn
         async with AsyncExitStack() as turns:
             if held is None:  # a lock has its own order
                 at = self._journal.attempt.services.value_turns.at(self._journal.tenant, self._space, write.key)

@@ -61,7 +61,7 @@ class Stream:
             await self._journal.attempt.services.streams.flushed()
 
 
-note_calls(Stream, "stream", "write")
+note_calls(Stream, "stream", "write", "__aexit__")
 
 
 async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:

@@ -14,7 +14,7 @@ from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_mo
 from holdfast.core.graph import EXPIRED
 from holdfast.core.ids import GateId, node_of
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import CANCELLED, RATE_LIMIT, ErrorRecord
+from holdfast.core.policies import CALLED_OFF, RATE_LIMIT, ErrorRecord
 from holdfast.core.state import (
     CONVERSATION,
     FUNCTION,
@@ -117,7 +117,7 @@ def _operation_called_off(s: State, e: ev.OperationCalledOff, at_ms: int) -> Non
     for waits in (s.deferred, s.short, s.shared_waits):
         waits.pop(place, None)
     op.scope, op.other, op.due_at_ms, op.blocked, op.unable = None, None, None, False, {}
-    op.error = ErrorRecord(node_of(e.step), CANCELLED, "Called off: its step goes on without it.", False, at_ms)
+    op.error = ErrorRecord(node_of(e.step), CALLED_OFF, "Called off: its step goes on without it.", False, at_ms)
     mark(s, step, e.path, op, "failed")
     note_moved(s, node_of(e.step))
 

@@ -1,0 +1,710 @@
+"""The event loop of one flow: a queue of what is ready, and nothing else; so plain asyncio is the same in every replay.
+
+It has no clock, sockets or threads. What a flow waits for comes from outside, one outcome at a time, each after the queue has
+run empty (flowing): what the flow does is a function of the outcomes and their order. Tasks, futures and operations have hashes
+that a replay gives them again, because asyncio keeps them in sets.
+
+Never here: doing an operation, what stands in the journal, the end of a flow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import Context, copy_context
+from types import CodeType, coroutine
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+from holdfast.border import is_ours, text_of
+from holdfast.engine import cursor as places
+from holdfast.engine.cursor import Cursor, Refusal, Suspension
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
+
+MOST_TURNS: Final = 100_000
+"""Callbacks between two outcomes. Beyond that the flow asks again and again for something that only an outcome can change."""
+_NO_CONTEXT: Final = Context()
+_MOST_THROWN: Final = 100
+"""How often a task is left that goes on all the same."""
+
+AT_ONCE: Final = (
+    "Put it into a step, or do it while the flow has one task: the flow opens a connection, a process or a thread itself, or"
+    " waits for something of another event loop, while several of its tasks are under way. What comes of that is not recorded,"
+    " so a replay could go another way."
+)
+BY_SET: Final = (
+    "Give asyncio.as_completed tasks, as in as_completed([asyncio.create_task(f()) for ...]): of coroutines it makes tasks in"
+    " an order that depends on chance. Steps may be given as they are."
+)
+GOES_ROUND: Final = (
+    "Wait for an operation, or for asyncio.sleep(1), in that loop: the flow goes round and round without waiting for anything"
+    " that is recorded (a loop around asyncio.sleep(0)?)."
+)
+FROM_A_THREAD: Final = (
+    "Make what the thread does a step: a thread has called into the flow while several of its tasks are under way. The moment"
+    " is not recorded, so a replay could go another way."
+)
+
+
+class FlowFuture(asyncio.Future[Any]):
+    """A future of a flow, with a hash that a replay gives it again."""
+
+    def __init__(self, loop: FlowLoop) -> None:
+        self._number = loop.number()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class Outcome(FlowFuture):
+    """What an operation comes to. Cancelled, it calls the operation off."""
+
+    def __init__(self, loop: FlowLoop, call: OperationCall) -> None:
+        super().__init__(loop)
+        self.call = call
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        is_cancelled = super().cancel(msg)
+        if is_cancelled:
+            self.call.tasks.call_off(self.call)
+        return is_cancelled
+
+
+class FlowTask(asyncio.Task[Any]):
+    """A task of a flow, whose operations are named after it."""
+
+    def __init__(
+        self, code: Coroutine[Any, Any, Any], row: Cursor, loop: FlowLoop, name: str, context: Context
+    ) -> None:
+        self._number = loop.number()
+        self.row = row
+        self._code = code
+        self._context = context
+        super().__init__(_tended(loop, code), loop=loop, name=name, context=context)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def leave(self, why: Suspension) -> None:
+        """Leave its code at the place where it waits, however often that goes on all the same."""
+        around: Any = self.get_coro()
+        with suppress(BaseException):  # what the code makes of that counts for nothing
+            for _ in range(_MOST_THROWN):
+                self._context.run(around.throw, why)  # where the code finds the places of its task, and no others
+        with suppress(BaseException):
+            self._context.run(self._code.close)  # if it has not begun
+
+
+_OURS: Final = frozenset({FlowFuture, Outcome, FlowTask})
+
+
+class OperationCall(Coroutine[Any, Any, Any]):
+    """An operation that the code of a flow has called, and is to await.
+
+    Not a coroutine of Python's, so that it can have a hash of its own (`asyncio.as_completed` makes a set of what it is given).
+    It is done in a task of the engine's loop, by the code that its method returns.
+    """
+
+    cr_running = cr_suspended = False  # as inspect.getcoroutinestate asks for
+    cr_frame: object | None = True
+    """None when it was awaited."""
+
+    def __init__(
+        self, tasks: FlowLoop, row: Cursor, name: str, method: Callable[..., Coroutine[Any, Any, Any]],
+        args: tuple[Any, ...], given: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self.tasks = tasks
+        self.row = row
+        self.name = name
+        self.outcome: Outcome | None = None
+        self.context: Context | None = None
+        self.operation: Any = None
+        """What does it (flowing); None before that has begun."""
+        self._asked = method, args, given
+        self._code: Coroutine[Any, Any, Any] | None = method(*args, **given)  # a call that does not fit raises now
+        self._awaited: Generator[Any, Any, Any] | None = None
+        self._number = tasks.number()
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __repr__(self) -> str:
+        return f"<call of {self.name}>"
+
+    def code(self) -> Coroutine[Any, Any, Any]:
+        """What does it, from its beginning."""
+        code, self._code = self._code, None
+        if code is None:
+            method, args, given = self._asked
+            code = method(*args, **given)
+        return code
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        if self.cr_frame is None:
+            raise RuntimeError(f"the call of {self.name} was awaited already; await its task, or keep its result")
+        self.cr_frame = None
+        self.outcome = outcome = self.tasks.begin(self)
+        return (yield from outcome)
+
+    def _generator(self) -> Generator[Any, Any, Any]:
+        if self._awaited is None:
+            self._awaited = self.__await__()
+        return self._awaited
+
+    def send(self, value: Any) -> Any:
+        return self._generator().send(value)
+
+    def throw(self, *problem: Any) -> Any:
+        return self._generator().throw(*problem)
+
+    def __del__(self) -> None:
+        if self._code is not None:
+            self._code.close()  # Python complains of a coroutine that was never awaited; its flow has
+
+    def close(self) -> None:
+        """Drop it: it will not be done, or not again."""
+        self.cr_frame = None
+        if self._code is not None:
+            self._code.close()
+            self._code = None
+        if self._awaited is not None:
+            self._awaited.close()
+
+
+class Gathered:
+    """The branches of a gather."""
+
+    def __init__(self, loop: FlowLoop, tasks: Sequence[asyncio.Future[Any]]) -> None:
+        self._tasks = tasks
+        self._left = len(tasks)
+        self.ended = FlowFuture(loop)
+        """Done when all branches are, or when it is given up."""
+        for task in tasks:
+            task.add_done_callback(self._over, context=_NO_CONTEXT)
+        if not tasks:
+            self.end()
+
+    def _over(self, _: asyncio.Future[Any]) -> None:
+        self._left -= 1
+        if not self._left:
+            self.end()
+
+    def end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the first branch without a result has ended, in an error."""
+        for task in self._tasks:
+            if not task.done():
+                return False
+            if task.cancelled() or task.exception() is not None:
+                return True
+        return False
+
+
+if TYPE_CHECKING:
+
+    class _Loop(asyncio.BaseEventLoop):
+        """What it is to a type checker: the methods that the engine's loop lends are set below."""
+
+else:
+    _Loop = asyncio.AbstractEventLoop
+
+
+class _Handle:
+    """A callback in the queue; what asyncio.Handle is, without its debugging."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+
+class Timer(asyncio.TimerHandle):
+    """A callback that waits for recorded time: asyncio.sleep, timeout, wait_for and the time-outs of wait come here."""
+
+    path: str = ""
+
+
+class FlowLoop(_Loop):
+    """The tasks, futures, callbacks and timers of one flow. Keeps cursor.Tasks."""
+
+    def __init__(self, run: str, now_s: float, moved: Callable[[], None]) -> None:
+        """`now_s` is the recorded time at which the flow began. `moved` is called when something from outside is ready."""
+        self._ready: deque[Any] = deque()
+        self._salt = zlib.crc32(run.encode()) << 24
+        self._made = 0
+        self._moved = moved
+        self._host = asyncio.get_running_loop()
+        self._is_inside = False
+        self._is_gone = False
+        self._refused = 0
+        self.now_s = now_s
+        self.main: FlowTask | None = None
+        self.tasks: dict[FlowTask, None] = {}
+        """Those that are not over, and those whose error no code has taken."""
+        self.unfinished = 0
+        self.begun: list[OperationCall] = []
+        """Operations that were begun since the last outcome."""
+        self.called_off: list[OperationCall] = []
+        self.timers: dict[str, Timer] = {}
+        """Those that wait, by their places."""
+        self.timers_begun: list[Timer] = []
+        self.timers_off: list[str] = []
+        self.gathers: dict[str, Gathered] = {}
+        """Those under way, by their places."""
+        self.gathers_begun: list[str] = []
+        self._lent = 0
+        """Futures that something outside of the flow sets."""
+        self._arriving: set[_Handle] = set()
+        """What threads have asked to be called."""
+        self.left: Suspension | None = None
+
+    # --- Operations ---------------------------------------------------------------------------------------------------
+
+    def call(
+        self, row: Cursor, name: str, method: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any, ...],
+        given: dict[str, Any], frames: int,
+    ) -> Coroutine[Any, Any, T]:  # fmt: skip
+        call = OperationCall(self, row, name, method, args, given)
+        noted: Coroutine[Any, Any, T] = row.call(name, call, frames + 1)
+        return noted
+
+    def begin(self, call: OperationCall) -> Outcome:
+        """Begin an operation, at the next place of the task that awaits it."""
+        if self.left is not None:
+            call.close()
+            self._refused += 1
+            if self._refused < _MOST_THROWN:
+                raise self.left
+            return Outcome(self, call)  # for code that asks again and again: it will not hear of it
+        task = asyncio.current_task()
+        if isinstance(task, FlowTask):
+            call.row = task.row
+        call.context = copy_context()
+        outcome = Outcome(self, call)
+        self.begun.append(call)
+        return outcome
+
+    def call_off(self, call: OperationCall) -> None:
+        """Note that no code waits for an operation any more."""
+        if not self._is_gone:
+            call.row.begin_row()
+            self.called_off.append(call)
+
+    def number(self) -> int:
+        """A number that the same object has in a replay; other flows have others, lest asyncio's own sets degenerate."""
+        self._made += 1
+        return self._salt + self._made
+
+    # --- What asyncio asks of a loop ----------------------------------------------------------------------------------
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        pass
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def time(self) -> float:
+        """The time of the last outcome, in seconds: a replay has the same."""
+        return self.now_s
+
+    def create_future(self) -> asyncio.Future[Any]:
+        if self.left is not None and self._is_gone:
+            raise self.left
+        future = FlowFuture(self)
+        if sys._getframe(1).f_code is asyncio.wrap_future.__code__:  # a thread will set it
+            self._await_outside(future)
+        return future
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, context)
+        self._ready.append(handle)
+        if not self._is_inside:
+            self._moved()
+        return handle  # type: ignore[return-value]
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call it in the flow, if that has one task."""
+
+        def arrived() -> None:
+            self._arriving.discard(handle)
+            if self.unfinished > 1:
+                self.left = self.left or Refusal(FROM_A_THREAD)
+                self._moved()
+            elif not handle.cancelled():
+                self._ready.append(handle)
+                self._moved()
+
+        handle = _Handle(callback, args, context)
+        self._arriving.add(handle)
+        self._host.call_soon_threadsafe(arrived)
+        return handle  # type: ignore[return-value]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now_s + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = Timer(when, callback, args, self, context)
+        if when <= self.now_s:
+            self._ready.append(timer)
+            if not self._is_inside:
+                self._moved()
+            return timer
+        timer.path = self._here().timer()
+        self.timers[timer.path] = timer
+        self.timers_begun.append(timer)
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        if isinstance(handle, Timer) and self.timers.pop(handle.path, None) is not None and not self._is_gone:
+            self.timers_off.append(handle.path)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None, **_: Any
+    ) -> FlowTask:
+        if self.left is not None:
+            coro.close()
+            raise self.left
+        maker = None if type(coro) is OperationCall and not _WAITS_IN_A_TASK else _maker()
+        if maker in _MADE_OF_SETS and type(coro) is not OperationCall:
+            coro.close()
+            self.refuse(BY_SET)
+        here = self._here()
+        # What wait_for makes a task of until Python 3.11 is done in the row of the code that waits, which does nothing else.
+        row = here if maker is _WAIT_FOR else self.row(here.branch(), here)
+        return self.make(coro, row, name, context)
+
+    def row(self, prefix: str, around: Cursor | None = None) -> Cursor:
+        """Places of a task of their own."""
+        return Cursor(prefix, tasks=self, around=around)
+
+    def make(
+        self, code: Coroutine[Any, Any, Any], row: Cursor, name: str | None = None, context: Context | None = None
+    ) -> FlowTask:
+        """A task whose operations are in that row."""
+        context = copy_context() if context is None else context.copy()
+        context.run(places.enter, row)
+        task = FlowTask(code, row, self, name or f"flow {row.prefix or '0'}", context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.tasks[task] = None
+        self.unfinished += 1
+        task.add_done_callback(self._over, context=_NO_CONTEXT)
+        return task
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self.unfinished -= 1
+        row = task.row  # type: ignore[attr-defined]
+        if row.around is not None:
+            row.adopted()
+        if task.cancelled() or not getattr(task, "_log_traceback", False):
+            self.tasks.pop(task, None)  # type: ignore[call-overload]
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Do nothing: when Python's collector comes past must not matter. Errors that no code took are seen at the end."""
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        pass
+
+    def get_exception_handler(self) -> None:
+        return None
+
+    def get_task_factory(self) -> None:
+        return None
+
+    async def shutdown_asyncgens(self) -> None:
+        pass
+
+    def refuse(self, words: str) -> NoReturn:
+        """Have the flow fail with these words, whatever its code makes of what is raised here."""
+        self.left = self.left or Refusal(words)
+        raise self.left
+
+    def _here(self) -> Cursor:
+        """Where the task is that asks; in a callback, the one in whose context it was added."""
+        task = asyncio.current_task(self)
+        return task.row if isinstance(task, FlowTask) else places.cursor()
+
+    @property
+    def has_lent(self) -> bool:
+        """Whether the flow waits for something that comes from outside, and is no operation."""
+        return bool(self._lent or self._arriving)
+
+    # --- Turns --------------------------------------------------------------------------------------------------------
+
+    def start(self, code: Coroutine[Any, Any, Any], row: Cursor) -> None:
+        with self.running():
+            self.main = self.make(code, row)
+
+    def drain(self) -> None:
+        """Let the flow's tasks run until each of them waits for an outcome."""
+        if self._ready:
+            host, task = self._enter()
+            try:
+                if not self._turn(MOST_TURNS):
+                    self.left = self.left or Refusal(GOES_ROUND)
+            finally:
+                self._exit(host, task)
+
+    def _turn(self, most: int, *, even_if_left: bool = False) -> bool:
+        """Run what is ready. Returns False if that is more than so many callbacks."""
+        ready = self._ready
+        for _ in range(most):
+            if not ready or (self.left is not None and not even_if_left):
+                return True
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except SystemExit:  # its task has it
+                pass
+            except Exception as problem:
+                log.error("holdfast: a callback of a flow failed: %s", text_of(problem), exc_info=problem)
+        return False
+
+    def hand_over(self, outcome: Outcome, result: Any, problem: BaseException | None) -> None:
+        """Have an operation come to its result, or its problem."""
+        self._is_inside = True
+        try:
+            if problem is None:
+                outcome.set_result(result)
+            else:
+                outcome.set_exception(problem)
+        finally:
+            self._is_inside = False
+
+    def fire(self, path: str) -> None:
+        """Call what a timer was to call, or have a gather end without its last results."""
+        if (timer := self.timers.pop(path, None)) is not None:
+            self._ready.append(timer)
+        elif (gathered := self.gathers.get(path)) is not None:
+            with self.running():
+                gathered.end()
+
+    async def gather(self, path: str, tasks: Sequence[asyncio.Future[Any]]) -> list[Any]:
+        """The results of the branches at that place. Every branch gets as far as it can; then the first without a result
+        decides: its error is raised, or it is waited for."""
+        gathered = self.gathers[path] = Gathered(self, tasks)
+        self.gathers_begun.append(path)
+        try:
+            await gathered.ended
+        finally:
+            del self.gathers[path]
+            left = [task for task in tasks if not task.done()]
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.gather(*left, return_exceptions=True)
+        for task in tasks:
+            if task not in left or not task.cancelled():
+                task.result()
+        return [task.result() for task in tasks]
+
+    def cancel(self) -> None:
+        """Cancel the task of the flow's function: its run is being cancelled."""
+        if self.main is not None:
+            with self.running():
+                self.main.cancel()
+
+    def cut_off(self) -> None:
+        """Cancel all tasks, as a task of the engine that is cut off is. Raises what the flow's code raises about it."""
+        self.left, self._is_gone = self.left or Suspension(), True
+        with self.running():
+            for task in self.tasks:
+                task.cancel()
+            self._turn(_MOST_THROWN * len(self.tasks), even_if_left=True)
+        if self.main is not None and self.main.done() and not self.main.cancelled():
+            problem = self.main.exception()
+            if problem is not None and not is_ours(problem):
+                raise problem
+
+    def let_go(self) -> None:
+        """Leave the code of all tasks, as that of a step which waits is left. What it asks for meanwhile is refused."""
+        self.left = self.left or Suspension()
+        self._is_gone = True
+        with self.running():
+            for task in [*self.tasks]:
+                if not task.done():
+                    task.leave(self.left)
+        for call in self.begun:
+            call.close()
+        self.tasks.clear()
+        self._ready.clear()
+        self.timers.clear()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Inside, this is the loop that runs."""
+        host, task = self._enter()
+        try:
+            yield
+        finally:
+            self._exit(host, task)
+
+    def _enter(self) -> tuple[Any, Any]:
+        host = asyncio._get_running_loop()
+        task = _swap_current_task(host, None)
+        asyncio._set_running_loop(self)
+        self._is_inside = True
+        return host, task
+
+    def _exit(self, host: Any, task: Any) -> None:
+        self._is_inside = False
+        asyncio._set_running_loop(host)
+        _swap_current_task(host, task)
+
+    # --- What the engine's loop lends ---------------------------------------------------------------------------------
+
+    def lend(self, foreign: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """A future of this loop that is done when one of another loop is."""
+        if self.unfinished > 1:
+            self.refuse(AT_ONCE)
+        own = FlowFuture(self)
+        self._await_outside(own)
+
+        def arrived(_: asyncio.Future[Any]) -> None:
+            if not own.done():
+                own.set_result(None)
+
+        def cancelled(_: asyncio.Future[Any]) -> None:
+            if own.cancelled() and not foreign.done():
+                foreign.cancel()
+
+        foreign.add_done_callback(arrived)
+        own.add_done_callback(cancelled)
+        foreign._asyncio_future_blocking = False
+        own._asyncio_future_blocking = True
+        return own
+
+    def _await_outside(self, future: asyncio.Future[Any]) -> None:
+        """Count a future that something outside of the flow sets."""
+        self._lent += 1
+
+        def over(_: asyncio.Future[Any]) -> None:
+            self._lent -= 1
+
+        future.add_done_callback(over, context=_NO_CONTEXT)
+
+
+_LENT: Final = (
+    "run_in_executor", "set_default_executor", "getaddrinfo", "getnameinfo", "create_connection", "create_server",
+    "create_unix_connection", "create_unix_server", "create_datagram_endpoint", "sendfile", "start_tls",
+    "connect_accepted_socket", "connect_read_pipe",
+    "connect_write_pipe", "subprocess_exec", "subprocess_shell", "sock_recv", "sock_recv_into",
+    "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect", "sock_accept", "sock_sendfile",
+    "add_reader", "remove_reader", "add_writer", "remove_writer", "add_signal_handler", "remove_signal_handler",
+)  # fmt: skip
+"""What a flow may do by the loop that has it, while it has one task: as ordinary code does it, again in each replay."""
+
+
+def _lent(name: str) -> Callable[..., Any]:
+    def method(self: FlowLoop, *args: Any, **given: Any) -> Any:
+        if self.unfinished > 1:
+            self.refuse(AT_ONCE)
+        return getattr(self._host, name)(*args, **given)
+
+    return method
+
+
+for _name in _LENT:
+    setattr(FlowLoop, _name, _lent(_name))
+
+_WAIT_FOR: Final[CodeType | None] = asyncio.wait_for.__code__
+_WAITS_IN_A_TASK: Final = sys.version_info < (3, 12)
+"""Whether asyncio.wait_for makes a task of what it waits for."""
+_MADE_OF_SETS: Final = {asyncio.as_completed.__code__} if hasattr(asyncio.as_completed, "__code__") else set()
+if (_iterator := getattr(asyncio.tasks, "_AsCompletedIterator", None)) is not None:
+    _MADE_OF_SETS.add(_iterator.__init__.__code__)
+
+
+def _maker() -> CodeType | None:
+    """The function of asyncio that makes a task of what it was given, if the task's name or order depends on that."""
+    frame = sys._getframe(2)
+    for _ in range(4):
+        code = frame.f_code
+        if code in _MADE_OF_SETS or (_WAITS_IN_A_TASK and code is _WAIT_FOR):
+            return code
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return None
+
+
+async def _tended(loop: FlowLoop, code: Coroutine[Any, Any, T]) -> T:
+    """Run the code of a task."""
+    return await _lending(loop, code)
+
+
+@coroutine
+def _lending(loop: FlowLoop, code: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Run the code of a task, and lend it the futures of other loops that it waits for."""
+    resume: Callable[..., Any] = code.send
+    given: Any = None
+    while True:
+        try:
+            awaited = resume(given)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        try:
+            given = yield awaited if awaited is None or type(awaited) in _OURS else _own(loop, awaited)
+            resume = code.send
+        except GeneratorExit:
+            code.close()
+            raise
+        except BaseException as problem:  # noqa: BLE001 - it is for the code to say what becomes of it
+            resume, given = code.throw, problem
+
+
+def _own(loop: FlowLoop, awaited: Any) -> Any:
+    """A future that the flow's task can wait for: `awaited`, or one for it where that is of another loop."""
+    try:
+        of = awaited.get_loop()
+    except AttributeError:  # no future: the task says so
+        return awaited
+    return awaited if of is loop else loop.lend(awaited)
+
+
+def _swap_nothing(loop: Any, task: Any) -> Any:
+    """Until Python 3.11 each loop has a current task of its own."""
+    return None
+
+
+_swap_current_task: Final[Callable[[Any, Any], Any]] = getattr(asyncio.tasks, "_swap_current_task", _swap_nothing)
