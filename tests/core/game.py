@@ -214,6 +214,11 @@ class Game:
         for step in state.steps.values():
             open_ = {path for path, op in step.journal.items() if op.status not in ("done", "failed")}
             assert set(step.pending) == open_, "what is looked up as open is what is open"
+            numbers = [op.settled for path, op in step.journal.items() if path not in open_]
+            numbers += [step.cancelled_at] if step.cancelled_at else []
+            assert len({*numbers}) == len(numbers), "each outcome has a number of its own"
+            assert all(0 < number <= step.settlements for number in numbers), "outcomes are counted"
+            assert not any(step.journal[path].settled for path in open_), "what has no outcome has no number"
         assert not stuck(state), "a suspended step has something that wakes it"
         assert NOTHING not in {wait.kind for wait in self.waits}, "a run waits for something"
         if state.ended:

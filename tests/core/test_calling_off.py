@@ -89,6 +89,16 @@ def test_a_child_that_is_called_off_is_asked_to_cancel_and_its_end_changes_nothi
     assert ended(game) == (*OFF, 1)
 
 
+def test_who_asks_again_for_a_child_that_is_being_cancelled_has_another_in_its_place() -> None:
+    game = a_flow()
+    child = game.child("flow", key="c")
+    call_off(game, "0")
+    assert kinds(game.ask_for("flow", "1", key="c")) == ["ChildAwaited"]
+    game.suspend("flow")
+    assert kinds(game.end_child(child, "cancelled")) == ["ChildEnded", "StepStarted"]
+    assert game.child("flow", "1", key="c") != child
+
+
 def test_what_a_child_has_done_meanwhile_is_undone_with_its_run() -> None:
     game = a_flow()
     child = game.child("flow")
@@ -145,17 +155,20 @@ def test_what_is_to_be_tried_again_is_not() -> None:
     assert (ended(game), game.due_ms) == ((*OFF, 2), None)
 
 
+@pytest.mark.parametrize("policy", ["read", "idempotent", "verify", "once"])
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_call_that_was_sent_is_left_alone(lost: bool) -> None:
+def test_a_call_that_was_sent_is_left_alone(policy: str, lost: bool) -> None:
     game = a_flow()
-    game.intended("flow", "verify", path="0", settles_within_s=1.0)
+    effect = game.intended("flow", policy, path="0", settles_within_s=1.0)
     model = game.held("flow", path="1")
     if lost:
         game.lose()
         game.session = cmd.SessionId("next")
         game.tick()
+    before = game.op("flow").status
     events = call_off(game, "0", "1")
     assert kinds(events) == (["OperationCalledOff"] if lost else []), "a lost model call is only to be made again"
+    assert (game.op("flow").status, effect in game.state.calls) == (before, True)
     if not lost:
         game.settle(model)
         assert ended(game, "1") == ("done", None, 1)

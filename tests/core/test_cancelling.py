@@ -133,6 +133,9 @@ def test_a_flow_that_has_not_begun_or_whose_code_has_changed_is_called_off_at_on
     game.signal("go")
     game.tick()
     game.stop("flow", "1")
+    game.tick(5)
+    game.lose(by=None)
+    assert game.step("flow").status == "suspended"
     assert "StepCancelled" in kinds(game.cancel())
 
 
@@ -159,10 +162,12 @@ def test_nothing_else_begins_while_a_flow_cleans_up() -> None:
     assert game.step("flow/0[0]").status == "active"
     events = game.cancel()
     assert [event.step for event in events if isinstance(event, ev.StepCancelled)] == ["flow/0[0]#1"]
-    game.do(cmd.CallOffOperations(*game.at("flow"), (Path("0"),)))
+    op = game.op("flow")
+    assert (op.status, op.error and op.error.error_class, op.settled) == ("failed", policies.CANCELLED, 2)
+    assert game.do(cmd.CallOffOperations(*game.at("flow"), (Path("0"),))) == []
     with pytest.raises(Conflict, match="Clean up call by call"):
         game.do(cmd.MapItems(*game.at("flow"), Path("1"), "check", "list", 3, 1, 3))
-    assert [*game.state.steps] == ["flow"]
+    assert game.statuses() == {"flow": "active", "flow/0[0]": "cancelled"}
 
 
 def test_children_are_cancelled_and_one_that_cleans_up_is_waited_for() -> None:
@@ -172,6 +177,8 @@ def test_children_are_cancelled_and_one_that_cleans_up_is_waited_for() -> None:
     assert [event.child for event in events if isinstance(event, ev.ChildAbandoned)] == [before, aside]
     game.do(cmd.CallOffOperations(*game.at("flow"), (Path("0"),)))
     cleaner, other = game.child("flow", "2"), game.child("flow", "3", background=True)
+    game.await_signal("flow", "nobody sends it", path="4")
+    assert kinds(game.do(cmd.CallOffOperations(*game.at("flow"), (Path("4"),)))) == ["OperationCalledOff"]
     game.suspend("flow")
     game.end_child(before, "cancelled")
     assert not game.state.children[cleaner].abandoned
@@ -180,6 +187,16 @@ def test_children_are_cancelled_and_one_that_cleans_up_is_waited_for() -> None:
     assert [event.child for event in game.complete("flow") if isinstance(event, ev.ChildAbandoned)] == [other]
     game.end_child(aside, "cancelled")
     assert kinds(game.end_child(other, "cancelled")) == ["ChildEnded", "RunCancelled"]
+
+
+def test_what_waits_for_a_child_while_it_cleans_up_hears_that_it_was_cancelled() -> None:
+    game = a_flow()
+    child = game.child("flow")
+    game.suspend("flow")
+    game.cancel()
+    game.suspend("flow")
+    assert kinds(game.end_child(child, "cancelled")) == ["ChildEnded", "StepStarted"]
+    assert (game.op("flow").error or error()).error_class == policies.CANCELLED
 
 
 def test_a_pause_ends_with_it_and_a_later_one_lets_nothing_begin() -> None:

@@ -262,11 +262,24 @@ class Record(Game):
                 case ev.GateDecided() | ev.GateExpired() | ev.GateWithdrawn():
                     closed[event.gate] += 1
                 case _:
-                    pass
+                    self.check_waits(state, event)
             evolve(state, event, at_ms)
         assert same(state, self.state)
         assert not [call for call, count in outcomes.items() if count > 1], "a call has one outcome"
         assert not [gate for gate, count in closed.items() if count > 1], "a gate is closed once"
+
+    def check_waits(self, state: State, event: ev.Event) -> None:
+        """What comes, comes to what waits for it."""
+        match event:
+            case ev.SignalDelivered() | ev.TimerFired() | ev.OperationCalledOff():
+                op = state.steps[node_of(event.step)].journal[event.path]
+                assert op.status not in ("done", "failed"), "nothing comes to what waits no more"
+            case ev.StepCancelling():
+                step = state.steps[node_of(event.step)]
+                goes_on = (state.phase, step.attempt > 0, step.status in OPEN_STEPS, step.cancelled_at)
+                assert goes_on == ("cancelling", True, True, 0), "what has begun hears once that it is cancelled"
+            case _:
+                pass
 
     def follows(self, state: State, id_: StepId) -> bool:
         """Whether something that has happened leads to a first start of this step."""
@@ -917,8 +930,8 @@ class Crew:
                 self.begin_waiting(name, path, kind, fixed)
         except Suspended:
             pass
-        except Conflict:  # what happens once needs a person's word in a fork
-            if approval_at(path) not in step.journal:
+        except Conflict:  # what happens once needs a person's word in a fork; and what cleans up has no items
+            if kind != "map" and approval_at(path) not in step.journal:
                 game.open_gate(name, approval_at(path))
         op = step.journal.get(path)
         if op is not None and op.status == "open" and op.call is not None and game.state.step(step.id) is step:

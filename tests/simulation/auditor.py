@@ -25,15 +25,15 @@ from holdfast.core.ids import (
     RunId,
     SessionId,
     StepId,
-    comes_from,
     is_item,
     map_of,
     node_of,
+    place_of,
     visit_of,
 )
 from holdfast.core.payload import Payload
 from holdfast.core.projection import project
-from holdfast.core.state import FOLD_VERSION, MAP, SHARED_USE, State
+from holdfast.core.state import FOLD_VERSION, MAP, SHARED_USE, SLEEP, State, comes_after
 from holdfast.core.status import status, waiting_for, waits_for_nothing
 from holdfast.core.waking import stuck
 from holdfast.ports import Append, Committed, EmbeddingRequest, ModelRequest, Observation, SnapshotRecord, StreamName
@@ -165,6 +165,7 @@ class Auditor:
             elif isinstance(recorded.event, ev.ValueRecorded) and recorded.event.kind == SHARED_USE:
                 self._used(books, run, recorded.event)
         self.approvals.decided(run, _decided(append))
+        self._check_order(books, run)
         self._compare_memories(run)
         self._compare_rows(books, append)
         self._compare_letters(books, run)
@@ -174,6 +175,20 @@ class Auditor:
         for recorded in append.events:
             self.on_event(run, recorded.event)
         self.see_whether_all_is_over()
+
+    def _check_order(self, books: Books, run: RunId) -> None:
+        """The outcomes of a step have numbers of their own, which rise with the history."""
+        for name in books.state.unfinished:
+            step = books.state.steps[name]
+            count, before = books.outcomes.get(step.id, (0, {}))
+            if step.settlements == count:
+                continue
+            now = {path: op.settled for path, op in step.journal.items() if op.settled}
+            new = [number for path, number in now.items() if before.get(path) != number]
+            nameless = [path for path, op in step.journal.items() if (op.settled > 0) != (path not in step.pending)]
+            if len({*now.values()}) < len(now) or nameless or not all(count < each <= step.settlements for each in new):
+                self.fault("the outcomes of a step are numbered as they come", run, f"{step.id}: {before}, then {now}")
+            books.outcomes[step.id] = (step.settlements, now)
 
     def _check_waits(self, books: Books, append: Append) -> None:
         for step in stuck(books.state):
@@ -659,7 +674,9 @@ class Auditor:
             books.maps[e.map].results.pop(_number(item), None)
 
     def _value_recorded(self, books: Books, run: RunId, e: ev.ValueRecorded) -> None:
-        """The results of a map are those of its items, in their order."""
+        """The results of a map are those of its items, in their order. A timer fires once, wherever that is noticed."""
+        if e.kind == SLEEP:
+            self._fired(books, run, e)
         if e.kind != MAP or e.payload is None or e.payload.blob is not None:
             return
         (map_,) = [each for each in books.maps.values() if (each.opened.step, each.opened.path) == (e.step, e.path)]
@@ -672,11 +689,16 @@ class Auditor:
     def _forget_maps(self, books: Books, step: str, first: Path | None = None) -> None:
         """What was mapped by a step that counts no more, or goes on otherwise from a place on."""
         mine = {name: map_.opened.path for name, map_ in books.maps.items() if map_.opened.step == step}
-        for name in [name for name, path in mine.items() if first is None or comes_from(path, first)]:
-            del books.maps[name]
-            for item in [item for item in books.steps if is_item(NodeName(item)) and map_of(NodeName(item)) == name]:
-                self._forget_maps(books, books.steps[item].id)
-                del books.steps[item]
+        visit = books.state.step(StepId(step)) if first is not None else None
+        for name, path in mine.items():
+            if first is None or visit is None or comes_after(books.state, visit, path, first):
+                self._forget_map(books, name)
+
+    def _forget_map(self, books: Books, name: str) -> None:
+        del books.maps[name]
+        for item in [item for item in books.steps if is_item(NodeName(item)) and map_of(NodeName(item)) == name]:
+            self._forget_maps(books, books.steps[item].id)
+            del books.steps[item]
 
     def _item_ended(self, books: Books, run: RunId, step: StepId, output: Payload | None = None) -> None:
         map_ = books.maps.get(map_of(node_of(step)))
@@ -710,7 +732,7 @@ class Auditor:
             self.fault("attempts increase by one", run, f"{e.step}: {e.attempt} after {visit.attempt}")
         if books.paused:
             self.fault("nothing starts in a paused run", run, e.step)
-        if books.phase and name != COMPENSATE:
+        if books.phase and name != COMPENSATE and not visit.cleans_up:
             self.fault("nothing starts in an ending run", run, e.step)
         if visit.attempt == 0 and not books.phase and not is_item(name):
             books.started += 1
@@ -770,7 +792,7 @@ class Auditor:
 
     def _operation_reused(self, books: Books, run: RunId, e: ev.OperationReused) -> None:
         for calls in books.done.values():
-            calls[:] = [id_ for id_ in calls if books.calls[id_].path != e.kept.partition("~")[0]]
+            calls[:] = [id_ for id_ in calls if books.calls[id_].path != place_of(e.kept)]
 
     def _step_stopped(self, books: Books, run: RunId, e: ev.StepStopped) -> None:
         visit = books.steps[node_of(e.step)]
@@ -794,6 +816,8 @@ class Auditor:
 
     def _step_completed(self, books: Books, run: RunId, e: ev.StepCompleted) -> None:
         visit = books.steps[node_of(e.step)]
+        if visit.cleans_up:
+            self.fault("what has cleaned up is cancelled", run, e.step)
         if is_item(node_of(e.step)):
             self._item_ended(books, run, e.step, e.output)
             if (map_ := books.maps.get(map_of(node_of(e.step)))) is not None:
@@ -868,11 +892,17 @@ class Auditor:
     def _step_skipped(self, books: Books, run: RunId, e: ev.StepSkipped) -> None:
         self._visit(books, run, e.step).ended = "skipped"
 
+    def _step_cancelling(self, books: Books, run: RunId, e: ev.StepCancelling) -> None:
+        visit = books.steps[node_of(e.step)]
+        if books.phase != "cancelling" or visit.attempt == 0 or visit.ended is not None or visit.cleans_up:
+            self.fault("what has begun hears once that its run is being cancelled", run, f"{e.step}: {visit}")
+        visit.cleans_up = True
+
     def _step_cancelled(self, books: Books, run: RunId, e: ev.StepCancelled) -> None:
         visit = self._visit(books, run, e.step)
         if is_item(node_of(e.step)):
             self._item_ended(books, run, e.step)
-        visit.active, visit.ended, visit.parked = False, "cancelled", False
+        visit.active, visit.ended, visit.parked, visit.cleans_up = False, "cancelled", False, False
 
     def _loop_taken(self, books: Books, run: RunId, e: ev.LoopTaken) -> None:
         loops = [loop for loop in books.graph.loops_from.get(node_of(e.source), ()) if loop.target == e.target]
@@ -1039,7 +1069,8 @@ class Auditor:
     def _check_may_begin(self, books: Books, run: RunId, step: StepId, what: str) -> None:
         if books.paused:
             self.fault("nothing begins in a paused run", run, f"{what} of {step}")
-        if books.phase and node_of(step) != COMPENSATE:
+        visit = books.steps.get(node_of(step))
+        if books.phase and node_of(step) != COMPENSATE and not (visit is not None and visit.cleans_up):
             self.fault("nothing begins in an ending run", run, f"{what} of {step}")
 
     # --- Effects ------------------------------------------------------------------------------------------------------
@@ -1144,18 +1175,44 @@ class Auditor:
     def _timer_started(self, books: Books, run: RunId, e: ev.TimerStarted) -> None:
         self._check_may_begin(books, run, e.step, "a timer")
         books.timers[e.step, e.path] = (e.due_at_ms, self.loop.time(), e.due_at_ms - books.at_ms)
+        books.called_off.discard((e.step, e.path))
+
+    def _fired(self, books: Books, run: RunId, e: ev.TimerFired | ev.ValueRecorded) -> None:
+        if (e.step, e.path) in books.fired:
+            self.fault("a timer fires once", run, f"{e.step} {e.path}")
+        if (e.step, e.path) in books.called_off:
+            self.fault("what was called off has no other outcome", run, f"{e.step} {e.path}")
+        books.fired.add((e.step, e.path))
 
     def _timer_fired(self, books: Books, run: RunId, e: ev.TimerFired) -> None:
         due_at_ms, since_s, wait_ms = books.timers[e.step, e.path]
-        if (e.step, e.path) in books.fired:
-            self.fault("a timer fires once", run, f"{e.step} {e.path}")
-        books.fired.add((e.step, e.path))
+        self._fired(books, run, e)
         if books.at_ms < due_at_ms:
             self.fault("no timer fires early", run, f"{e.step} {e.path}: at {books.at_ms}, due {due_at_ms}")
         passed_ms = (self.loop.time() - since_s) * 1000
         # The event's time was read before the commit, so what passed before the timer's own commit does not count.
         if not self.clock_jumped and passed_ms + 65_000 < wait_ms:
             self.fault("no timer fires early", run, f"{e.step} {e.path}: after {passed_ms} ms instead of {wait_ms}")
+
+    def _operation_called_off(self, books: Books, run: RunId, e: ev.OperationCalledOff) -> None:
+        visit = books.steps.get(node_of(e.step))
+        if visit is None or not visit.active:
+            self.fault("only the current attempt speaks for its step", run, f"{e.path} of {e.step} is called off")
+        for id_, gate in books.gates.items():
+            if (gate.step, gate.path) == (e.step, e.path) and id_ not in books.closed_gates:
+                self.fault("nobody is asked what was called off", run, id_)
+        for id_, call in books.calls.items():
+            is_open = not (call.closed or call.superseded or call.doubted)
+            if (call.step, call.path) == (e.step, e.path) and is_open:
+                self.fault("what was sent is not called off", run, id_)
+        for name in [
+            name for name, map_ in books.maps.items() if (map_.opened.step, map_.opened.path) == (e.step, e.path)
+        ]:
+            self._forget_map(books, name)
+        books.called_off.add((e.step, e.path))
+
+    def _signal_awaited(self, books: Books, run: RunId, e: ev.SignalAwaited) -> None:
+        books.called_off.discard((e.step, e.path))
 
     def _signal_received(self, books: Books, run: RunId, e: ev.SignalReceived) -> None:
         if e.number != len(books.signals) + 1:
@@ -1165,6 +1222,8 @@ class Auditor:
     def _signal_delivered(self, books: Books, run: RunId, e: ev.SignalDelivered) -> None:
         if e.number in books.delivered or e.number not in books.signals:
             self.fault("a signal is delivered once", run, str(e.number))
+        if (e.step, e.path) in books.called_off:
+            self.fault("no signal is lost to a wait that was called off", run, f"{e.number} at {e.step} {e.path}")
         books.delivered.add(e.number)
 
     def _message_received(self, books: Books, run: RunId, e: ev.MessageReceived) -> None:
@@ -1466,6 +1525,7 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.StepFailed: Auditor._step_failed,
     ev.StepReplayed: Auditor._step_replayed,
     ev.StepSkipped: Auditor._step_skipped,
+    ev.StepCancelling: Auditor._step_cancelling,
     ev.StepCancelled: Auditor._step_cancelled,
     ev.LoopTaken: Auditor._loop_taken,
     ev.ItemsMapped: Auditor._items_mapped,
@@ -1489,6 +1549,8 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.OutcomeOrphaned: Auditor._orphaned,
     ev.TimerStarted: Auditor._timer_started,
     ev.TimerFired: Auditor._timer_fired,
+    ev.OperationCalledOff: Auditor._operation_called_off,
+    ev.SignalAwaited: Auditor._signal_awaited,
     ev.SignalReceived: Auditor._signal_received,
     ev.SignalDelivered: Auditor._signal_delivered,
     ev.MessageReceived: Auditor._message_received,

@@ -30,6 +30,8 @@ class Visit(msgspec.Struct):
     parked: bool = False
     provisional: bool = False
     stopped: bool = False
+    cleans_up: bool = False
+    """Its run is being cancelled, and its code has heard of it."""
     starts: dict[int, int] = {}
     """Where each attempt started."""
     ended_seq: int = 0
@@ -136,6 +138,10 @@ class Books:
         self.summoned: set[str] = set()
         self.signals: dict[int, ev.SignalReceived] = {}
         self.delivered: set[int] = set()
+        self.called_off: set[tuple[str, str]] = set()
+        """What waits no more, because its code goes on without it."""
+        self.outcomes: dict[str, tuple[int, dict[Any, int]]] = {}
+        """How many outcomes each step has had, and which those are that stand in its journal."""
         self.messages: set[int] = set()
         """Those that the run was told and no model was."""
         self.latest_message = 0

@@ -15,7 +15,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, FLOW, Edge
 from holdfast.core.ids import Path, is_item, map_of, node_of, root_of
 from holdfast.core.payload import Payload
-from holdfast.core.policies import ErrorRecord
+from holdfast.core.policies import CANCELLED, ErrorRecord
 from holdfast.core.readiness import edge_state
 from holdfast.core.state import Step, comes_after
 from holdfast.errors import Conflict
@@ -133,9 +133,20 @@ def _call_everything_off(d: Decision, reason: str) -> None:
         cleanup_s = _may_clean_up_s(d, step) if d.state.phase == "cancelling" else 0
         if cleanup_s:
             d.emit(ev.StepCancelling(step.id, d.now_ms + int(cleanup_s * 1000)))
+            _end_maps(d, step, reason)
         else:
             call_off(d, step, reason)
     questions.withdraw_all_but_effects(d, reason)
+
+
+def _end_maps(d: Decision, step: Step, reason: str) -> None:
+    """No item begins any more, so a step that cleans up waits for none."""
+    for name in step.maps:
+        map_ = d.state.maps[name]
+        call_items_off(d, step, reason, only=name)
+        if not map_.ended:
+            error = d.error(node_of(step.id), CANCELLED, f"The items of {name!r} were called off: {reason}.")
+            d.emit(ev.MapEnded(step.id, map_.opened.path, name, error))
 
 
 def end(d: Decision) -> None:

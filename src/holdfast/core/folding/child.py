@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core import events as ev
-from holdfast.core.folding.moves import Folds, close, mark, operation
+from holdfast.core.folding.moves import Folds, close, mark, operation, wake
 from holdfast.core.ids import CallId, Path, RunId, StepId, node_of
 from holdfast.core.payload import NULL, inline
 from holdfast.core.postings import opened_by
@@ -76,7 +76,8 @@ def _child_ended(s: State, e: ev.ChildEnded, at_ms: int) -> None:
 
 def _tell(s: State, name: RunId, child: Child, place: str) -> None:
     """Bring the end of a child to an operation that waits for it. A retry takes up one that has failed; in the place of one
-    that was cancelled it begins another, as does whoever asks again after nobody had waited for it any more."""
+    that was cancelled it begins another, as does whoever asks again after nobody had waited for it any more. What cleans up
+    hears that the child was cancelled, as the run is."""
     found = s.operation_at(place)
     if found is None or found[2].child != name:
         _keep(s, name, child, StepId(place.rpartition(":")[0]))
@@ -84,8 +85,9 @@ def _tell(s: State, name: RunId, child: Child, place: str) -> None:
     step, path, op = found
     if child.ended == "cancelled" and not child.undoing:
         op.child = None
-        if child.abandoned:
+        if child.abandoned and not step.cleans_up:
             mark(s, step, path, op, "reopened")
+            wake(s, step)
             return
     close(s, step.id, path, outcome=None if child.error is not None else child.output, error=child.error)
 
