@@ -101,8 +101,8 @@ docs: setup $(SITE_LOCKED) ## Build the pages and the reference into build/site;
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
 	@echo "docs: open build/site/index.html"
 
-reference: setup ## Write the lists of docs/reference, and the types of holdfast.sync, from the code
-	@$(PY) docs/site/lists.py
+reference: setup ## Write the lists of docs/reference, the table of idioms and the types of holdfast.sync, from the code
+	@PYTHONPATH=. $(PY) docs/site/lists.py
 	@$(PY) docs/site/sync_stub.py
 
 $(SITE_LOCKED): requirements/docs.txt

@@ -26,8 +26,10 @@ from holdfast.cli import exit_code
 from holdfast.core import client_tools, events, gates, graph, policies, projection, questions, state, status
 from holdfast.core.evolve import FOLDS
 from holdfast.core.payload import Payload
+from tests.engine.idioms.table import IDIOMS, VERDICTS
 
 SOURCE = Path(holdfast.__file__).parent
+_DOCS = Path(__file__).resolve().parents[1]
 _WRITTEN = "<!-- Written from the code by `make reference`; a test holds it current. -->"
 
 
@@ -39,6 +41,23 @@ def _parsed(file: Path) -> ast.Module:
 def pages() -> dict[str, str]:
     """The pages of docs/reference by their names."""
     return {"events.md": event_list(), "modules.md": module_list(), "codes.md": code_list()}
+
+
+_TABLE = re.compile(r"(<!-- Written from [^\n]+ -->\n)(.*?)(<!-- The end of the table. -->)", re.DOTALL)
+
+
+def with_tables() -> dict[str, str]:
+    """The pages of docs/ that have a table which is written, by their names, with the table as it is to be."""
+    page = "guide/what-a-flow-may-do.md"
+    text = (_DOCS / page).read_text(encoding="utf-8")
+    return {page: _TABLE.sub(lambda found: f"{found[1]}\n{idiom_table()}\n\n{found[3]}", text)}
+
+
+def idiom_table() -> str:
+    """What comes of each idiom of asyncio in a flow, as the tests prove it."""
+    words = [f"- *{verdict}*: {meaning}." for verdict, meaning in VERDICTS.items()]
+    rows = [f"| {each.code} | {each.verdict} | {each.happens} |" for each in IDIOMS]
+    return "\n".join(["| in a flow | | what happens |", "| --- | --- | --- |", *rows, "", *words])
 
 
 def event_list() -> str:
@@ -261,7 +280,9 @@ def _below(module: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    for page, text in with_tables().items():
+        (_DOCS / page).write_text(text, encoding="utf-8")
     for page, text in pages().items():
-        place = Path(__file__).resolve().parents[1] / "reference" / page
+        place = _DOCS / "reference" / page
         place.parent.mkdir(exist_ok=True)
         place.write_text(text.rstrip() + "\n", encoding="utf-8")

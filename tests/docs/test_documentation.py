@@ -29,6 +29,7 @@ import sync_stub
 
 from holdfast import __version__, errors
 from holdfast.core import events
+from tests.engine.idioms.table import IDIOMS
 from tests.forks import Typed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -289,6 +290,12 @@ def test_the_lists_are_those_of_the_code() -> None:
 
 def test_the_types_of_an_engine_that_blocks_are_those_of_one_that_awaits() -> None:
     assert sync_stub.PLACE.read_text("utf-8") == sync_stub.text(), "run `make reference`"
+
+
+def test_the_table_of_idioms_is_that_of_their_tests() -> None:
+    stale = [page for page, text in lists.with_tables().items() if text != (ROOT / "docs" / page).read_text("utf-8")]
+    assert stale == [], "run `make reference`"
+    assert len(IDIOMS) > 40
 
 
 # --- Words ------------------------------------------------------------------------------------------------------------

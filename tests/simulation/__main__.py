@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed, and show its history")
     parser.add_argument("--mode", choices=("safety", "progress"), help="undeclared, each seed decides")
-    parser.add_argument("--made-of", choices=("python", "talk", "file"), help="undeclared, each seed decides")
+    parser.add_argument("--made-of", choices=("python", "talk", "file", "flow"), help="undeclared, each seed decides")
     parser.add_argument("--lines", action="store_true", help="only say which lines of the engine the seeds reach")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
     return parser

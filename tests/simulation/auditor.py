@@ -43,6 +43,7 @@ from tests.simulation.approval import Approvals
 from tests.simulation.books import Books, Call, Mapped, Visit
 from tests.simulation.desk import KEYS as DESK_KEYS
 from tests.simulation.desk import Desk
+from tests.simulation.flow_auditor import FlowAuditor
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import CPU_M, SLOTS, Process
@@ -115,6 +116,8 @@ class Auditor:
         """Who judges besides what comes of models that are not asked by their name alone."""
         self.talk: TalkAuditor | None = None
         """Who judges besides what was said to an agent."""
+        self.flows: FlowAuditor | None = None
+        """Who judges besides what a flow in plain asyncio promises."""
         self.has_shells = False
         """Whether connected workers run scripts, so that nobody here knows where they are run."""
         self.scopes: dict[str, list[int]] = {}
@@ -264,6 +267,8 @@ class Auditor:
                 self.jobs.event(books, run, event)
             if self.talk is not None:
                 self.talk.event(books, run, event)
+            if self.flows is not None:
+                self.flows.event(run, event)
         except (LookupError, AttributeError, TypeError, ValueError) as problem:
             self.fault("a history makes sense", run, f"{name}: {problem!r}")
         # Replayed from what is on the disk, not from the object that was appended.
@@ -1422,6 +1427,14 @@ class Auditor:
         if told.setdefault((run, step, place), encoded) != encoded:
             before = told[run, step, place]
             self.fault("a replay sees what was seen", run, f"{step} {place}: {encoded!r}, before {before!r}")
+
+    def flow_passed(self, run: str, attempt: int, number: int, what: Any) -> None:
+        assert self.flows is not None
+        self.flows.passed(run, attempt, number, what)
+
+    def function_began(self, run: str, number: int) -> None:
+        assert self.flows is not None
+        self.flows.began(run, number)
 
     # --- The end ------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.authoring.flow import Flow
 from holdfast.authoring.workflow import Workflow
 from tests.simulation import script
 from tests.simulation.approval import Approvals
@@ -26,6 +27,8 @@ from tests.simulation.auditor import Auditor, Violation
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.desk import Desk, chore
 from tests.simulation.fault import RATES, Faults
+from tests.simulation.flow import draw_flow
+from tests.simulation.flow_auditor import FlowAuditor
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop, Stuck, TooLong
 from tests.simulation.people import People
@@ -40,7 +43,7 @@ from tests.simulation.workers import GPU
 from tests.simulation.world import SimulatedModel, World
 
 Mode = Literal["safety", "progress"]
-Kind = Literal["python", "talk", "file"]
+Kind = Literal["python", "talk", "file", "flow"]
 """What a program is made of."""
 
 LEARNED: Final = "learned from the store"
@@ -54,6 +57,8 @@ _FILES: Final = 0.2
 """How many programs are workflow files."""
 _TALKS: Final = 0.1
 """Beside how many people talk with an agent."""
+_FLOWS: Final = 0.1
+"""How many are one flow in plain asyncio."""
 _DISTURBANCES: Final = (
     "crash_any_time", "freeze_any_time", "renewals_stall", "stop", "all_stand_still", "disk_away",
 )  # fmt: skip
@@ -114,7 +119,7 @@ class _Simulation:
             self.program = _DRAWING[self.made_of](self.chance.stream("program"), f"p{seed}")
         else:
             self.program = scenario.program()
-            self.made_of = "file" if self.program.file else "talk" if self.program.agent else "python"
+            self.made_of = _made_of(self.program)
             self.faults.rates = {kind: scenario.faults.get(kind, 0.0) for kind in RATES}
         self.loop = SimulatedLoop(self.chance.stream("loop"))  # type: ignore[abstract]
         self.disk = Disk(self.loop.time)
@@ -134,6 +139,8 @@ class _Simulation:
         if self.program.agent is not None:
             self.auditor.talk = TalkAuditor(self.auditor.books, self.auditor.fault)
             self.disk.on_said = self.auditor.talk.changed
+        if self.made_of == "flow":
+            self.auditor.flows = FlowAuditor(self.auditor.fault)
         self.processes = self._processes()
         self.world.processes = {process.name: process for process in self.processes}
         self.people = People(
@@ -302,11 +309,19 @@ class _Simulation:
 
 
 def _kind(drawn: float) -> Kind:
+    if drawn > 1 - _FLOWS:
+        return "flow"
     return "file" if drawn < _FILES else "talk" if drawn < _FILES + _TALKS else "python"
 
 
+def _made_of(program: Program) -> Kind:
+    if isinstance(program.workflow, Flow):
+        return "flow"
+    return "file" if program.file else "talk" if program.agent else "python"
+
+
 _DRAWING: Final[dict[Kind, Callable[[Random, str], Program]]] = {
-    "python": draw, "talk": draw_with_agent, "file": draw_of_file,
+    "python": draw, "talk": draw_with_agent, "file": draw_of_file, "flow": draw_flow,
 }  # fmt: skip
 
 

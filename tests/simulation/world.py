@@ -143,6 +143,10 @@ class Witness(Protocol):
 
     def script_began(self, process: Process, execution: Execution) -> None: ...
 
+    def flow_passed(self, run: str, attempt: int, number: int, what: Any) -> None: ...
+
+    def function_began(self, run: str, number: int) -> None: ...
+
 
 class World:
     """Everything that is not Holdfast."""

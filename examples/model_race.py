@@ -1,0 +1,36 @@
+"""Two models are asked at the same time, and the first answer counts: a race in plain asyncio.
+
+The slower call is called off. It was sent, so it comes to its end all the same, and what it cost is in the run's books: a race
+pays for both. After a crash the same model has won, because the winner is the first in the run's history.
+
+    holdfast run examples/model_race.py:first_answer -i '{"question": "Why do cats purr?"}' --key cats
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import BaseModel
+
+from holdfast import Context, flow
+
+MODELS = ("claude-haiku-4-5", "gpt-5-mini")
+
+
+class Question(BaseModel):
+    question: str
+
+
+class Answer(BaseModel):
+    model: str
+    text: str
+
+
+@flow(cost_limit_usd="0.05")
+async def first_answer(ctx: Context, asked: Question) -> Answer:
+    calls = [asyncio.create_task(ctx.model(each, asked.question, max_tokens=200), name=each) for each in MODELS]
+    done, slower = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    for call in slower:
+        call.cancel()
+    winner = min(done, key=calls.index)  # both may have answered
+    return Answer(model=winner.get_name(), text=await winner)

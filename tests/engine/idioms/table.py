@@ -1,0 +1,284 @@
+"""What people write with asyncio in flows, and what comes of each: the tests prove it, and
+docs/guide/what-a-flow-may-do.md is written from it.
+
+Never here: a flow (flows), how one is carried on and killed (test_idioms).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holdfast.authoring.flow import Flow
+from tests.engine.idioms import flows
+
+Verdict = Literal["right", "durable", "refused", "fails", "asks", "by chance"]
+"""In a word, what comes of an idiom."""
+VERDICTS: dict[Verdict, str] = {
+    "right": "as in plain asyncio, and a replay goes the same way",
+    "durable": "the same, and its time is kept in the store",
+    "refused": "the run fails, with words that say what to write instead; no code can catch that",
+    "fails": "the run fails, because the code left something undone",
+    "asks": "a replay that goes another way stops, and a person is asked",
+    "by chance": "not noticed: do not write it",
+}
+
+
+@dataclass(frozen=True)
+class Returned:
+    value: Any
+
+
+@dataclass(frozen=True)
+class Failed:
+    """`words` stand in the error of the run."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    pass
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A person is asked about changed code, once the flow was replayed; before, the flow returns this."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that happens to a run when it waits."""
+
+    kind: Literal["signal", "time", "cancel"]
+
+
+SIGNAL, TIME, CANCEL = Act("signal"), Act("time"), Act("cancel")
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """`calls` says how often each function is called if no process dies; `paths` where results stand, and `timers` which."""
+
+    code: str
+    verdict: Verdict
+    happens: str
+    flow: Flow
+    comes_to: Returned | Failed | Cancelled | Asked
+    acts: tuple[Act, ...] = ()
+    calls: dict[str, int] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    timers: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.flow.name
+
+
+PAID = {"pay a": 1, "pay b": 1}
+
+IDIOMS: list[Idiom] = [
+    Idiom(
+        "`await a(); await b()`", "right", "one after the other",
+        flows.one_after_another, Returned(["a", "b"]), calls=PAID, paths={"a": "0", "b": "1"}, timers=(),
+    ),
+    Idiom(
+        "`await asyncio.gather(a(), b())`", "right", "at the same time; the results in the order of the calls",
+        flows.gathered, Returned(["a", "b"]), calls={"later a": 1, "pay b": 1}, paths={"a": "~0.0", "b": "~1.0"},
+    ),
+    Idiom(
+        "`await ctx.gather(a(), b())`", "right", "the same, at most 200 of them at a time",
+        flows.gathered_by_ctx, Returned(["a", "b"]), calls={"later a": 1, "pay b": 1}, paths={"a": "0.0.0", "b": "0.1.0"},
+    ),
+    Idiom(
+        "`asyncio.gather(…, return_exceptions=True)`", "right", "errors are among the results",
+        flows.gathered_with_exceptions, Returned(["a", True]), calls={"pay a": 1, "broken b": 1},
+    ),
+    Idiom(
+        "`asyncio.gather(…)`, one fails and is caught", "right",
+        "the error at once; the others are done before the run completes",
+        flows.gathered_where_one_fails, Returned("c"), calls={"broken a": 1, "later b": 1, "pay c": 1},
+        paths={"b": "~1.0", "c": "0"},
+    ),
+    Idiom(
+        "`task = asyncio.create_task(a()); …; await task`", "right", "beside what comes in between",
+        flows.a_task, Returned(["a", "b"]), calls=PAID, paths={"a": "~0.0", "b": "0"},
+    ),
+    Idiom(
+        "`asyncio.create_task(a())`, never awaited", "right", "done before the run completes",
+        flows.a_task_that_nobody_awaits, Returned("a"), calls={"pay a": 1, "pay b": 1, "pay c": 1},
+        paths={"a": "0", "b": "~0.0", "c": "~0.1"},
+    ),
+    Idiom(
+        "the same, and it fails", "fails", "an error that no code took fails the run",
+        flows.a_task_that_fails_unseen, Failed("b is broken"), calls={"pay a": 1, "broken b": 1},
+    ),
+    Idiom(
+        "`async with asyncio.TaskGroup()`", "right", "at the same time",
+        flows.a_group, Returned(["a", "b"]), calls={"later a": 1, "pay b": 1}, paths={"a": "~0.0", "b": "~1.0"},
+    ),
+    Idiom(
+        "`asyncio.TaskGroup`, one task fails", "right", "the others are called off; an `ExceptionGroup` is raised",
+        flows.a_group_where_one_fails, Returned(1), calls={"never a": 1, "broken b": 1},
+    ),
+    Idiom(
+        "`asyncio.wait({signal, sleep}, return_when=FIRST_COMPLETED)`", "durable",
+        "whichever came first in the history; here the signal",
+        flows.a_race_of_a_signal_and_time, Returned("ok"), (SIGNAL,),
+    ),
+    Idiom(
+        "the same", "durable", "here the time",
+        flows.a_race_of_a_signal_and_time, Returned("nobody answered"), (TIME,),
+    ),
+    Idiom(
+        "`asyncio.wait({a, b}, return_when=FIRST_COMPLETED)`, then `cancel()`", "right",
+        "the first in the history; the other is called off",
+        flows.a_race_of_steps, Returned(["fast"]), calls={"never slow": 1, "pay fast": 1},
+    ),
+    Idiom(
+        "`asyncio.wait(…, return_when=FIRST_EXCEPTION)`", "right", "the first error in the history",
+        flows.a_wait_until_one_fails, Returned([1, 1]), calls={"never a": 1, "broken b": 1},
+    ),
+    Idiom(
+        "`asyncio.wait(…, timeout=86_400)`", "durable", "a recorded timer",
+        flows.a_wait_with_a_limit, Returned([1, 1]), (TIME,), calls={"pay a": 1}, timers=("@0",),
+    ),
+    Idiom(
+        "`for each in asyncio.as_completed(tasks)`", "right", "in the order of the history",
+        flows.as_each_is_done, Returned(["b", "a"]), calls={"later a": 1, "pay b": 1}, paths={"a": "~0.0", "b": "~1.0"},
+    ),
+    Idiom(
+        "`asyncio.as_completed([a(), b()])` of steps", "right", "in the order of the history",
+        flows.as_each_step_is_done, Returned(["b", "a"]), calls={"later a": 1, "pay b": 1},
+    ),
+    Idiom(
+        "`asyncio.as_completed([helper(a), helper(b)])` of your own coroutines", "refused",
+        "asyncio begins them in an order of its own; make tasks of them first",
+        flows.as_each_coroutine_is_done, Failed("asyncio.as_completed"),
+    ),
+    Idiom(
+        "`async with asyncio.timeout(86_400)` around a wait", "durable",
+        "a recorded timer; the wait is called off, and a question is withdrawn",
+        flows.a_time_limit_that_ends_a_wait, Returned("reminder"), (TIME,), calls={"pay reminder": 1},
+        paths={"reminder": "1-0"}, timers=("@0",),
+    ),
+    Idiom(
+        "the same, in time", "durable", "the timer is called off",
+        flows.a_time_limit_that_is_kept, Returned("ok"), (SIGNAL,), timers=("@0",),
+    ),
+    Idiom(
+        "`async with asyncio.timeout(…)` around a step", "right", "an `async def` step is cancelled, and never called again",
+        flows.a_time_limit_that_ends_a_step, Returned("b"), calls={"never a": 1, "pay b": 1},
+    ),
+    Idiom(
+        "the same, in time", "right", "the limit leaves no trace",
+        flows.a_time_limit_around_a_step, Returned("a"), calls={"pay a": 1}, paths={"a": "0"}, timers=(),
+    ),
+    Idiom(
+        "`asyncio.wait_for(signal, 86_400)`", "durable", "a recorded timer; the wait is called off",
+        flows.waiting_for_a_signal_with_a_limit, Returned("too late"), (TIME,),
+    ),
+    Idiom(
+        "`asyncio.wait_for(a(), …)`, in time", "right", "the limit leaves no trace; the name of `a` is that without it",
+        flows.waiting_for_a_step_with_a_limit, Returned("a"), calls={"pay a": 1}, paths={"a": "0"}, timers=(),
+    ),
+    Idiom(
+        "`asyncio.shield(task)`", "right", "what it shields goes on",
+        flows.a_shield, Returned(["late", "ok"]), (TIME, SIGNAL),
+    ),
+    Idiom(
+        "`asyncio.sleep(86_400)`", "durable", "needs no process; the loop's time is the recorded one",
+        flows.a_long_sleep, Returned(True), (TIME,), timers=("@0",),
+    ),
+    Idiom(
+        "`Lock`, `Semaphore`", "right", "in the order in which tasks asked",
+        flows.a_lock, Returned(["a", "b", "c"]), calls={"pay a": 1, "pay b": 1, "pay c": 1},
+    ),
+    Idiom(
+        "`Queue`", "right", "between tasks of one flow",
+        flows.a_queue, Returned(["a", "b"]), calls=PAID,
+    ),
+    Idiom(
+        "`Condition`, `Barrier`, `Event`", "right", "between tasks of one flow",
+        flows.a_condition_and_a_barrier, Returned(["a", "b"]), calls=PAID,
+    ),
+    Idiom(
+        "an `Event` that no code sets", "refused", "the flow waits for nothing that could come",
+        flows.an_event_that_nobody_sets, Failed("waits for"), calls={"pay a": 1},
+    ),
+    Idiom(
+        "`while not task.done(): await asyncio.sleep(0)`", "refused", "no outcome can come while the flow goes round",
+        flows.polling_without_a_pause, Failed("round"),
+    ),
+    Idiom(
+        "the same with `asyncio.sleep(60)`", "durable", "a recorded timer for each look; better await the task",
+        flows.polling_with_a_pause, Returned("ok"), (SIGNAL, TIME),
+    ),
+    Idiom(
+        "`asyncio.to_thread`, a subprocess, httpx, aiohttp, streams, in a flow of one task", "right",
+        "done again on every replay, because nothing of it is recorded; better a step",
+        flows.a_thread_of_its_own, Returned([3, "a"]), calls={"pay a": 1},
+    ),
+    Idiom(
+        "the same beside other tasks", "refused", "nothing says which came first; make it a step",
+        flows.a_thread_beside_a_task, Failed("Put it into a step"),
+    ),
+    Idiom(
+        "`loop.call_soon_threadsafe(…)` from a thread beside other tasks", "refused", "its moment is not recorded",
+        flows.a_thread_that_calls_in, Failed("thread"),
+    ),
+    Idiom(
+        "`task.add_done_callback(…)` that makes a task", "right", "it is called after the task that made the callback",
+        flows.a_callback_that_makes_a_task, Returned(["a", "b"]), calls=PAID, paths={"a": "~0.0", "b": "~1.0"},
+    ),
+    Idiom(
+        "`task.cancel()`", "right", "what the task waits for is called off",
+        flows.a_task_that_is_cancelled, Returned(["a", True, "b"]), calls=PAID,
+    ),
+    Idiom(
+        "the same of a task that waits in `ctx.gather`", "right", "what its branches wait for is called off",
+        flows.a_gather_that_is_cancelled, Returned(["a", True]), calls={"pay a": 1},
+    ),
+    Idiom(
+        "`finally: await release()` when the run is cancelled", "right",
+        "its operations are done and recorded, for at most a minute",
+        flows.cleaning_up_when_the_run_is_cancelled, Cancelled(), (CANCEL,), calls={"pay reserve": 1, "pay release": 1},
+    ),
+    Idiom(
+        "`finally` without operations, around a wait", "right",
+        "runs whenever the flow is left at a wait, as often as it is replayed: make a step of what must happen once",
+        flows.plain_cleaning_up_at_a_wait, Returned("ok"), (SIGNAL,),
+    ),
+    Idiom(
+        "`finally: await release()` around a wait", "right", "done once, when the wait is over",
+        flows.cleaning_up_around_a_wait, Returned("ok"), (SIGNAL,), calls=PAID, paths={"a": "0", "b": "~0.1"},
+    ),
+    Idiom(
+        "a task that beats for ever", "right", "cancelled when the function has returned",
+        flows.a_heartbeat, Returned(["a", False]), calls={"pay a": 1},
+    ),
+    Idiom(
+        "`anyio.create_task_group()`, `anyio.move_on_after(86_400)`", "durable", "as those of asyncio",
+        flows.scopes_of_anyio, Returned([True, "a", "b"]), (TIME,), calls=PAID,
+    ),
+    Idiom(
+        "an asynchronous generator with operations", "right", "as anywhere",
+        flows.an_async_generator, Returned(["a", "b"]), calls=PAID, paths={"a": "0", "b": "1"},
+    ),
+    Idiom(
+        "`a()` without `await`", "fails", "it was not done; the error names its line",
+        flows.a_call_without_await, Failed("Write `await pay(...)`"),
+    ),
+    Idiom(
+        "`random`, `time.time()`, the order of a set of texts", "asks",
+        "noticed where it changes what the flow asks for, or when; take `ctx.uuid()` and `ctx.now()`",
+        flows.chance, Asked(["b", "a"]),
+    ),
+    Idiom(
+        "the order of a set of `asyncio.gather(…)` futures", "by chance",
+        "they are set in the order of their addresses: use a list, or tasks",
+        flows.a_set_of_gathers, Returned(["a", "b", "c"]), calls={"pay a": 1, "pay b": 1, "pay c": 1},
+    ),
+]  # fmt: skip
