@@ -215,6 +215,12 @@ class Attempt:
         self.called_off = True
         self.run_is_cancelled = run_is_cancelled
 
+    def cancelled(self) -> cmd.FailAttempt:
+        """How it ends when its run is being cancelled, and its code would not hear of that."""
+        at_ms = self._runtime.store.clock.now_ms()
+        error = ErrorRecord(self.name, CANCELLED, "The run is being cancelled.", False, at_ms)
+        return cmd.FailAttempt(self.step, self.number, error)
+
     @property
     def priority(self) -> int:
         """What its node asks for with."""

@@ -90,7 +90,8 @@ async def execute(attempt: Attempt) -> None:
         if lent and not attempt.runs_scripts:
             attempt.pace = Pace(attempt.services.runtime.clock, lent)
         await journal.open()
-        command = await _end(attempt, context, journal)
+        hears_nothing = journal.before.cleans_up and not attempt.has_tasks
+        command = attempt.cancelled() if hears_nothing else await _end(attempt, context, journal)
         if command is not None:
             if attempt.writes:  # what code wrote that does not run again is there before anybody hears of its end
                 await attempt.services.streams.flushed()

@@ -242,6 +242,8 @@ class Executor:
                 attempt.item.heed(state)
             if key in wanted and attempt.heeds is not None:
                 attempt.heeds()
+            if key in wanted and not attempt.has_tasks and not attempt.called_off and state.cleans_up(key.step):
+                self._stop(attempt, task)  # no flow, though its graph is that of one: its code would not hear of it
             if key in wanted or task.done():
                 continue
             if attempt.said_its_last:
@@ -249,6 +251,12 @@ class Executor:
             elif not attempt.is_tidying:
                 attempt.call_off(run_is_cancelled=state.ended == "cancelled" or state.phase == "cancelling")
                 task.cancel()
+
+    def _stop(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
+        """End an attempt whose run is being cancelled."""
+        attempt.call_off(run_is_cancelled=True)
+        task.cancel()
+        self.services.calls.bring(attempt.report(attempt.cancelled()))
 
     def _begin(self, mailbox: Mailbox, key: Key, state: State, before: Attempt | None) -> None:
         """Begin an attempt: in the task of the one `before` it, whose end has started it, or in one of its own."""
