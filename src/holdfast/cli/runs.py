@@ -129,7 +129,10 @@ def cancel(
     limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False,
     store: Store = None,
 ) -> int:  # fmt: skip
-    """Cancel a run, or all of some: nothing new begins, what it did is compensated, then it ends."""
+    """Cancel a run, or all of some: nothing new begins, a flow cleans up, what it did is compensated, then it ends.
+
+    Cancelling it again cuts short what cleans up.
+    """
     many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
     why = reason or "cancelled"
     return _do("cancel", _telling("Cancel", why), run, every, many, by, as_json, store)

@@ -37,7 +37,7 @@ def cancel_run(d: Decision, c: commands.CancelRun) -> None:
     """Cancel, which ends a pause too: what has to be undone could not begin in it."""
     if d.state.phase == "cancelling":
         for step in _cleaning_up(d) if c.insists else ():
-            call_off(d, step, "the run was cancelled once more while it cleaned up")
+            call_off(d, step, "the run was cancelled again while it cleaned up")
         return
     resume_run(d, commands.ResumeRun(c.by))
     begin_cancelling(d, c.reason, c.by)

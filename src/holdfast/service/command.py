@@ -81,7 +81,8 @@ class Retry(Struct, frozen=True):
 
 
 class Cancel(Struct, frozen=True):
-    """Nothing new begins, what the run did is compensated, then it ends."""
+    """Nothing new begins, a flow cleans up, what the run did is compensated, then it ends. Cancelled again, the clean-up is cut
+    short."""
 
     run: str
     reason: str = "cancelled"
