@@ -191,7 +191,7 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
     for path, op in step.unsettled():
         place = f"{step.id}:{path}"
         if op.status == "open" and op.kind == SLEEP:
-            yield Wait("timer", SLEEP, place, op.since_ms, step.id, op.due_at_ms)
+            yield Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms)
         elif op.status == "retrying" and op.error is not None:
             yield Wait("retry", op.error.error_class, place, op.since_ms, step.id, op.due_at_ms, op.name)
         elif op.status == "open" and op.kind in ("signal", SHARED_WAIT):
