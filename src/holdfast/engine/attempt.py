@@ -110,7 +110,6 @@ class Attempt:
         self.item = _item(name, state) if is_item(name) else None
         self._definition = None if name == COMPENSATE else _defined(workflow, name, state)
         self.has_tasks = self.item is None and self.calls_steps and state.naming == 2
-        """Its code is that of a flow, whose tasks run in a loop of their own."""
         self.tenant = state.tenant
         self._demand = state.steps[name].demand
         self._started_at_ms = state.started_at_ms
@@ -142,7 +141,6 @@ class Attempt:
         self.store_problem: BaseException | None = None
         """The last permanent refusal of the store. The run's own code may have passed it on."""
         self.heeds: Callable[[], None] | None = None
-        """Told when anything has happened in the run."""
         self._posted: list[Posted] = []
         self.called_off = False
         self._left = False
@@ -215,12 +213,6 @@ class Attempt:
         self.called_off = True
         self.run_is_cancelled = run_is_cancelled
 
-    def cancelled(self) -> cmd.FailAttempt:
-        """How it ends when its run is being cancelled, and its code would not hear of that."""
-        at_ms = self._runtime.store.clock.now_ms()
-        error = ErrorRecord(self.name, CANCELLED, "The run is being cancelled.", False, at_ms)
-        return cmd.FailAttempt(self.step, self.number, error)
-
     @property
     def priority(self) -> int:
         """What its node asks for with."""
@@ -246,9 +238,8 @@ class Attempt:
         return self.placed is None or self.placed.worker == HERE
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
-        """Make an outside call. A time-out of the attempt takes it along; being called off does not: what has left
-        brings its outcome home, because an outcome that is known is worth more than a question to a person. Nor does the
-        end of the process, which gives calls a moment of their own."""
+        """Make an outside call. A time-out of the attempt takes it along; being called off does not, since an outcome that is
+        known is worth more than a question to a person. Nor does the end of the process, which gives calls a moment."""
         task = self.services.calls.track(call)
         try:
             return await asyncio.shield(task)
@@ -419,3 +410,10 @@ def _untaken(told: asyncio.Future[list[Event]]) -> bool:
 def is_left(attempt: Attempt) -> bool:
     """Return True if it is given up for no fault of its step's: the step has moved on, or the process ends."""
     return attempt.called_off or attempt.services.runtime.membership.closing
+
+
+def cancelled(attempt: Attempt) -> cmd.FailAttempt:
+    """How an attempt ends when its run is being cancelled, and its code would not hear of that."""
+    at_ms = attempt.services.runtime.store.clock.now_ms()
+    error = ErrorRecord(attempt.name, CANCELLED, "The run is being cancelled.", False, at_ms)
+    return cmd.FailAttempt(attempt.step, attempt.number, error)

@@ -24,7 +24,7 @@ from holdfast.core.payload import INLINE_BYTES, Payload
 from holdfast.core.policies import NON_DETERMINISTIC, VALIDATION
 from holdfast.core.typed_state import misfits
 from holdfast.engine import conversation, cursor, divergence, nodes
-from holdfast.engine.attempt import Attempt, is_left
+from holdfast.engine.attempt import Attempt, cancelled, is_left
 from holdfast.engine.context import StepContext
 from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Refusal, Suspension
 from holdfast.engine.journal import StepJournal, error_of
@@ -91,7 +91,7 @@ async def execute(attempt: Attempt) -> None:
             attempt.pace = Pace(attempt.services.runtime.clock, lent)
         await journal.open()
         hears_nothing = journal.before.cleans_up and not attempt.has_tasks
-        command = attempt.cancelled() if hears_nothing else await _end(attempt, context, journal)
+        command = cancelled(attempt) if hears_nothing else await _end(attempt, context, journal)
         if command is not None:
             if attempt.writes:  # what code wrote that does not run again is there before anybody hears of its end
                 await attempt.services.streams.flushed()

@@ -21,7 +21,7 @@ from holdfast.core.ids import CallId, RunId, SessionId, StepId
 from holdfast.core.policies import ERROR, ErrorRecord
 from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
-from holdfast.engine.attempt import Attempt, Key
+from holdfast.engine.attempt import Attempt, Key, cancelled
 from holdfast.engine.execution import carry
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.guard_judge import GuardJudge
@@ -238,12 +238,8 @@ class Executor:
             # Of several, each begins in a task of its own, in their order.
             self._begin(mailbox, key, state, before[0] if len(begins) == 1 and before else None)
         for key, (attempt, task, _) in list(running.items()):
-            if key in wanted and attempt.item is not None:
-                attempt.item.heed(state)
-            if key in wanted and attempt.heeds is not None:
-                attempt.heeds()
-            if key in wanted and not attempt.has_tasks and not attempt.called_off and state.cleans_up(key.step):
-                self._stop(attempt, task)  # no flow, though its graph is that of one: its code would not hear of it
+            if key in wanted:
+                _hear(attempt, task, state)
             if key in wanted or task.done():
                 continue
             if attempt.said_its_last:
@@ -251,12 +247,6 @@ class Executor:
             elif not attempt.is_tidying:
                 attempt.call_off(run_is_cancelled=state.ended == "cancelled" or state.phase == "cancelling")
                 task.cancel()
-
-    def _stop(self, attempt: Attempt, task: asyncio.Task[None]) -> None:
-        """End an attempt whose run is being cancelled."""
-        attempt.call_off(run_is_cancelled=True)
-        task.cancel()
-        self.services.calls.bring(attempt.report(attempt.cancelled()))
 
     def _begin(self, mailbox: Mailbox, key: Key, state: State, before: Attempt | None) -> None:
         """Begin an attempt: in the task of the one `before` it, whose end has started it, or in one of its own."""
@@ -367,6 +357,19 @@ class Executor:
         await self.services.streams.aclose()
         if self.services.calls.on_parting is not None:
             self.services.calls.on_parting(0.0)
+
+
+def _hear(attempt: Attempt, task: asyncio.Task[None], state: State) -> None:
+    """Tell an attempt that is wanted what has happened in its run."""
+    if attempt.item is not None:
+        attempt.item.heed(state)
+    if attempt.heeds is not None:
+        attempt.heeds()
+    if not attempt.has_tasks and not attempt.called_off and state.cleans_up(attempt.step):
+        # No flow, though its graph is that of one: its code would not hear of it.
+        attempt.call_off(run_is_cancelled=True)
+        task.cancel()
+        attempt.services.calls.bring(attempt.report(cancelled(attempt)))
 
 
 def _unreported(attempt: Attempt, problem: Exception, at_ms: int) -> cmd.FailAttempt:

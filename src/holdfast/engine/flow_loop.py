@@ -12,17 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import zlib
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from types import CodeType, coroutine
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.border import is_ours, text_of
 from holdfast.engine import cursor as places
 from holdfast.engine.cursor import Cursor, Refusal, Suspension
+from holdfast.engine.flow_lending import NO_CONTEXT, FlowFuture, LendingLoop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,15 +32,9 @@ T = TypeVar("T")
 
 MOST_TURNS: Final = 100_000
 """Callbacks between two outcomes. Beyond that the flow asks again and again for something that only an outcome can change."""
-_NO_CONTEXT: Final = Context()
 _MOST_THROWN: Final = 100
 """How often a task is left that goes on all the same."""
 
-AT_ONCE: Final = (
-    "Put it into a step, or do it while the flow has one task: the flow opens a connection, a process or a thread itself, or"
-    " waits for something of another event loop, while several of its tasks are under way. What comes of that is not recorded,"
-    " so a replay could go another way."
-)
 BY_SET: Final = (
     "Give asyncio.as_completed tasks, as in as_completed([asyncio.create_task(f()) for ...]): of coroutines it makes tasks in"
     " an order that depends on chance. Steps may be given as they are."
@@ -50,21 +43,6 @@ GOES_ROUND: Final = (
     "Wait for an operation, or for asyncio.sleep(1), in that loop: the flow goes round and round without waiting for anything"
     " that is recorded (a loop around asyncio.sleep(0)?)."
 )
-FROM_A_THREAD: Final = (
-    "Make what the thread does a step: a thread has called into the flow while several of its tasks are under way. The moment"
-    " is not recorded, so a replay could go another way."
-)
-
-
-class FlowFuture(asyncio.Future[Any]):
-    """A future of a flow, with a hash that a replay gives it again."""
-
-    def __init__(self, loop: FlowLoop) -> None:
-        self._number = loop.number()
-        super().__init__(loop=loop)
-
-    def __hash__(self) -> int:
-        return self._number
 
 
 class Outcome(FlowFuture):
@@ -191,7 +169,7 @@ class Gathered:
         self.ended = FlowFuture(loop)
         """Done when all branches are, or when it is given up."""
         for task in tasks:
-            task.add_done_callback(self._over, context=_NO_CONTEXT)
+            task.add_done_callback(self._over, context=NO_CONTEXT)
         if not tasks:
             self.end()
 
@@ -215,51 +193,18 @@ class Gathered:
         return False
 
 
-if TYPE_CHECKING:
-
-    class _Loop(asyncio.BaseEventLoop):
-        """What it is to a type checker: the methods that the engine's loop lends are set below."""
-
-else:
-    _Loop = asyncio.AbstractEventLoop
-
-
-class _Handle:
-    """A callback in the queue; what asyncio.Handle is, without its debugging."""
-
-    __slots__ = ("_args", "_callback", "_cancelled", "_context")
-
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
-        self._callback = callback
-        self._args = args
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        self._cancelled = True
-
-    def cancelled(self) -> bool:
-        return self._cancelled
-
-
 class Timer(asyncio.TimerHandle):
     """A callback that waits for recorded time: asyncio.sleep, timeout, wait_for and the time-outs of wait come here."""
 
     path: str = ""
 
 
-class FlowLoop(_Loop):
+class FlowLoop(LendingLoop):
     """The tasks, futures, callbacks and timers of one flow. Keeps cursor.Tasks."""
 
     def __init__(self, run: str, now_s: float, moved: Callable[[], None]) -> None:
         """`now_s` is the recorded time at which the flow began. `moved` is called when something from outside is ready."""
-        self._ready: deque[Any] = deque()
-        self._salt = zlib.crc32(run.encode()) << 24
-        self._made = 0
-        self._moved = moved
-        self._host = asyncio.get_running_loop()
-        self._is_inside = False
-        self._is_gone = False
+        super().__init__(run, moved)
         self._refused = 0
         self.now_s = now_s
         self.main: FlowTask | None = None
@@ -276,11 +221,6 @@ class FlowLoop(_Loop):
         self.gathers: dict[str, Gathered] = {}
         """Those under way, by their places."""
         self.gathers_begun: list[str] = []
-        self._lent = 0
-        """Futures that something outside of the flow sets."""
-        self._arriving: set[_Handle] = set()
-        """What threads have asked to be called."""
-        self.left: Suspension | None = None
 
     # --- Operations ---------------------------------------------------------------------------------------------------
 
@@ -314,64 +254,11 @@ class FlowLoop(_Loop):
             call.row.begin_row()
             self.called_off.append(call)
 
-    def number(self) -> int:
-        """A number that the same object has in a replay; other flows have others, lest asyncio's own sets degenerate."""
-        self._made += 1
-        return self._salt + self._made
-
     # --- What asyncio asks of a loop ----------------------------------------------------------------------------------
-
-    def get_debug(self) -> bool:
-        return False
-
-    def set_debug(self, enabled: bool) -> None:
-        pass
-
-    def is_running(self) -> bool:
-        return True
-
-    def is_closed(self) -> bool:
-        return False
 
     def time(self) -> float:
         """The time of the last outcome, in seconds: a replay has the same."""
         return self.now_s
-
-    def create_future(self) -> asyncio.Future[Any]:
-        if self.left is not None and self._is_gone:
-            raise self.left
-        future = FlowFuture(self)
-        if sys._getframe(1).f_code is asyncio.wrap_future.__code__:  # a thread will set it
-            self._await_outside(future)
-        return future
-
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = _Handle(callback, args, context)
-        self._ready.append(handle)
-        if not self._is_inside:
-            self._moved()
-        return handle  # type: ignore[return-value]
-
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        """Call it in the flow, if that has one task."""
-
-        def arrived() -> None:
-            self._arriving.discard(handle)
-            if self.unfinished > 1:
-                self.left = self.left or Refusal(FROM_A_THREAD)
-                self._moved()
-            elif not handle.cancelled():
-                self._ready.append(handle)
-                self._moved()
-
-        handle = _Handle(callback, args, context)
-        self._arriving.add(handle)
-        self._host.call_soon_threadsafe(arrived)
-        return handle  # type: ignore[return-value]
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -425,7 +312,7 @@ class FlowLoop(_Loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.tasks[task] = None
         self.unfinished += 1
-        task.add_done_callback(self._over, context=_NO_CONTEXT)
+        task.add_done_callback(self._over, context=NO_CONTEXT)
         return task
 
     def _over(self, task: asyncio.Task[Any]) -> None:
@@ -436,35 +323,10 @@ class FlowLoop(_Loop):
         if task.cancelled() or not getattr(task, "_log_traceback", False):
             self.tasks.pop(task, None)  # type: ignore[call-overload]
 
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Do nothing: when Python's collector comes past must not matter. Errors that no code took are seen at the end."""
-
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
-        pass
-
-    def get_exception_handler(self) -> None:
-        return None
-
-    def get_task_factory(self) -> None:
-        return None
-
-    async def shutdown_asyncgens(self) -> None:
-        pass
-
-    def refuse(self, words: str) -> NoReturn:
-        """Have the flow fail with these words, whatever its code makes of what is raised here."""
-        self.left = self.left or Refusal(words)
-        raise self.left
-
     def _here(self) -> Cursor:
         """Where the task is that asks; in a callback, the one in whose context it was added."""
         task = asyncio.current_task(self)
         return task.row if isinstance(task, FlowTask) else places.cursor()
-
-    @property
-    def has_lent(self) -> bool:
-        """Whether the flow waits for something that comes from outside, and is no operation."""
-        return bool(self._lent or self._arriving)
 
     # --- Turns --------------------------------------------------------------------------------------------------------
 
@@ -592,59 +454,6 @@ class FlowLoop(_Loop):
 
     # --- What the engine's loop lends ---------------------------------------------------------------------------------
 
-    def lend(self, foreign: asyncio.Future[Any]) -> asyncio.Future[Any]:
-        """A future of this loop that is done when one of another loop is."""
-        if self.unfinished > 1:
-            self.refuse(AT_ONCE)
-        own = FlowFuture(self)
-        self._await_outside(own)
-
-        def arrived(_: asyncio.Future[Any]) -> None:
-            if not own.done():
-                own.set_result(None)
-
-        def cancelled(_: asyncio.Future[Any]) -> None:
-            if own.cancelled() and not foreign.done():
-                foreign.cancel()
-
-        foreign.add_done_callback(arrived)
-        own.add_done_callback(cancelled)
-        foreign._asyncio_future_blocking = False
-        own._asyncio_future_blocking = True
-        return own
-
-    def _await_outside(self, future: asyncio.Future[Any]) -> None:
-        """Count a future that something outside of the flow sets."""
-        self._lent += 1
-
-        def over(_: asyncio.Future[Any]) -> None:
-            self._lent -= 1
-
-        future.add_done_callback(over, context=_NO_CONTEXT)
-
-
-_LENT: Final = (
-    "run_in_executor", "set_default_executor", "getaddrinfo", "getnameinfo", "create_connection", "create_server",
-    "create_unix_connection", "create_unix_server", "create_datagram_endpoint", "sendfile", "start_tls",
-    "connect_accepted_socket", "connect_read_pipe",
-    "connect_write_pipe", "subprocess_exec", "subprocess_shell", "sock_recv", "sock_recv_into",
-    "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect", "sock_accept", "sock_sendfile",
-    "add_reader", "remove_reader", "add_writer", "remove_writer", "add_signal_handler", "remove_signal_handler",
-)  # fmt: skip
-"""What a flow may do by the loop that has it, while it has one task: as ordinary code does it, again in each replay."""
-
-
-def _lent(name: str) -> Callable[..., Any]:
-    def method(self: FlowLoop, *args: Any, **given: Any) -> Any:
-        if self.unfinished > 1:
-            self.refuse(AT_ONCE)
-        return getattr(self._host, name)(*args, **given)
-
-    return method
-
-
-for _name in _LENT:
-    setattr(FlowLoop, _name, _lent(_name))
 
 _WAIT_FOR: Final[CodeType | None] = asyncio.wait_for.__code__
 _WAITS_IN_A_TASK: Final = sys.version_info < (3, 12)

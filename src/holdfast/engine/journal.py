@@ -119,16 +119,6 @@ class StepJournal(Outcomes):
         """Have values recorded now, and not with what comes next."""
         await self.send(cmd.RecordValues(self.step, self.number, (*self.take(), *values)))
 
-    def has_noted(self, paths: Collection[Path]) -> bool:
-        """Return True if what the step looked at at one of these places is still to be recorded."""
-        return any(value.path in paths for value in self._values)
-
-    async def look_again(self) -> None:
-        """See what this attempt has left so far, as another would: one of its operations is done from the beginning."""
-        if self._values:
-            await self.record()
-        self._see(await self.attempt.state())
-
     # --- What stands in it --------------------------------------------------------------------------------------------
 
     def found(self, path: Path, kind: str, name: str, args_hash: str = "", asked: Any = None) -> Operation | None:
@@ -365,19 +355,27 @@ class StepJournal(Outcomes):
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have an intent committed; leave the step when nothing new may begin."""
-        if (turn := certain()) is not None:
-            await turn
         return await _carried(self, command, self.attempt.send(command))
 
     async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
         """The same for the intent of a call."""
-        if (turn := certain()) is not None:
-            await turn
         return await _carried(self, command, self.attempt.intend(command))
 
 
 if TYPE_CHECKING:
     _kept: type[Journal] = StepJournal
+
+
+def has_noted(journal: StepJournal, paths: Collection[Path]) -> bool:
+    """Return True if what the step looked at at one of these places is still to be recorded."""
+    return any(value.path in paths for value in journal._values)
+
+
+async def look_again(journal: StepJournal) -> None:
+    """See what this attempt has left so far, as another would: one of its operations is done from the beginning."""
+    if journal._values:
+        await journal.record()
+    journal._see(await journal.attempt.state())
 
 
 async def keep_place(journal: StepJournal) -> None:
@@ -449,6 +447,12 @@ async def _carried(
     journal: StepJournal, command: cmd.AttemptCommand, sent: Coroutine[Any, Any, list[Event]]
 ) -> list[Event]:
     """What the command caused. Of a refused one, what the step looked at and it was to carry goes with the next."""
+    if (turn := certain()) is not None:
+        try:
+            await turn
+        except BaseException:
+            sent.close()
+            raise
     try:
         return await sent
     except HoldfastError as refusal:

@@ -1,0 +1,221 @@
+"""What the event loop of a flow has from the engine's: connections, threads and whatever else comes from outside.
+
+It has that while the flow has one task. Nothing of it is recorded, so each replay does it again, as ordinary code.
+
+Never here: tasks, timers, operations (flow_loop).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from holdfast.engine.cursor import Refusal, Suspension
+
+AT_ONCE: Final = (
+    "Put it into a step, or do it while the flow has one task: the flow opens a connection, a process or a thread itself, or"
+    " waits for something of another event loop, while several of its tasks are under way. What comes of that is not recorded,"
+    " so a replay could go another way."
+)
+FROM_A_THREAD: Final = (
+    "Make what the thread does a step: a thread has called into the flow while several of its tasks are under way. The moment"
+    " is not recorded, so a replay could go another way."
+)
+NO_CONTEXT: Final = Context()
+
+
+class FlowFuture(asyncio.Future[Any]):
+    """A future of a flow, with a hash that a replay gives it again."""
+
+    def __init__(self, loop: LendingLoop) -> None:
+        self._number = loop.number()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Handle:
+    """A callback in the queue; what asyncio.Handle is, without its debugging."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context")
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+
+if TYPE_CHECKING:
+
+    class _Loop(asyncio.BaseEventLoop):
+        """What it is to a type checker: the methods that the engine's loop lends are set below."""
+
+else:
+    _Loop = asyncio.AbstractEventLoop
+
+
+class LendingLoop(_Loop):
+    """The futures and callbacks of one flow, and what comes to it from outside."""
+
+    unfinished = 0
+    """How many of its tasks are not over."""
+
+    def __init__(self, run: str, moved: Callable[[], None]) -> None:
+        """`moved` is called when something from outside is ready."""
+        self._ready: deque[Any] = deque()
+        self._salt = zlib.crc32(run.encode()) << 24
+        self._made = 0
+        self._moved = moved
+        self._host = asyncio.get_running_loop()
+        self._is_inside = False
+        self._is_gone = False
+        self._lent = 0
+        """Futures that something outside of the flow sets."""
+        self._arriving: set[_Handle] = set()
+        """What threads have asked to be called."""
+        self.left: Suspension | None = None
+
+    def number(self) -> int:
+        """A number that the same object has in a replay; other flows have others, lest asyncio's own sets degenerate."""
+        self._made += 1
+        return self._salt + self._made
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        pass
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def create_future(self) -> asyncio.Future[Any]:
+        if self.left is not None and self._is_gone:
+            raise self.left
+        future = FlowFuture(self)
+        if sys._getframe(1).f_code is asyncio.wrap_future.__code__:  # a thread will set it
+            self._await_outside(future)
+        return future
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, context)
+        self._ready.append(handle)
+        if not self._is_inside:
+            self._moved()
+        return handle  # type: ignore[return-value]
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call it in the flow, if that has one task."""
+
+        def arrived() -> None:
+            self._arriving.discard(handle)
+            if self.unfinished > 1:
+                self.left = self.left or Refusal(FROM_A_THREAD)
+                self._moved()
+            elif not handle.cancelled():
+                self._ready.append(handle)
+                self._moved()
+
+        handle = _Handle(callback, args, context)
+        self._arriving.add(handle)
+        self._host.call_soon_threadsafe(arrived)
+        return handle  # type: ignore[return-value]
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Do nothing: when Python's collector comes past must not matter. Errors that no code took are seen at the end."""
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        pass
+
+    def get_exception_handler(self) -> None:
+        return None
+
+    def get_task_factory(self) -> None:
+        return None
+
+    async def shutdown_asyncgens(self) -> None:
+        pass
+
+    def refuse(self, words: str) -> NoReturn:
+        """Have the flow fail with these words, whatever its code makes of what is raised here."""
+        self.left = self.left or Refusal(words)
+        raise self.left
+
+    @property
+    def has_lent(self) -> bool:
+        """Whether the flow waits for something that comes from outside, and is no operation."""
+        return bool(self._lent or self._arriving)
+
+    def lend(self, foreign: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """A future of this loop that is done when one of another loop is."""
+        if self.unfinished > 1:
+            self.refuse(AT_ONCE)
+        own = FlowFuture(self)
+        self._await_outside(own)
+
+        def arrived(_: asyncio.Future[Any]) -> None:
+            if not own.done():
+                own.set_result(None)
+
+        def cancelled(_: asyncio.Future[Any]) -> None:
+            if own.cancelled() and not foreign.done():
+                foreign.cancel()
+
+        foreign.add_done_callback(arrived)
+        own.add_done_callback(cancelled)
+        foreign._asyncio_future_blocking = False
+        own._asyncio_future_blocking = True
+        return own
+
+    def _await_outside(self, future: asyncio.Future[Any]) -> None:
+        """Count a future that something outside of the flow sets."""
+        self._lent += 1
+
+        def over(_: asyncio.Future[Any]) -> None:
+            self._lent -= 1
+
+        future.add_done_callback(over, context=NO_CONTEXT)
+
+
+_LENT: Final = (
+    "run_in_executor", "set_default_executor", "getaddrinfo", "getnameinfo", "create_connection", "create_server",
+    "create_unix_connection", "create_unix_server", "create_datagram_endpoint", "sendfile", "start_tls",
+    "connect_accepted_socket", "connect_read_pipe",
+    "connect_write_pipe", "subprocess_exec", "subprocess_shell", "sock_recv", "sock_recv_into",
+    "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect", "sock_accept", "sock_sendfile",
+    "add_reader", "remove_reader", "add_writer", "remove_writer", "add_signal_handler", "remove_signal_handler",
+)  # fmt: skip
+"""What a flow may do by the loop that has it, while it has one task: as ordinary code does it, again in each replay."""
+
+
+def _lent(name: str) -> Callable[..., Any]:
+    def method(self: LendingLoop, *args: Any, **given: Any) -> Any:
+        if self.unfinished > 1:
+            self.refuse(AT_ONCE)
+        return getattr(self._host, name)(*args, **given)
+
+    return method
+
+
+for _name in _LENT:
+    setattr(LendingLoop, _name, _lent(_name))

@@ -1,0 +1,351 @@
+"""The operations of a flow that are under way: each is done in a task of the engine's loop, by the code that does it anywhere
+else (context). What no code waits for any more is called off.
+
+Never here: what an operation is, when its outcome is handed over (flowing).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import Context
+from typing import Any, Final
+
+from holdfast.border import fact, is_ours, ordinary
+from holdfast.core import commands as cmd
+from holdfast.core.ids import Path, approval_at
+from holdfast.core.policies import CALLED_OFF
+from holdfast.core.state import Step
+from holdfast.engine import cursor as places
+from holdfast.engine.cursor import Suspension
+from holdfast.engine.flow_loop import FlowLoop, OperationCall
+from holdfast.engine.flow_outcomes import TIMER, TIMER_HASH, FlowOutcomes
+from holdfast.engine.journal import StepJournal, has_noted, look_again
+from holdfast.errors import OperationFailed, RunEnded, SeqConflict, StaleAttempt, StoreError
+from holdfast.isolation import isolated
+
+MOST_AT_ONCE: Final = 200
+"""Operations of a flow that are under way at a time: two appends' worth, one on its way to the disk and one gathering.
+What is under way is looked through at each decision."""
+_BEYOND: Final = (StoreError, StaleAttempt, RunEnded, SeqConflict)
+"""What ends an attempt, and is nothing that a flow's code could do anything about."""
+
+
+class Operation:
+    """One that the flow has begun. Keeps cursor.Progress."""
+
+    __slots__ = ("_flow", "call", "context", "cursor", "inside", "is_parked", "is_wanted", "problem", "result", "task", "used",
+                 "waits")  # fmt: skip
+
+    def __init__(self, flow: FlowOperations, call: OperationCall) -> None:
+        self._flow = flow
+        self.call = call
+        self.cursor = call.row.operation(self)
+        self.task: asyncio.Task[None] | None = None
+        self.is_wanted = True
+        self.is_parked: asyncio.Future[None] | None = None
+        """Set while it has come to what no replay does, and earlier outcomes are still to be handed over."""
+        self.inside: dict[Path, bool] = {}
+        """The places where it is, and of each whether what comes of it will be recorded."""
+        self.used: list[Path] = []
+        self.waits: list[Path] = []
+        self.result: Any = None
+        self.problem: BaseException | None = None
+        assert call.context is not None
+        self.context: Context = call.context
+        self.context.run(places.enter, self.cursor)
+
+    def enter(self, path: Path) -> None:
+        self.inside[path] = False
+        self._flow.moving[self] = None
+
+    def leave(self, path: Path, *, waits: bool) -> None:
+        self.inside.pop(path, None)
+        (self.waits if waits else self.used).append(path)
+        self._flow.moving[self] = None
+
+    def certain(self, path: Path | None) -> asyncio.Future[None] | None:
+        if path is not None:
+            self.inside[path] = True
+        return self._flow.certain(self)
+
+    def is_quiet(self, step: Step, before: int) -> bool:
+        """Return True if nothing that came before that number lets it move on."""
+        if self.is_parked is not None and not self.is_parked.done():
+            return True
+        for path, is_certain in self.inside.items():
+            if is_certain:
+                op = step.journal.get(path)
+                if op is None or not 0 < op.settled < before:
+                    return True
+        return False
+
+
+class FlowOperations(FlowOutcomes):
+    """Those of one flow that is under way in this attempt."""
+
+    def __init__(self, journal: StepJournal) -> None:
+        super().__init__(journal, FlowLoop(f"{journal.run}/{journal.step}", journal.before.began_ms / 1000, self.ring))
+        task = asyncio.current_task()
+        assert task is not None
+        self._carrier = task
+        self._host = asyncio.get_running_loop()
+        self._bell: asyncio.Future[None] | None = None
+        self._has_rung = False
+        self._operations: dict[Operation, None] = {}
+        """Those without an outcome."""
+        self.moving: dict[Operation, None] = {}
+        """Those of which it is not known yet whether what they come to will be recorded: they are waited for."""
+        self._at_work = 0
+        """How many of them have a task."""
+        self._queue: deque[Operation] = deque()
+        """Those that begin as others end."""
+        self._waiting: dict[Operation, dict[Path, Any]] = {}
+        """Those that wait for others' doing, and how what they wait for stood."""
+        self._is_live = not journal.before.settlements
+        """Everything recorded was handed over; what is begun from here on is done."""
+        self._is_alone: Operation | None = None
+        """The one that is done in the attempt's own task."""
+        self._interrupted: Operation | None = None
+        """The one that was, until the run was cancelled: it is done again should the code still wait for it."""
+        self._broken: BaseException | None = None
+
+    def ring(self) -> None:
+        """Have it looked at what has come."""
+        self._has_rung = True
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    async def _begin(self) -> None:
+        """Begin what the flow's tasks have asked for; one alone goes on in this very task."""
+        begun, self._loop.begun = self._loop.begun, []
+        for call in begun:
+            if call.outcome is None or call.outcome.done():
+                call.close()
+                continue
+            operation = call.operation = Operation(self, call)
+            self._operations[operation] = None
+            self._queue.append(operation)
+        if self._loop.unfinished == len(self._queue) == len(self._operations) == 1 and not (
+            self._timers or self._finished
+        ):
+            await self._do_alone(self._queue.pop())
+            return
+        self._fill()
+
+    async def _do_alone(self, operation: Operation) -> None:
+        """Do an operation while nothing else is under way."""
+        self._is_alone = operation
+        self.moving[operation] = None
+        try:
+            await isolated(self._perform(operation), operation.context)
+        except asyncio.CancelledError:
+            if self._interrupted is None:
+                raise
+            self._carrier.uncancel()
+        finally:
+            self._is_alone = None
+            self.moving.pop(operation, None)
+
+    def _heed(self) -> None:
+        """Hear that something has happened in the run."""
+        self.ring()
+        alone, step = self._is_alone, self._step()
+        if step.cancelled_at and not self._is_cancelled:
+            self._note_cancelling(step)
+            if alone is not None and alone.cursor.is_in_function and self._interrupted is None:
+                self._interrupted = alone
+                self._carrier.cancel()
+
+    def _fill(self) -> None:
+        while self._queue and self._at_work < MOST_AT_ONCE:
+            operation = self._queue.popleft()
+            if operation.is_wanted:
+                self._start(operation)
+
+    def _start(self, operation: Operation) -> None:
+        self.moving[operation] = None
+        self._at_work += 1
+        name = f"holdfast {operation.call.name}"
+        operation.task = self._host.create_task(self._in_task(operation), name=name, context=operation.context)
+
+    async def _in_task(self, operation: Operation) -> None:
+        try:
+            await self._perform(operation)
+        except asyncio.CancelledError:
+            if operation.is_wanted:
+                raise
+        except BaseException as problem:  # noqa: BLE001 - it leaves the flow
+            self._broken = self._broken or problem
+        finally:
+            operation.task = None
+            self._at_work -= 1
+            self.moving.pop(operation, None)
+            if not operation.is_wanted:
+                self._operations.pop(operation, None)
+            if self._queue:
+                self._fill()
+            self.ring()
+
+    async def _perform(self, operation: Operation) -> None:
+        """Do an operation, and see what it has come to."""
+        operation.waits, operation.used = [], []
+        try:
+            operation.result = await operation.call.code()
+            if operation.cursor.left is not None:
+                raise operation.cursor.left
+        except Suspension as why:
+            self.moving.pop(operation, None)
+            if type(why) is not Suspension:
+                self._loop.left = self._loop.left or why
+            elif operation.is_wanted:
+                self._wait(operation)
+            else:
+                await self._withdraw(operation.waits)
+            return
+        except BaseException as problem:
+            if is_ours(problem) or (
+                issubclass(type(problem), _BEYOND) and not issubclass(type(problem), OperationFailed)
+            ):
+                raise
+            operation.problem = ordinary(problem)
+            if _was_called_off(problem):
+                self.moving.pop(operation, None)
+                return  # its code will call it off again
+        await self._come_to_end(operation)
+
+    async def _come_to_end(self, operation: Operation) -> None:
+        if len(self._operations) > 1 and has_noted(self._journal, operation.used):
+            await self._journal.record()  # others are under way: its place among their outcomes has to be known
+        step = self._step() if self._attempt.mailbox.state is not None else await self._current()
+        settled, at_ms = 0, 0
+        for path in operation.used:
+            op = step.journal.get(path)
+            if op is not None and op.settled > settled:
+                settled, at_ms = op.settled, op.settled_ms
+        self.moving.pop(operation, None)
+        self._operations.pop(operation, None)
+        if operation.is_wanted:
+            self._finish(settled, at_ms, operation)
+
+    def _wait(self, operation: Operation) -> None:
+        """Have an operation wait until what it waits for stands otherwise."""
+        step = self._step()
+        self._waiting[operation] = {path: _standing(step, path) for path in operation.waits}
+
+    async def _see_what_came(self) -> bool:
+        """Go on with the operations for which something has come, and note the timers that others have had fire. Returns True
+        if there were any."""
+        step = self._step()
+        fired = [
+            path for path in self._timers if (op := step.journal.get(Path(path))) is not None and op.status == "done"
+        ]
+        for path in fired:
+            del self._timers[path]
+            self._fired(path, step.journal[Path(path)])
+        woken = [
+            operation
+            for operation, waits in self._waiting.items()
+            if any(_standing(step, path) != before for path, before in waits.items())
+        ]
+        if woken:
+            await look_again(self._journal)
+        for operation in woken:
+            del self._waiting[operation]
+            self._do_again(operation)
+        self._fill()
+        return bool(fired or woken)
+
+    def _do_again(self, operation: Operation) -> None:
+        """Have an operation done from its beginning, if the code still waits for it."""
+        if operation is self._interrupted:
+            if self._finished:
+                return  # that the run is cancelled is handed over first
+            self._interrupted = None
+        if operation.is_wanted:
+            operation.cursor = operation.call.row.operation(operation)
+            operation.context.run(places.enter, operation.cursor)
+            self._queue.append(operation)
+            self._fill()
+
+    def certain(self, operation: Operation) -> asyncio.Future[None] | None:
+        """See cursor.Progress."""
+        moving = self.moving
+        moving.pop(operation, None)
+        if not self._is_live:
+            if operation is not self._is_alone:
+                self.ring()
+                operation.is_parked = self._host.create_future()
+                return operation.is_parked
+            self._is_live = True
+        if not moving and self._bell is not None:
+            self.ring()
+        return None
+
+    def _parked(self) -> list[Operation]:
+        return [each for each in self._operations if each.is_parked is not None and not each.is_parked.done()]
+
+    def _unpark(self, operation: Operation) -> None:
+        assert operation.is_parked is not None
+        operation.is_parked.set_result(None)
+
+    async def _fire_due(self) -> None:
+        """Have it recorded that timers fire whose time has come, in the order of their times."""
+        now_ms = self._clock.now_ms()
+        due = sorted((due_ms, path) for path, due_ms in self._timers.items() if due_ms <= now_ms)
+        if not due:
+            return
+        values = tuple(cmd.Value(Path(path), "sleep", None, None, TIMER, TIMER_HASH) for _, path in due)
+        await self._journal.record(*values)
+        await self._see_what_came()
+
+    async def _call_off(self) -> None:
+        """Give up what no code waits for any more. What was sent comes to its end, and is handed to no code."""
+        calls, self._loop.called_off = self._loop.called_off, []
+        timers, self._loop.timers_off = self._loop.timers_off, []
+        paths = [Path(path) for path in timers]
+        for path in timers:
+            self._timers.pop(path, None)
+        for call in calls:
+            operation = call.operation
+            if operation is None or operation not in self._operations:
+                continue  # it had not begun, or its outcome was about to be handed over
+            operation.is_wanted = False
+            if self._waiting.pop(operation, None) is not None:
+                paths += operation.waits
+                del self._operations[operation]
+            elif operation in self._queue:
+                self._queue.remove(operation)
+                del self._operations[operation]
+            elif operation.task is not None:
+                self._stop(operation)
+            else:
+                del self._operations[operation]  # an attempt before has called it off
+        if paths:
+            await self._withdraw(paths)
+
+    def _stop(self, operation: Operation) -> None:
+        """Have an operation end as soon as it may: before what comes next in it, or in the function that it runs."""
+        operation.is_wanted = False
+        operation.cursor.left = operation.cursor.left or Suspension()
+        is_parked = operation.is_parked is not None and not operation.is_parked.done()
+        if is_parked or operation.cursor.is_in_function:
+            assert operation.task is not None
+            operation.task.cancel()
+
+    async def _withdraw(self, waits: list[Path]) -> None:
+        """Take back what is waited for at these places: a question, a signal, a timer, a child."""
+        pending = (await self._current()).pending
+        paths = tuple(each for path in waits for each in (path, approval_at(path)) if each in pending)
+        if paths:
+            await self._journal.send(cmd.CallOffOperations(self._journal.step, self._journal.number, paths))
+
+
+def _standing(step: Step, path: Path) -> tuple[Any, ...]:
+    """How what an operation waits for stands."""
+    found = (step.journal.get(path), step.journal.get(approval_at(path)))
+    return tuple(None if op is None else (op.status, op.settled) for op in found)
+
+
+def _was_called_off(problem: BaseException) -> bool:
+    return issubclass(type(problem), OperationFailed) and fact(fact(problem, "error"), "error_class") == CALLED_OFF

@@ -1,0 +1,116 @@
+"""The outcomes that are to be handed to a flow, in the order of the history.
+
+They are those of operations, of timers, of gathers that are given up, and that the run is being cancelled.
+
+Never here: doing an operation (flow_operations), when an outcome is handed over (flowing).
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import Any, Final, NamedTuple
+
+from holdfast.core import commands as cmd
+from holdfast.core.ids import Path
+from holdfast.core.payload import digest
+from holdfast.core.state import Operation as Recorded
+from holdfast.core.state import Step
+from holdfast.engine.flow_loop import FlowLoop, Timer
+from holdfast.engine.journal import GATHER, StepJournal
+
+TIMER: Final = "timer"
+TIMER_HASH: Final = digest(["timer"])
+
+
+class Finished(NamedTuple):
+    """An outcome that is to be handed over, by its number in the history."""
+
+    settled: int
+    order: int
+    at_s: float
+    operation: Any
+    """The flow_operations.Operation that has come to its end; None where it is none."""
+    place: str = ""
+    """Of a timer, or of a gather that is given up; of neither where the run is being cancelled."""
+
+
+class FlowOutcomes:
+    """Those of one flow that is under way."""
+
+    def __init__(self, journal: StepJournal, loop: FlowLoop) -> None:
+        self._journal = journal
+        self._attempt = journal.attempt
+        self._clock = journal.attempt.services.runtime.store.clock
+        self._loop = loop
+        self._timers: dict[str, int] = {}
+        """When those fire that the flow waits for, in Unix milliseconds, by their places."""
+        self._finished: list[Finished] = []
+        self._numbered = 0
+        self._is_cancelled = False
+
+    def _finish(self, settled: int, at_ms: int, operation: Any = None, place: str = "") -> None:
+        """Keep an outcome until it is its turn."""
+        self._numbered += 1
+        heappush(self._finished, Finished(settled, self._numbered, at_ms / 1000, operation, place))
+
+    def _note_cancelling(self, step: Step) -> None:
+        """Take note of the run's being cancelled: an outcome among others."""
+        self._is_cancelled = True
+        self._finish(step.cancelled_at, step.cancelled_ms)
+
+    def _note_timers(self) -> None:
+        """Take note of the timers that the flow has begun; one that has fired is an outcome."""
+        begun, self._loop.timers_begun = self._loop.timers_begun, []
+        known = self._step().journal
+        for timer in begun:
+            if timer.path not in self._loop.timers:
+                continue  # it was cancelled at once
+            op = known.get(Path(timer.path))
+            self._journal.found(Path(timer.path), "sleep", TIMER, TIMER_HASH)
+            if op is not None and op.status == "done":
+                self._fired(timer.path, op)
+            elif op is None or not op.settled:
+                due_ms = None if op is None else op.due_at_ms
+                self._timers[timer.path] = _due_ms(timer) if due_ms is None else due_ms
+
+    def _fired(self, path: str, op: Recorded) -> None:
+        self._finish(op.settled, op.settled_ms, place=path)
+
+    def _next_timer_s(self) -> float | None:
+        """How long it is until the next timer fires; None where there is none."""
+        if not self._timers:
+            return None
+        return max(0.0, (min(self._timers.values()) - self._clock.now_ms()) / 1000)
+
+    def _note_gathers(self) -> None:
+        """Take note of the gathers of the flow that an attempt before has given up."""
+        begun, self._loop.gathers_begun = self._loop.gathers_begun, []
+        known = self._step().journal
+        for path in begun:
+            op = known.get(Path(path))
+            if op is not None and op.settled and path in self._loop.gathers:
+                self._fired(path, op)
+
+    async def _give_up_gathers(self) -> bool:
+        """Have gathers end of which a branch has failed, where those before it have ended and those after it can only wait.
+        Returns True if there were any."""
+        given_up = [Path(path) for path, gathered in self._loop.gathers.items() if gathered.has_failed]
+        if given_up:
+            await self._journal.record(*(cmd.Value(path, GATHER, None, None, GATHER) for path in given_up))
+            journal = (await self._current()).journal
+            for path in given_up:
+                self._fired(path, journal[path])
+        return bool(given_up)
+
+    async def _current(self) -> Step:
+        return self._journal.current(await self._attempt.state())
+
+    def _step(self) -> Step:
+        """The step as it is in memory, with what may be on its way to the disk."""
+        state = self._attempt.mailbox.state
+        step = None if state is None else state.step(self._journal.step)
+        return self._journal.before if step is None else step
+
+
+def _due_ms(timer: Timer) -> int:
+    return int(timer.when() * 1000)
