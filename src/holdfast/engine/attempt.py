@@ -393,8 +393,7 @@ class Attempt:
                 await asyncio.wait([posted.told])
         if self._posted and (untaken := self._untaken_posts()):
             await self.report(*untaken)
-        for posted in self._posted:
-            told = posted.told
+        for _, told in self._posted:
             if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, Conflict):
                 raise problem
 
