@@ -26,7 +26,7 @@ def ended(game: Game, path: str = "0") -> tuple[str, str | None, int]:
     return op.status, op.error and op.error.error_class, op.settled
 
 
-OFF = ("failed", policies.CANCELLED)
+OFF = ("failed", policies.CALLED_OFF)
 
 
 def test_a_question_that_is_called_off_is_withdrawn() -> None:

@@ -115,7 +115,7 @@ def test_a_second_time_by_a_person_cuts_it_short_and_a_repeat_by_the_engine_does
 @pytest.mark.parametrize("how", ["naming", "node", "cleanup_s", "nodes"])
 def test_what_hears_of_nothing_is_called_off_at_once(how: str) -> None:
     if how == "naming":
-        game = Game(graph(node("flow")))
+        game = Game(graph(node("flow")), naming=1)
     elif how == "node":
         game = Game(graph(node("other")), naming=2)
     elif how == "nodes":

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.forking import Fork, Wish, forked
 from holdfast.core.graph import Graph, Join
-from holdfast.core.ids import NodeName, RunId, effect_key
+from holdfast.core.ids import NAMING, NodeName, RunId, effect_key
 from holdfast.core.payload import digest, inline
 from holdfast.core.state import FUNCTION
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NonDeterministicStep, NotFound
@@ -199,8 +199,8 @@ def test_what_a_person_decides_is_not_set_either(wish: dict[str, Any]) -> None:
 # --- Inside a step ----------------------------------------------------------------------------------------------------------
 
 
-def flow_of_three() -> Game:
-    game = Game(graph("flow"))
+def flow_of_three(naming: int = NAMING) -> Game:
+    game = Game(graph("flow"), naming=naming)
     game.do(cmd.RecordValues(*game.at("flow"), (cmd.Value(Path("now"), "now", 5),)))
     game.effect("flow", "0")
     game.effect("flow", "1", tool="second")
@@ -220,23 +220,27 @@ def test_a_fork_inside_a_step_begins_with_the_journal_from_before_the_place() ->
 
 
 def test_an_operation_is_said_to_have_come_to_something_else() -> None:
-    game = fork(flow_of_three(), "flow#1", "1", output=inline("said"))
+    game = fork(flow_of_three(naming=1), "flow#1", "1", output=inline("said"))
     assert game.op("flow", "1").outcome == inline("said")
     assert game.op("flow", "1").call is None
 
 
-def test_what_a_person_says_an_operation_comes_to_is_taken_whatever_it_is_asked_with_and_only_there() -> None:
-    origin = Game(graph("a"), limit=1000)
+@pytest.mark.parametrize("naming", [1, 2])
+def test_what_a_person_says_an_operation_comes_to_is_taken_whatever_it_is_asked_with_and_only_there(
+    naming: int,
+) -> None:
+    origin = Game(graph("a"), limit=1000, naming=naming)
     origin.settle(origin.held("a", 100, path="0"), 40, "a draft")
     origin.effect("a", "1")
     origin.complete("a")
     game = fork(origin, "a#1", "0", output=inline("said"), reply=inline({"text": "said"}))
+    asked = [] if naming == 1 else ["OperationReused"]
+    assert kinds(game.hold("a", 100, path="0", args="else")) == asked
     assert game.op("a", "0").outcome == inline({"text": "said"}), "as a model would have said it"
-    assert kinds(game.hold("a", 100, path="0", args="else")) == []
     with pytest.raises(NonDeterministicStep):
         game.intend("a", path="0")
     game = fork(origin, "a#1", "1", output=inline("done"))
-    assert (kinds(game.intend("a", path="1", args="else")), game.state.calls) == ([], {}), "taken as done"
+    assert (kinds(game.intend("a", path="1", args="else")), game.state.calls) == (asked, {}), "taken as done"
     with pytest.raises(Conflict, match="repeat_effects=True"):
         game.intend("a", path="2", args="else")
     found = plan(origin, "a#1", "1", output=inline("done"))

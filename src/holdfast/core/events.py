@@ -869,7 +869,7 @@ class ToolCallDenied(Event, frozen=True):
 
 class OperationCalledOff(Event, frozen=True):
     """The code of a step goes on without what it had asked for at `path`, which has no outcome: a time limit ran out, or a task
-    was cancelled. It ends in an error of the class `cancelled`."""
+    was cancelled. It ends in an error of the class `called_off`."""
 
     step: StepId
     path: Path

@@ -35,7 +35,7 @@ StepId = NewType("StepId", str)
 """`node#visit`, visits counted from 1."""
 Path = NewType("Path", str)
 """The position of an operation in its step: `0`, `1`, and `2.0.1` inside the branches of a gather. By the second NAMING also
-`~0.1` in a task, `~0.@1` for a timer of it, and `~0.2!1` in a row of its own, after the task had called two operations off."""
+`~0.1` in a task, `~0.@1` for a timer of it, and `~0.2-1` in a row of its own, after the task had called two operations off."""
 CallId = NewType("CallId", str)
 """`run:step:path:try`: one sending of an operation; a repeat is another call."""
 GateId = NewType("GateId", str)
