@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from examples.model_race import MODELS, first_answer
+from examples.model_race import MODELS, Answer, first_answer
 from holdfast.core import events as ev
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule
@@ -20,7 +20,7 @@ async def test_a_race_of_models_has_one_winner_and_pays_for_both(tmp_path: Path)
         model = Providers(environment=server.environment)
         async with opened(f"sqlite:///{tmp_path / 'answers.db'}", model=model) as engine:
             run = await engine.start(first_answer, {"question": "Why do cats purr?"})
-            assert await run.result() == {"model": fast, "text": "They purr because they can."}
+            assert await run.result() == Answer(model=fast, text="They purr because they can.")
             while len(settled := await events_of(run, ev.ModelCallSettled)) < 2:
                 await asyncio.sleep(0.01)
             assert len({each.call for each in settled}) == 2

@@ -15,5 +15,5 @@ async def test_a_dear_order_is_approved_charged_and_sent(tmp_path: Path) -> None
         run = await engine.start(order, {"customer": "ada", "item": "chandelier", "count": 2})
         await engine.decide(await gate_of(run), "approve")
         receipt = await run.result()
-        assert receipt["parcel"] == "parcel for ada"
+        assert receipt.parcel == "parcel for ada"
         assert [each.tool for each in await events_of(run, ev.EffectIntended)] == ["charge", "send"]

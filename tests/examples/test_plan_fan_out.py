@@ -23,7 +23,7 @@ async def test_each_part_of_a_plan_is_a_step_and_one_may_fail(tmp_path: Path) ->
         async with opened(f"sqlite:///{tmp_path / 'reports.db'}", model=model) as engine:
             run = await engine.start(report, {"question": "Why do cats purr?"})
             found = await run.result()
-            assert (found["parts"], found["failed"]) == (4, 1)
-            assert found["text"].count("It is so.") == 3
+            assert (found.parts, found.failed) == (4, 1)
+            assert found.text.count("It is so.") == 3
             held = {each.call.split(":")[1] for each in await events_of(run, ev.ModelCallHeld)}
             assert held >= {f"flow/1[{number}]#1" for number in range(4)}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.timed_approval import approval
+from examples.timed_approval import Verdict, approval
 from holdfast import Engine, Run
 from holdfast.core import events as ev
 from holdfast.errors import AlreadyDecided, Conflict, NotFound
@@ -29,7 +29,7 @@ async def test_an_approval_in_time_is_one_and_its_limit_is_called_off(tmp_path: 
     async with engine_at(tmp_path, now, workflows=[approval]) as engine:
         run = engine.run(run.id)
         await engine.decide(gate, "approve", by="grace")
-        assert await run.result() == {"outcome": "approved", "by": "grace"}
+        assert await run.result() == Verdict(outcome="approved", by="grace")
         assert await events_of(run, ev.TimerFired, ev.EffectIntended) == []
 
 
@@ -42,7 +42,7 @@ async def test_an_approval_that_nobody_gives_in_time_is_withdrawn(
     now.forward(days=3)
     async with engine_at(tmp_path, now, workflows=[approval]) as engine:
         run = engine.run(run.id)
-        assert await run.result() == {"outcome": "nobody answered", "by": None}
+        assert await run.result() == Verdict(outcome="nobody answered", by=None)
         assert (await run.state()).gates == {}
         with pytest.raises((Conflict, NotFound, AlreadyDecided)):
             await engine.decide(gate, "approve", by="grace")

@@ -422,7 +422,9 @@ async def _approved(
     rule: ToolRule | None,
 ) -> dict[str, Any]:  # fmt: skip
     """What a person answers about a call; what somebody has said that it comes to is not called, and nobody is asked."""
-    if (said := journal.before.journal.get(path)) is not None and said.args_hash == SAID:
+    before = journal.before
+    said = before.journal.get(path) or before.inherited.get(path)
+    if said is not None and said.args_hash == SAID:
         return {"decision": "approve", "data": arguments}
     asked: dict[str, Any] = {}
     if rule is not None:
