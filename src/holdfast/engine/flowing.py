@@ -60,6 +60,7 @@ class Flowing(FlowOperations):
         if (step := self._step()).cancelled_at:
             self._note_cancelling(step)
         loop.start(code, loop.row(""))
+        is_dropped = False
         try:
             while not await self._go_on():
                 pass
@@ -68,14 +69,18 @@ class Flowing(FlowOperations):
             if is_cut_off():
                 loop.cut_off()
             raise
+        except GeneratorExit:  # its event loop is closed: nothing can be waited for any more
+            is_dropped = True
+            raise
         finally:
             self._attempt.heeds = None
             try:
-                await self._leave()
+                if not is_dropped:
+                    await self._leave()
             finally:
                 loop.let_go()
-                for end in self._journal.ends:
-                    await end()
+            for end in () if is_dropped else self._journal.ends:
+                await end()
 
     async def _go_on(self) -> bool:
         """Take the flow one step further. Returns True at its end."""

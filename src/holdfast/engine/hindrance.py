@@ -53,14 +53,17 @@ class Hindrances:
             self._waiting[run] += not waits
             waits = True
 
-        is_there = True
+        is_there, is_dropped = True, False
         try:
             yield note
-        except (StoreError, asyncio.CancelledError, GeneratorExit):
+        except (StoreError, asyncio.CancelledError):
             is_there = False  # it has given up, or was told to
             raise
+        except GeneratorExit:  # its event loop is closed: nothing can be told any more
+            is_dropped = True
+            raise
         finally:
-            if waits:
+            if waits and not is_dropped:
                 self._waiting[run] -= 1
                 self._clear(run, is_there=is_there)
 

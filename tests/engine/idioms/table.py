@@ -273,7 +273,7 @@ IDIOMS: list[Idiom] = [
     ),
     Idiom(
         "`random`, `time.time()`, the order of a set of texts", "asks",
-        "noticed where it changes what the flow asks for, or when; take `ctx.uuid()` and `ctx.now()`",
+        "noticed where it changes what the flow asks for; take `ctx.uuid()` and `ctx.now()`",
         flows.chance, Asked(["b", "a"]),
     ),
     Idiom(
