@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -164,7 +165,9 @@ async def test_the_scripts_of_a_job_are_held_to_the_memory_that_it_asks_for(stor
           greedy:
             runs-on: any
             resources: {{memory: 60}}
-            steps: [{{run: {sys.executable} -c "bytearray(90 << 20)"}}]
+            steps:
+              - run: |
+                  {shlex.quote(sys.executable)} -c "bytearray(90 << 20)"
         """,
         store,
         resources=Resources(memory_mb=100),

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from holdfast.machine import MachineClock
 
 OF_THE_C_LIBRARY = 0b11 << 31
 """Signals 32 and 33, which nobody can send or reset: they are as whoever started the tests has them."""
+PYTHON = shlex.quote(sys.executable)
+"""As a word of a shell line: the folder may have a space in its name."""
 QUICK = Limits(timeout_s=20.0, grace_s=0.3, linger_s=0.3)
 
 
@@ -104,7 +107,7 @@ async def test_a_script_sees_its_variables_and_nothing_of_its_workers_secrets(mo
     monkeypatch.setenv("PGPASSWORD", "sk-canary")
     text = "import json, os; print(json.dumps(dict(os.environ)))"
     _, lines = await lines_of(
-        text, shell=f"{sys.executable} -S {{0}}", env={"MINE": "ä\nb", "HOLDFAST_JOB": "forged", "GITHUB_ENV": "forged"}
+        text, shell=f"{PYTHON} -S {{0}}", env={"MINE": "ä\nb", "HOLDFAST_JOB": "forged", "GITHUB_ENV": "forged"}
     )
     seen = json.loads(lines[0])
     assert "sk-canary" not in str(seen)
@@ -419,7 +422,7 @@ time.sleep(300)
 
 
 def stubborn(pids: Path) -> dict[str, str]:
-    return {"text": STUBBORN, "shell": f"{sys.executable} -S {{0}} {pids}"}
+    return {"text": STUBBORN, "shell": f"{PYTHON} -S {{0}} {pids}"}
 
 
 async def test_a_time_out_asks_first(tmp_path: Path) -> None:
@@ -473,7 +476,7 @@ async def test_a_group_that_forks_all_the_time_is_ended() -> None:
     text += "while time.time() < end:\n if os.fork(): os._exit(0)\n time.sleep(0.001)\n"
     ending = await ending_of(
         text,
-        shell=f"{sys.executable} -S {{0}} forks-all-the-time",
+        shell=f"{PYTHON} -S {{0}} forks-all-the-time",
         limits=Limits(timeout_s=2.0, linger_s=0.2, grace_s=0.2),
     )
     assert ending.survivors == 0
@@ -567,7 +570,7 @@ async def test_a_script_that_kills_or_stops_its_supervisor_is_ended_and_nobody_c
 
 async def test_a_process_takes_no_more_memory_than_it_may() -> None:
     text = "print('up', flush=True); x = bytearray(600_000_000)"
-    ending = await ending_of(text, Limits(timeout_s=20.0, memory_bytes=400_000_000), shell=f"{sys.executable} -S {{0}}")
+    ending = await ending_of(text, Limits(timeout_s=20.0, memory_bytes=400_000_000), shell=f"{PYTHON} -S {{0}}")
     assert ending.exit_code == 1
     assert "MemoryError" in ending.log_tail
 
