@@ -195,7 +195,7 @@ class SignedTokenRules(BaseModel):
     teams_claim: str = "teams"
     """Which claim says of which teams they are."""
     grants_claim: str = "holdfast"
-    """What they may do: viewer, operator, reviewer, admin."""
+    """What they may do: viewer, operator, reviewer, author, admin."""
     grants: tuple[str, ...] = ("viewer",)
     """The same of tokens without that claim."""
 

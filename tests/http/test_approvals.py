@@ -109,7 +109,7 @@ async def test_nobody_says_beforehand_what_they_may_not_decide(port: Port) -> No
         assert len(await ida.rows("/approvals", limit=1)) == 4
         assert await globex.rows("/approvals") == []
         seen = {(row["workflow"], row["run_id"] is not None, row["tool"]) for row in await other.rows("/approvals")}
-        assert seen == {(None, False, "mail_a*"), (None, False, "mail_out")}
+        assert seen == set(), "those for all workflows are not about the one that this token reaches"
         granted = await ida.post("/approvals", all_of_it | {"workflow": "payday"})
         path = f"/approvals/{granted['approval']}"
         for api, code in ((looks, 403), (mail, 403), (other, 404), (globex, 404), (pays, 204)):

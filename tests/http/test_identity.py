@@ -305,7 +305,7 @@ async def test_a_grant_is_for_some_commands_workflows_and_no_others(tmp_path: Pa
         assert await works.refused("POST", f"/runs/{hidden}/cancel") == (404, "not_found")
         bulk = {"deed": "cancel", "status": ["waiting"]}
         assert await works.refused("POST", "/runs/bulk", bulk) == (403, "not_permitted")
-        assert await works.refused("POST", "/runs/bulk", {**bulk, "workflow": "quick"}) == (403, "not_permitted")
+        assert await works.refused("POST", "/runs/bulk", {**bulk, "workflow": "quick"}) == (404, "not_found")
         assert await works.refused("POST", f"/runs/{run}/budget", {"limit_usd": "9"}) == (403, "not_permitted")
         gate = await decides.gate(run)
         assert await works.refused("POST", f"/gates/{gate}/decision", {}, holdfast_as="ida") == (403, "not_permitted")

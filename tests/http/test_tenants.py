@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from holdfast import Engine, WorkerAgent
+from holdfast.core.access import Access
 from holdfast.core.estimates import Use
 from holdfast.core.evaluations import Judged
 from holdfast.http.route import ROUTES, Route
@@ -22,7 +23,7 @@ from tests.http.kit import Asked, Port, known, served
 ACME, GLOBEX, OPS = "acme", "globex", "opsops"
 IDENTITY = known(
     acme=Holder("clients.acme", tenant=ACME), globex=Holder("clients.globex", tenant=GLOBEX), opsops=Holder("clients.ops"),
-    works=Holder("workers.all", asks=False),
+    works=Holder("workers.all", asks=False), partly=Holder("clients.partly", tenant=GLOBEX, access=Access(workflows=("rated",))),
 )  # fmt: skip
 SECRET = "only-of-globex"
 FLEET = ("/queue", "/workflows", "/pools", "/admission")
@@ -120,6 +121,51 @@ async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) ->
                 ("/pools", "/workflows", "/state", "/conversations", "/schedules")
             ):
                 assert status == (await asked(acme, route, nobodys))[0], (route.path, status, told)
+        assert await everything(globex) == before, "nothing that was tried has changed anything"
+
+
+async def test_a_crawler_of_one_workflow_finds_nothing_of_the_others(port: Port) -> None:
+    """Not in a list, a count, a page after a cursor, a stream or a record, and of what there is it is told what is told of
+    what there is not."""
+    async with port.asked(GLOBEX * 4) as globex, port.asked("partly" * 4) as partly:
+        theirs = await filled(globex, port.engine)
+        await globex.post("/keys", {"name": SECRET})
+        before = await everything(globex)
+        nobodys = dict.fromkeys(theirs, "no-such-thing")
+        hidden = [theirs["run"], theirs["broken"], theirs["evaluation"], theirs["approval"], SECRET]
+        for route in ROUTES:
+            status, told = await asked(partly, route, theirs)
+            for each in hidden:
+                echoed = told.count(each) if each in path_of(route, theirs) and status >= 400 else 0
+                assert told.count(each) <= echoed, (route.method, route.path, told)
+            if route.in_path:
+                assert status == (await asked(partly, route, nobodys))[0], (route.path, status, told)
+        for path in (
+            "/runs",
+            "/gates",
+            "/dead-letters",
+            "/dead-letters/summary",
+            "/scores",
+            "/evals",
+            "/effects",
+            "/keys",
+        ):
+            assert await partly.rows(path, **({} if path.endswith("summary") else {"limit": 1})) == [], path
+        assert [each async for each in partly.events("/events?ends=true")] == []
+        for part in ("events", "stream"):
+            refused = await partly.refused("GET", f"/runs/{theirs['run']}/{part}", accept="text/event-stream")
+            assert refused == (404, "not_found")
+        agui = {
+            "threadId": SECRET,
+            "runId": "r",
+            "messages": [{"id": "m", "role": "user", "content": "hi"}],
+            "tools": [],
+            "context": [],
+        }
+        assert await partly.refused("POST", "/agui/answering", {**agui, "state": {}, "forwardedProps": {}}) == (
+            404,
+            "not_found",
+        )
         assert await everything(globex) == before, "nothing that was tried has changed anything"
 
 

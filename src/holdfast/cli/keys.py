@@ -32,7 +32,9 @@ def create(
     name: Name,
     may: Annotated[
         list[str] | None,
-        typer.Option("--may", metavar="GRANT", help="viewer, operator, reviewer or admin; several times for more."),
+        typer.Option(
+            "--may", metavar="GRANT", help="viewer, operator, reviewer, author or admin; several times for more."
+        ),
     ] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", metavar="NAME", help="For whom it acts; without it for everybody.")

@@ -101,7 +101,7 @@ class Conversations(Commands):
         names = word("tenant", tenant), word("name of the conversation", name)
         found, exchanges = await loaded(self.store.conversations, *names)
         if found is None:
-            raise _no_conversation(name)
+            raise no_conversation(name)
         books, tokens = await self.store.scopes.balances(rule.scopes_of(tenant, name))
         return Talk(found, exchanges, books, tokens)
 
@@ -143,7 +143,7 @@ class Conversations(Commands):
         client_tools.checked(tools, context)
         conversation = await dialogues.carry_on(tenant, name)
         if conversation is None:
-            raise _no_conversation(name)
+            raise no_conversation(name)
         how = conversation.on_busy if on_busy is None else _expect(on_busy)
         lasting: tuple[str, ...] = ()
         if how == "rollback" and conversation.run is not None:
@@ -189,7 +189,7 @@ class Conversations(Commands):
         async def attempt() -> bool | None:
             found = await self._dialogues.carry_on(tenant, name)
             if found is None:
-                raise _no_conversation(name)
+                raise no_conversation(name)
             rule.expect_idle(found)
             return await self.store.conversations.remove(found) or None
 
@@ -214,7 +214,7 @@ class Conversations(Commands):
         """Have the agent stop what it is at; what waits is next. The run that was at work, None where none was."""
         conversation = await self._dialogues.carry_on(tenant, name)
         if conversation is None:
-            raise _no_conversation(name)
+            raise no_conversation(name)
         if conversation.run is not None:
             await self.cancel(conversation.run, reason="stopped by who spoke")
         return conversation.run
@@ -240,7 +240,7 @@ def _expect(on_busy: str) -> OnBusy:
     return found
 
 
-def _no_conversation(name: str) -> NotFound:
+def no_conversation(name: str) -> NotFound:
     return NotFound(
         f"There is no conversation {name!r:.130} in this store; `holdfast conversations list` shows those that are."
     )

@@ -60,7 +60,7 @@ class Inquiries(OfLoop, called="engine"):
         """The run's row. Raises NotFound."""
         row = await self.store.views.run(run_named(run_id))
         if row is None:
-            raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
+            raise no_run(run_id)
         return row
 
     async def workflow(self, name: str, version: int | None = None) -> StoredWorkflow:
@@ -261,3 +261,8 @@ class Inquiries(OfLoop, called="engine"):
         """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up; with `after` those after that
         row."""
         return await self.store.costs.rollup(first_day, last_day, tenant=tenant, after=after, limit=limit)
+
+
+def no_run(run_id: str) -> NotFound:
+    """Return the refusal for a run that is not there, or not for whoever asks."""
+    return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")

@@ -127,7 +127,7 @@ class Schedules(Commands):
         """Raises NotFound."""
         found = await self.store.schedules.find(word("tenant", tenant), word("name of the schedule", name))
         if found is None:
-            raise _no_schedule(name, tenant)
+            raise no_schedule(name, tenant)
         return found.schedule
 
     async def pause_schedule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Schedule:
@@ -143,7 +143,7 @@ class Schedules(Commands):
     async def remove_schedule(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
         """Remove it; what it has started goes on. Raises NotFound."""
         if not await self.store.schedules.remove(word("tenant", tenant), word("name of the schedule", name)):
-            raise _no_schedule(name, tenant)
+            raise no_schedule(name, tenant)
 
     async def backfill_schedule(
         self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT
@@ -173,7 +173,7 @@ class Schedules(Commands):
         async def attempt() -> Schedule | None:
             found = await self.store.schedules.find(tenant, name)
             if found is None:
-                raise _no_schedule(name, tenant)
+                raise no_schedule(name, tenant)
             after = change(found.schedule)
             return after if await self.store.schedules.replace(after, found.revision) else None
 
@@ -201,7 +201,7 @@ def _armed(schedule: Schedule, now_ms: int, *, paused: bool) -> Schedule:
     return schedules.armed(msgspec.structs.replace(schedule, paused=paused, queued_ms=None, problem=None), now_ms)
 
 
-def _no_schedule(name: str, tenant: str) -> NotFound:
+def no_schedule(name: str, tenant: str) -> NotFound:
     return NotFound(
         f"There is no schedule {name!r:.130} of tenant {tenant!r:.130} in this store; `holdfast schedules list` shows those"
         " that are."

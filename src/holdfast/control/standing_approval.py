@@ -86,9 +86,7 @@ class StandingApprovals(ControlBase):
         for _ in range(_TRIES):
             known = (await self._page(word("tenant", tenant))).get(id_)
             if known is None:
-                raise NotFound(
-                    f"Tenant {tenant!r} has no standing approval {id_!r}; `holdfast approvals list` shows those that are."
-                )
+                raise no_approval(id_, tenant)
             approval, version = known
             if approval.revoked_by is not None:
                 return
@@ -110,3 +108,10 @@ class StandingApprovals(ControlBase):
     def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         given = [roles] if isinstance(roles, str) else roles
         return tuple(self.payloads.redact(role) for role in given)
+
+
+def no_approval(id_: str, tenant: str) -> NotFound:
+    """Return the refusal for a standing approval that is not there, or not for whoever asks."""
+    return NotFound(
+        f"Tenant {tenant!r:.130} has no standing approval {id_!r:.200}; `holdfast approvals list` shows those that are."
+    )

@@ -3,6 +3,7 @@
     viewer     looks
     operator   looks, starts runs and tells them what is no decision
     reviewer   looks, and decides what people are asked
+    author     looks, and submits workflow files: what they say is run
     admin      does all of it, and says what may be spent, how much there is, and who has a key
 
 Never here: how somebody is known (service.identity), what a command is called.
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-Grant: TypeAlias = Literal["viewer", "operator", "reviewer", "admin"]
+Grant: TypeAlias = Literal["viewer", "operator", "reviewer", "author", "admin"]
 GRANTS: Final[tuple[Grant, ...]] = get_args(Grant)
 ANY: Final = ("*",)
 
@@ -22,6 +23,7 @@ _IMPLIED: Final[dict[Grant, frozenset[Grant]]] = {
     "viewer": frozenset({"viewer"}),
     "operator": frozenset({"viewer", "operator"}),
     "reviewer": frozenset({"viewer", "reviewer"}),
+    "author": frozenset({"viewer", "author"}),
     "admin": frozenset(GRANTS),
 }
 

@@ -220,7 +220,7 @@ async def _page(service: Service, who: Principal, said: Any, asked: Request) -> 
 
 async def _row(service: Service, who: Principal, said: Any, asked: Request) -> Response:
     if isinstance(said, query.Run) and (wait_s := request.wait_s(asked)):
-        await service.row(who, said.run)
+        await service.expect(who, said)
         await _settled(service, said.run, wait_s)
     body = msgspec.json.encode(await _one(service, who, said))
     tag = _tag(body)

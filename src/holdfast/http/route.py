@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.service import command as cmd
 from holdfast.service import query as ask
+from holdfast.service.declaration import Declaration, declaration_of
 
 BASE: Final = "/api/v1"
 
@@ -44,6 +45,11 @@ class Route(NamedTuple):
     given: Mapping[str, Any] = {}
     tag: str = ""
     """The row that a precondition (`If-Match`) is about, as the path at which it is read."""
+
+    @property
+    def takes(self) -> Declaration:
+        """What it takes to ask here. Raises TypeError where that is not declared."""
+        return declaration_of(self.what)
 
     @property
     def in_path(self) -> tuple[str, ...]:
@@ -183,3 +189,6 @@ def methods_of(path: str) -> list[str]:
 
 
 _SHAPES: Final = {route.path: re.compile(_FIELD.sub("[^/]+", route.path)) for route in ROUTES}
+
+TAKES: Final = {(route.method, route.path): route.takes for route in ROUTES}
+"""What each route takes. Without that it is none: this module does not import."""

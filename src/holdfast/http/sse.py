@@ -51,7 +51,7 @@ async def history(
 ) -> AsyncGenerator[bytes, None]:
     """The events of a run after the `last` that was heard, and those to come, until it has ended. Raises NotFound before
     anything is told."""
-    await service.row(who, asked.run)
+    await service.expect(who, asked)
     return _history(service, who, asked.run, seq_of(last or asked.cursor), reads)
 
 
@@ -79,7 +79,7 @@ async def stream(
     service: Service, who: Principal, asked: query.Streams, last: str | None
 ) -> AsyncGenerator[bytes, None]:
     """What is said in a run after what was heard `last`, until it has ended. Raises NotFound before anything is told."""
-    await service.row(who, asked.run)
+    await service.expect(who, asked)
     if last is not None and ("\n" in last or len(last) > 1000):
         raise no_cursor(last)
     return _stream(service, who, msgspec.structs.replace(asked, cursor=last or asked.cursor, wait_s=_WAIT_S))

@@ -6,7 +6,7 @@ Never here: what a row looks like (view), changing anything.
 from __future__ import annotations
 
 from asyncio import timeout
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
@@ -16,21 +16,18 @@ import msgspec
 from holdfast.control.base import NOT_GIVEN
 from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
-from holdfast.control.evaluation import not_there
 from holdfast.control.stream import START
-from holdfast.core.access import ANY
 from holdfast.core.claim import is_among
 from holdfast.core.costs import CostKey
 from holdfast.core.ids import GateId, run_of
-from holdfast.core.projection import RunRow
 from holdfast.core.state import State
 from holdfast.core.streams import Told
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import InvalidInput
 from holdfast.service import listing, view
 from holdfast.service import query as asked
 from holdfast.service.gate import story_of, whole
 from holdfast.service.listing import no_cursor, seq_of
-from holdfast.service.permission import expect
+from holdfast.service.permission import Permission
 from holdfast.service.principal import Principal
 from holdfast.service.query import MOST, Page, Query, View
 
@@ -52,11 +49,11 @@ _workflow_key: Final = msgspec.json.Decoder(tuple[str, Annotated[int, msgspec.Me
 class Answers:
     """What an engine's store knows, as far as a principal may see it."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, offered: Collection[str] = ()) -> None:
+        """`offered` are the names of the workflows that each caller may start."""
         self.control = control
         """What it stands on."""
-        self.offered: frozenset[str] = frozenset()
-        """The names of the workflows that everybody may start."""
+        self.permission = Permission(control, offered)
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
             asked.Streams: self._streams, asked.Tree: self._tree,
@@ -77,16 +74,13 @@ class Answers:
 
     # --- One run ------------------------------------------------------------------------------------------------------
 
-    async def row(self, who: Principal, run: str) -> RunRow:
-        """The run's row. Raises NotFound, also for another tenant's: whose runs there are is nobody else's affair."""
-        row = await self.control.of_tenant(who.tenant).find(run)
-        if who.tenant not in (None, row.tenant) or not who.access.reaches(row.workflow):
-            raise NotFound(f"There is no run {run} in this store; `holdfast runs list` shows those that are.")
-        return row
+    async def expect(self, who: Principal, told: Any) -> None:
+        """See that a caller may tell or ask this. Raises NotPermitted, NotFound."""
+        await self.permission.expect(who, told)
 
     async def state(self, who: Principal, run: str) -> State:
-        """The run as of now. Raises NotFound."""
-        await self.row(who, run)
+        """The run as of now. Raises NotFound, also for another tenant's."""
+        await self.expect(who, asked.Run(run))
         return await self.control.run(run).state()
 
     async def run(self, who: Principal, run: str) -> View:
@@ -106,58 +100,17 @@ class Answers:
 
     async def ask(self, who: Principal, query: Query) -> Page:
         """A page of what is asked. Raises InvalidInput for a cursor or a limit that cannot be, NotFound, NotPermitted."""
-        expect(who, query)
+        await self.expect(who, query)
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
             raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.")
-        run: str | None = getattr(query, "run", None)
-        if isinstance(query, asked.DeadLetters) and query.letter is not None:
-            run = query.letter.partition(":")[0]
-        if isinstance(query, asked.Gate):
-            run = run_of(GateId(query.gate))
-        if run is not None:
-            await self.row(who, run)
-        elif isinstance(query, asked.Workflows) and query.name is not None:
-            self.expect_startable(who, query.name)
         lists = self if isinstance(query, _OF_ALL) else self._as(who)
         page = await lists._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
-        if isinstance(query, asked.Workflows):
-            return page._replace(rows=[row for row in page.rows if self.is_startable(who, row["workflow"])])
+        rows = await self.permission.reached(who, query, page.rows)
         if who.tenant is not None and isinstance(query, asked.Pools) and query.name is not None:
-            return page._replace(rows=[view.of_pool_for_one(row, partial(self.is_startable, who)) for row in page.rows])
-        rows = page.rows if run is not None else await self._reached(who, page.rows)
-        if isinstance(query, asked.Supervisors):
-            rows = [row for row in rows if all(map(who.access.reaches, row["workflows"]))]
+            rows = [view.of_pool_for_one(row, partial(self.permission.is_startable, who)) for row in rows]
         if isinstance(query, asked.Gates) and query.mine:
             rows = [row for row in rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
         return page._replace(rows=[self.seen(who, row) for row in rows])
-
-    async def _reached(self, who: Principal, rows: list[View]) -> list[View]:
-        """Those that are about workflows that are there for somebody. A page may be left with few, and the list goes on."""
-        if who.access.workflows == ANY:
-            return rows
-        kept = []
-        for row in rows:
-            workflow = row.get("workflow") or row.get("agent")
-            if workflow is None and row.get("run_id") is not None:
-                workflow = (await self.control.find(row["run_id"])).workflow
-            if workflow is None or who.access.reaches(workflow):
-                kept.append(row)
-        return kept
-
-    def is_startable(self, who: Principal, workflow: str) -> bool:
-        """Whether a workflow is there to be started by somebody. Whose those are that nobody offers here cannot be told, so one
-        who acts for a tenant must have been given them by name."""
-        return who.access.reaches(workflow) and (
-            who.tenant is None or workflow in self.offered or who.access.workflows != ANY
-        )  # fmt: skip
-
-    def expect_startable(self, who: Principal, workflow: str) -> None:
-        """Raises NotFound for one that is not there for them."""
-        if not self.is_startable(who, workflow):
-            known = ", ".join(sorted(each for each in self.offered if who.access.reaches(each))) or "none"
-            raise NotFound(
-                f"There is no workflow {workflow!r:.200} for {who.claim}; there are: {known}. Nothing was started."
-            )
 
     async def _runs(self, query: asked.Runs, tenant: str | None) -> Page:
         return await listing.runs(self.control, query, tenant)
@@ -208,11 +161,8 @@ class Answers:
         )
         return listing.page([view.of_evaluation(each) for each in found], query.limit, "evaluation_id")
 
-    async def _evaluation(self, query: asked.Evaluation, tenant: str | None) -> Page:
-        """Of another tenant's it is said what is said of one that is not there."""
+    async def _evaluation(self, query: asked.Evaluation, _: str | None) -> Page:
         found, judged = await self.control.evaluation(query.evaluation)
-        if tenant not in (None, found.tenant):
-            raise not_there(query.evaluation)
         return Page([view.of_evaluation(found, judged)], None)
 
     async def _gate(self, query: asked.Gate, _: str | None) -> Page:

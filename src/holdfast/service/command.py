@@ -18,12 +18,14 @@ from holdfast.core.schedules import Overlap
 from holdfast.core.scopes import Period
 from holdfast.core.team_budgets import TeamAgent
 from holdfast.core.tool_policy import When
+from holdfast.service.declaration import Thing, Whole, command
 
 _MOST_TOGETHER: Final = 1_000
 _MOST_CONDITIONS: Final = 100
 """Each is looked at with each call of such a tool."""
 
 
+@command("operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"})
 class Start(Struct, frozen=True, kw_only=True):
     """Start a run: of the workflow of that name (the highest version, unless `version` says), or of the workflow file whose
     text `yaml` is. The same `key` again is the same run. With `queue` it waits for a place where there is none."""
@@ -47,6 +49,7 @@ class Start(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
 
+@command("operator", about={"run": Thing.RUN})
 class Fork(Struct, frozen=True, kw_only=True):
     """Start a run that has the history of `run` before `step`: `draft#2`, or in a flow the operation at a place, `flow#1/3`.
     What it asks for as that run did takes the outcome that it had; see `Engine.fork`."""
@@ -62,24 +65,28 @@ class Fork(Struct, frozen=True, kw_only=True):
     queue: bool = False
 
 
+@command("operator", about={"run": Thing.RUN})
 class Pause(Struct, frozen=True):
     """What has begun may finish, nothing new begins."""
 
     run: str
 
 
+@command("operator", about={"run": Thing.RUN})
 class Resume(Struct, frozen=True):
     """Let a paused run go on."""
 
     run: str
 
 
+@command("operator", about={"run": Thing.RUN})
 class Retry(Struct, frozen=True):
     """Take up a failed run where it failed."""
 
     run: str
 
 
+@command("operator", about={"run": Thing.RUN})
 class Cancel(Struct, frozen=True):
     """Nothing new begins, a flow cleans up, what the run did is compensated, then it ends. Cancelled again, the clean-up is cut
     short."""
@@ -88,6 +95,7 @@ class Cancel(Struct, frozen=True):
     reason: str = "cancelled"
 
 
+@command("operator", about={"run": Thing.RUN})
 class Migrate(Struct, frozen=True):
     """Have a run go on with the definition of its workflow that the store knows now, of its highest version or of this one."""
 
@@ -95,6 +103,7 @@ class Migrate(Struct, frozen=True):
     version: int = 0
 
 
+@command("operator", about={"run": Thing.RUN})
 class ExportRun(Struct, frozen=True):
     """The record of a run that has ended, for `holdfast replay`, as far as the server's setting `exports` lets it leave:
     personal data is replaced, also the whole values of the fields that `redact` names; with `whole` nothing is."""
@@ -104,6 +113,7 @@ class ExportRun(Struct, frozen=True):
     whole: bool = False
 
 
+@command("operator", about={"letter": Thing.LETTER})
 class EditDeadLetter(Struct, frozen=True):
     """Give a run another input, or the call of a tool that failed other arguments, for its step that has failed for good
     (`RUN:STEP`) to be tried again with."""
@@ -113,12 +123,14 @@ class EditDeadLetter(Struct, frozen=True):
     arguments: Any | UnsetType = UNSET
 
 
+@command("operator", about={"letter": Thing.LETTER})
 class ReplayDeadLetter(Struct, frozen=True):
     """Try a step that has failed for good again; in a run that has failed, all that failed."""
 
     letter: str
 
 
+@command("operator", about={"letter": Thing.LETTER})
 class ResolveDeadLetter(Struct, frozen=True):
     """Say what is to become of a step that has failed for good: this output, the failure of a run that waits for the answer, or
     nothing more."""
@@ -128,6 +140,7 @@ class ResolveDeadLetter(Struct, frozen=True):
     reason: str | None = None
 
 
+@command("operator", about={"workflow": Thing.RUNS})
 class Bulk(Struct, frozen=True, kw_only=True):
     """Do the same to all runs that are found, newest first; with `dry_run` only say what would become of it.
     `Service.tell_many` does it, a page at a time. Times are those of a run's start; `step` says from where runs are forked.
@@ -153,6 +166,7 @@ class Bulk(Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
+@command("operator", about={"run": Thing.RUN, "workflow": Thing.RUNS})
 class BulkDeadLetters(Struct, frozen=True, kw_only=True):
     """Replay or resolve all open dead letters that are found, the oldest run's first; with `dry_run` only say what would become
     of it. `Service.tell_many` does it, a page at a time. Times are those of the latest failure."""
@@ -172,6 +186,7 @@ class BulkDeadLetters(Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
+@command("reviewer", "operator", about={"run": Thing.RUN})
 class GiveScore(Struct, frozen=True):
     """Say what a run was worth, also days after its end, as a person or a piece of code; see `Engine.score`."""
 
@@ -182,6 +197,7 @@ class GiveScore(Struct, frozen=True):
     comment: str = ""
 
 
+@command("operator", about={"run": Thing.RUN})
 class Extend(Struct, frozen=True):
     """Raise a limit of a run: on its steps, its tokens, its calls, its active time, its wall time or its lifespan, these in
     seconds."""
@@ -191,6 +207,7 @@ class Extend(Struct, frozen=True):
     value: int
 
 
+@command("admin", about={"run": Thing.RUN})
 class RaiseBudget(Struct, frozen=True):
     """Raise what a run may spend."""
 
@@ -198,6 +215,7 @@ class RaiseBudget(Struct, frozen=True):
     limit_usd: Usd
 
 
+@command("operator", about={"run": Thing.RUN})
 class Signal(Struct, frozen=True):
     """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing."""
 
@@ -207,6 +225,7 @@ class Signal(Struct, frozen=True):
     key: str | None = None
 
 
+@command("reviewer", about={"gate": Thing.GATE})
 class Decide(Struct, frozen=True):
     """Answer a gate. `shown_hash` binds the decision to what was seen."""
 
@@ -225,6 +244,7 @@ class GateAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str | None = None
 
 
+@command("reviewer", about={"gate": Thing.GATE, "decisions": Thing.GATES})
 class DecideTogether(Struct, frozen=True):
     """Answer calls of tools that a step asks about at the same time as `gate`, each by its gate, with a word or more: all of
     the answers are taken, or none. Those that are not named stay open. `shown_hash` binds it to what is asked together."""
@@ -234,6 +254,7 @@ class DecideTogether(Struct, frozen=True):
     shown_hash: str | None = None
 
 
+@command("reviewer", about={"gate": Thing.GATE})
 class Delegate(Struct, frozen=True):
     """Have a gate ask others, persons or roles, beside those whom it asks: whoever says so is one of them."""
 
@@ -242,6 +263,7 @@ class Delegate(Struct, frozen=True):
     reason: str | None = None
 
 
+@command("operator", about={"gate": Thing.GATE})
 class Reassign(Struct, frozen=True):
     """Have a gate ask others, persons or roles, in the place of those whom it asks."""
 
@@ -250,6 +272,7 @@ class Reassign(Struct, frozen=True):
     reason: str | None = None
 
 
+@command("reviewer", "operator", about={"call": Thing.TOOL_CALL})
 class Resolve(Struct, frozen=True):
     """Say what became of a tool's call of unknown outcome: `answer` (it happened, and this is its response), `reject` (it did
     not), `retry` (call again)."""
@@ -260,6 +283,7 @@ class Resolve(Struct, frozen=True):
     reason: str | None = None
 
 
+@command("admin", about={"call": Thing.MODEL_CALL})
 class Reconcile(Struct, frozen=True):
     """Say what a model call in doubt really cost."""
 
@@ -267,6 +291,7 @@ class Reconcile(Struct, frozen=True):
     cost_usd: Usd
 
 
+@command("admin", whole=Whole.FLEET)
 class SetBudget(Struct, frozen=True):
     """Limit what all runs of a tenant, or of a team of it, may spend in each day or month (UTC): in dollars, or with
     `in_tokens` in tokens, `max_tokens`. None: no limit. The other one stays as it is."""
@@ -279,6 +304,7 @@ class SetBudget(Struct, frozen=True):
     max_tokens: int | None = None
 
 
+@command("admin")
 class SetTeamBudget(Struct, frozen=True, kw_only=True):
     """Give agents a budget together, once and not for each day, or allot it anew; a number is an agent's priority. See
     `Engine.set_team_budget`."""
@@ -290,6 +316,7 @@ class SetTeamBudget(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
+@command("admin")
 class RemoveTeamBudget(Struct, frozen=True):
     """Have a team budget limit nothing any more; what was used stays known."""
 
@@ -297,10 +324,12 @@ class RemoveTeamBudget(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("operator", whole=Whole.FLEET)
 class RollUpCosts(Struct, frozen=True):
     """Bring the costs up to date, as far as that takes some seconds; the row says whether they are. Said again it goes on."""
 
 
+@command("reviewer", about={"tool": Thing.TOOLS, "workflow": Thing.RUNS, "run": Thing.RUN})
 class GrantApproval(Struct, frozen=True, kw_only=True):
     """Say that calls of the tools that `tool` names (`mail_*`) need not be asked about for so many seconds, `most` times at
     most; see `Engine.grant_approval`."""
@@ -315,6 +344,7 @@ class GrantApproval(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
+@command("reviewer", about={"approval": Thing.APPROVAL})
 class RevokeApproval(Struct, frozen=True):
     """Have an approval stand for nothing more. Calls that were made by it stay made."""
 
@@ -322,6 +352,7 @@ class RevokeApproval(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("admin", whole=Whole.FLEET)
 class SetAdmission(Struct, frozen=True):
     """Cap how many runs of a tenant, or of all together, are active at once; None: no cap."""
 
@@ -329,6 +360,7 @@ class SetAdmission(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("admin", whole=Whole.FLEET)
 class SetPool(Struct, frozen=True, kw_only=True):
     """Declare a pool, or replace what was said of it; see `Engine.set_pool`."""
 
@@ -341,12 +373,14 @@ class SetPool(Struct, frozen=True, kw_only=True):
     of: str | None = None
 
 
+@command("admin", whole=Whole.FLEET)
 class RemovePool(Struct, frozen=True):
     """Remove a pool; steps that ask for it wait until it is declared again."""
 
     name: str
 
 
+@command("operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name")
 class SetSchedule(Struct, frozen=True, kw_only=True):
     """Start a run of a workflow at each time of a cron line, or replace what was said under this name; see
     `Engine.set_schedule`."""
@@ -368,6 +402,7 @@ class SetSchedule(Struct, frozen=True, kw_only=True):
     catch_up_s: float = 3600
 
 
+@command("operator", about={"name": Thing.SCHEDULE})
 class PauseSchedule(Struct, frozen=True):
     """Let it start nothing until it is resumed."""
 
@@ -375,6 +410,7 @@ class PauseSchedule(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("operator", about={"name": Thing.SCHEDULE})
 class ResumeSchedule(Struct, frozen=True):
     """Let it go on from now."""
 
@@ -382,6 +418,7 @@ class ResumeSchedule(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("operator", about={"name": Thing.SCHEDULE})
 class RemoveSchedule(Struct, frozen=True):
     """Remove it; what it has started goes on."""
 
@@ -389,6 +426,7 @@ class RemoveSchedule(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("operator", about={"name": Thing.SCHEDULE})
 class Backfill(Struct, frozen=True):
     """Start the runs of a schedule's times from `since_ms` to `until_ms`, or to now, of those that have had none."""
 
@@ -398,6 +436,7 @@ class Backfill(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("operator", about={"name": Thing.CONVERSATION, "workflow": Thing.WORKFLOW}, makes="name")
 class OpenConversation(Struct, frozen=True, kw_only=True):
     """Begin a conversation with an agent, or go on with the one of that name; see `Engine.open_conversation`."""
 
@@ -412,6 +451,7 @@ class OpenConversation(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
 
 
+@command("operator", about={"conversation": Thing.CONVERSATION})
 class Say(Struct, frozen=True, kw_only=True):
     """Say something in a conversation. The same `key` again is the same message. `parts` are content parts as JSON has them:
     `{"type": "image", "data": "BASE64"}`, or a `url`."""
@@ -425,6 +465,7 @@ class Say(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
+@command("operator", about={"name": Thing.CONVERSATION})
 class DeleteConversation(Struct, frozen=True):
     """Delete a conversation with all that was said in it, for good; see `Engine.delete_conversation`."""
 
@@ -432,6 +473,7 @@ class DeleteConversation(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("operator")
 class WriteSharedValue(Struct, frozen=True, kw_only=True):
     """Write a version of a shared value; with `expected_version` only in the place of that one, 0 for none."""
 
@@ -442,6 +484,7 @@ class WriteSharedValue(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
+@command("operator")
 class ForgetCachedAnswer(Struct, frozen=True):
     """Take an answer out of a semantic cache; see `Engine.forget_cached_answer`."""
 
@@ -450,9 +493,10 @@ class ForgetCachedAnswer(Struct, frozen=True):
     tenant: str | None = None
 
 
+@command("admin", about={"name": Thing.KEY}, makes="name")
 class MakeKey(Struct, frozen=True, kw_only=True):
     """Make a key for a service, which is shown once. It acts for a tenant, or everybody, may do so much (viewer, operator,
-    reviewer, admin), with workflows and tools whose names fit a pattern; after `life_s` it is over."""
+    reviewer, author, admin), with workflows and tools whose names fit a pattern; after `life_s` it is over."""
 
     name: str
     tenant: str | None = None
@@ -464,6 +508,7 @@ class MakeKey(Struct, frozen=True, kw_only=True):
     life_s: int | None = None
 
 
+@command("operator", about={"run": Thing.RUN})
 class MakeLink(Struct, frozen=True):
     """Make a link with which somebody who has no token sends a run one signal, once, within `life_s`. It is shown once."""
 
@@ -472,6 +517,7 @@ class MakeLink(Struct, frozen=True):
     life_s: int = 7 * 86_400
 
 
+@command("reviewer", about={"gate": Thing.GATE})
 class MakeGateLink(Struct, frozen=True):
     """Make a link with which somebody who has no token decides a gate, once, within `life_s`: as `reviewer`, in these `roles`,
     about what it shows now. It is shown once."""
@@ -482,12 +528,14 @@ class MakeGateLink(Struct, frozen=True):
     life_s: int = 7 * 86_400
 
 
+@command("admin", about={"name": Thing.KEY})
 class RotateKey(Struct, frozen=True):
     """Give a key another secret, which is shown once; the one before is over at once."""
 
     name: str
 
 
+@command("admin", about={"name": Thing.KEY})
 class RevokeKey(Struct, frozen=True):
     """Take a key back, for good and at once."""
 

@@ -134,7 +134,7 @@ class ApiKeys:
     async def _named(self, who: Principal, name: str) -> ApiKey:
         key = await self._keys.named(name)
         if key is None or who.tenant not in (None, key.tenant):
-            raise NotFound(f"There is no key {name!r:.80}; `holdfast keys list` shows those that are.")
+            raise no_key(name)
         return key
 
     async def _replace(self, before: ApiKey, **changes: Any) -> dict[str, Any]:
@@ -144,3 +144,8 @@ class ApiKeys:
         if not await self._keys.put(key, before.hash):
             raise Conflict(f"Somebody else has just changed the key {key.name}. Nothing was done: look, and try again.")
         return of_key(key)
+
+
+def no_key(name: str) -> NotFound:
+    """Return the refusal for a key that is not there, or not for whoever asks."""
+    return NotFound(f"There is no key {name!r:.80}; `holdfast keys list` shows those that are.")

@@ -61,10 +61,3 @@ class Principal(NamedTuple):
         if self.tenant is not None and asked not in (None, self.tenant):
             raise NotPermitted(f"{self.claim} acts for the tenant {self.tenant!r} only. Nothing was done.")
         return self.tenant or asked
-
-    def expect_everybody(self, what: str) -> None:
-        """Raises NotPermitted for one who acts for a single tenant."""
-        if self.tenant is not None:
-            raise NotPermitted(
-                f"{what} is shared by all tenants, and {self.claim} acts for {self.tenant!r} only. Nothing was done."
-            )

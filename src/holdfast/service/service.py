@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -41,12 +41,12 @@ from holdfast.service.command import (
     OfSchedule,
     OfTenant,
 )
+from holdfast.service.declaration import declaration_of
 from holdfast.service.gate import decidable
 from holdfast.service.key import ApiKeys, told_by
 from holdfast.service.listing import expect_statuses, sought
-from holdfast.service.permission import expect
 from holdfast.service.principal import Principal
-from holdfast.service.query import MOST, Approvals, Page, View
+from holdfast.service.query import Page, Query, View
 
 log = logging.getLogger("holdfast")
 
@@ -70,9 +70,8 @@ class Service(Answers):
     ) -> None:  # fmt: skip
         """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text,
         durably; None where files are not taken. `recorder` makes the records of runs that leave; None where none do."""
-        super().__init__(control)
+        super().__init__(control, [each.name for each in offered])
         self._offered = {(each.name, each.version): each for each in offered}
-        self.offered = frozenset(name for name, _ in self._offered)
         self.keys = ApiKeys(control.store)
         self._from_yaml = from_yaml
         self._reading = asyncio.Lock()
@@ -93,7 +92,7 @@ class Service(Answers):
         done it, and its history says so; the audit log does not."""
         outcome, about = "unknown", _about(told)
         try:
-            expect(who, told)
+            await self.expect(who, told)
             made = await do(who, told)
             outcome, about = DONE, str(made) if isinstance(told, cmd.Start | cmd.Fork) else about
             return made
@@ -128,7 +127,6 @@ class Service(Answers):
             await self._open(who, command)
             return None
         if isinstance(command, cmd.DeleteConversation):
-            await self._expect_talk(who, command.name, command.tenant)
             await self.control.delete_conversation(command.name, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT)
             return None
         if isinstance(command, cmd.Say):
@@ -139,7 +137,6 @@ class Service(Answers):
         if isinstance(command, cmd.Fork):
             return await self._fork(who, command)
         run = _run_of(command)
-        await self.row(who, run)
         if isinstance(command, OfLetter):
             await self._tell_of_letter(who, command)
         elif isinstance(command, OfGate):
@@ -153,8 +150,6 @@ class Service(Answers):
         or why it refused. Raises InvalidInput, NotPermitted, NotFound."""
         if isinstance(bulk, cmd.Backfill):
             return await self._audited(who, bulk, self._backfill)
-        if who.access.workflows != ANY and not (bulk.workflow is not None and who.access.reaches(bulk.workflow)):
-            raise NotPermitted(f"{who.claim} reaches some workflows only: say which one is meant. Nothing was done.")
         return await self._audited(who, bulk, self._told_many)
 
     async def _told_many(self, who: Principal, bulk: cmd.Bulk | cmd.BulkDeadLetters) -> Page:
@@ -169,8 +164,6 @@ class Service(Answers):
         return Page(rows, found[-1].run if len(found) == bulk.limit else None)
 
     async def _tell_letters(self, who: Principal, bulk: cmd.BulkDeadLetters) -> Page:
-        if bulk.run is not None:
-            await self.row(who, bulk.run)
         found = await self.control.of_tenant(who.tenant).bulk_dead_letters(
             bulk.deed, _given(bulk.output), reason=bulk.reason, dry_run=bulk.dry_run, by=who.claim, run_id=bulk.run,
             tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow, node=bulk.node, error_class=bulk.error_class,
@@ -188,8 +181,6 @@ class Service(Answers):
         if not command.yaml:
             return await self._begin(who, await self._named(who, command), command)
         workflow = await self._of_file(command.yaml)
-        if not who.access.reaches(workflow.name):
-            raise NotFound(f"A workflow {workflow.name!r:.200} is not there for {who.claim}. Nothing was started.")
         async with self.control.lent(workflow):
             return await self._begin(who, workflow, command)
 
@@ -204,9 +195,8 @@ class Service(Answers):
         return RunId(run.id)
 
     async def _fork(self, who: Principal, command: cmd.Fork) -> RunId:
-        row = await self.row(who, command.run)
         run = await self.control.fork(
-            row.run, command.step, input=_given(command.input), output=_given(command.output), state=command.state,
+            command.run, command.step, input=_given(command.input), output=_given(command.output), state=command.state,
             repeat_effects=command.repeat_effects, cost_limit_usd=command.cost_limit_usd, key=command.key, by=who.claim,
             queue=command.queue,
         )  # fmt: skip
@@ -224,7 +214,6 @@ class Service(Answers):
     async def _named(self, who: Principal, command: cmd.Start) -> Workflow | StoredWorkflow:
         """One that is offered here, or else one that the store knows."""
         name, version = command.workflow, command.version
-        self.expect_startable(who, name)
         versions = [known for known_name, known in self._offered if known_name == name]
         found = self._offered.get((name, version or max(versions, default=0)))
         if found is None and who.tenant is not None and who.access.workflows == ANY:
@@ -241,7 +230,7 @@ class Service(Answers):
             case cmd.Retry(run):
                 await control.retry(run, by=by)
             case cmd.Migrate(run, version):
-                workflow = (await self.row(who, run)).workflow
+                workflow = (await control.find(run)).workflow
                 meant = await self._named(who, cmd.Start(workflow=workflow, version=version))
                 await control.migrate(run, meant, by=by)
             case cmd.Cancel(run, reason):
@@ -255,7 +244,6 @@ class Service(Answers):
             case cmd.RaiseBudget(run, limit_usd):
                 await control.raise_budget(run, limit_usd, by=by)
             case cmd.Resolve(call, decision, response, reason):
-                await self._expect_tool(who, run_of(CallId(call)), call)
                 await control.resolve_effect(call, decision, _given(response), by=by, reason=reason)
             case cmd.Reconcile(call, cost_usd):
                 await control.reconcile(call, cost_usd, by=by)
@@ -263,7 +251,6 @@ class Service(Answers):
     async def _tell_gate(self, who: Principal, command: OfGate) -> None:
         control, by = self.control, who.claim
         run, decisions = run_of(GateId(command.gate)), getattr(command, "decisions", {})
-        await self._expect_tool(who, run, command.gate, *decisions)
         match command:
             case cmd.DecideTogether(_, _, shown_hash):
                 if wrong := next((gate for gate in decisions if run_of(GateId(gate)) != run), None):
@@ -281,32 +268,6 @@ class Service(Answers):
             case cmd.Reassign(gate, to, reason):
                 await control.reassign(gate, to, by=by, reason=reason)
 
-    async def _expect_tool(self, who: Principal, run: RunId, *of: str) -> None:
-        """Raises NotPermitted for one who has nothing to say about a tool that one of these gates asks about, or that was
-        called so."""
-        if who.access.tools == ANY:
-            return
-        called = {row.call: row.tool for row, _ in await self.control.effects(run, limit=MOST)}
-        state = await self.control.run(run).state()
-        for each in of:
-            tool = called.get(CallId(each))
-            if tool is None and (gate := state.gates.get(GateId(each))) is not None:
-                shown = await self.control.payloads.value(gate.opened.shown, state.tenant)
-                tool = shown.get("tool") if isinstance(shown, dict) else None
-            if tool is not None and not who.access.handles(str(tool)):
-                raise NotPermitted(f"{who.claim} has no say about the tool {tool!r}. Nothing was decided.")
-
-    async def _expect_to_decide(self, who: Principal, tool: str, workflow: str | None, run: str | None) -> None:
-        """Raises NotPermitted, NotFound unless they may decide about all calls of such tools, in such runs."""
-        if not who.access.handles_all(tool):
-            raise NotPermitted(f"{who.claim} has no say about all of the tools {tool!r:.200}. Nothing was done.")
-        if run is not None:
-            await self.row(who, run)
-        elif workflow is None and who.access.workflows != ANY:
-            raise NotPermitted(f"{who.claim} reaches some workflows only, and this is about all. Nothing was done.")
-        elif workflow is not None and not who.access.reaches(workflow):
-            raise NotFound(f"A workflow {workflow!r:.200} is not there for {who.claim}. Nothing was done.")
-
     async def _tell_of_letter(self, who: Principal, command: OfLetter) -> None:
         control, by = self.control, who.claim
         match command:
@@ -321,7 +282,6 @@ class Service(Answers):
         control = self.control
         match command:
             case cmd.SetBudget(tenant, period, limit_usd, team, in_tokens, max_tokens):
-                who.expect_everybody("What tenants may spend")
                 if in_tokens:
                     await control.set_budget(tenant, period, max_tokens=max_tokens, team=team)
                 elif max_tokens is not None:
@@ -329,13 +289,10 @@ class Service(Answers):
                 else:
                     await control.set_budget(tenant, period, limit_usd, team=team)
             case cmd.SetAdmission(runs, tenant):
-                who.expect_everybody("How many runs are active")
                 await control.set_admission(runs, tenant=tenant)
             case cmd.SetPool():
-                who.expect_everybody("A pool")
                 await control.set_pool(**msgspec.structs.asdict(command))
             case cmd.RemovePool(name):
-                who.expect_everybody("A pool")
                 await control.remove_pool(name)
 
     async def _tell_tenant(self, who: Principal, command: OfTenant) -> None:
@@ -351,7 +308,7 @@ class Service(Answers):
             case cmd.RemoveTeamBudget(name):
                 await control.remove_team_budget(name, tenant=tenant)
             case cmd.RevokeApproval(approval):
-                await self._revoke(who, approval, tenant)
+                await self.control.revoke_approval(approval, by=who.claim, tenant=tenant)
 
     async def _open(self, who: Principal, command: cmd.OpenConversation) -> None:
         await self._named(who, cmd.Start(workflow=command.workflow))
@@ -363,16 +320,7 @@ class Service(Answers):
         engine raises, and NotPermitted."""
         return await self._audited(who, command, partial(self._say, **brought))
 
-    async def _expect_talk(self, who: Principal, name: str, tenant: str | None) -> None:
-        """Raises NotFound for a conversation with an agent that is not there for them."""
-        if who.access.workflows == ANY:
-            return
-        talk = await self.control.conversation(name, tenant=who.of_tenant(tenant) or DEFAULT_TENANT)
-        if not who.access.reaches(talk.conversation.workflow):
-            raise NotFound(f"There is no conversation {name!r:.200} for {who.claim}. Nothing was done.")
-
     async def _say(self, who: Principal, command: cmd.Say, **brought: Any) -> Exchange:
-        await self._expect_talk(who, command.conversation, command.tenant)
         given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
         text, parts = given.pop("text"), given.pop("parts")
         said = text if not parts else [text, *parts]
@@ -392,7 +340,6 @@ class Service(Answers):
             case cmd.GrantApproval():
                 return await self._grant(who, command)
             case cmd.RollUpCosts():
-                who.expect_everybody("The count of the costs")
                 return {"up_to_date": await self.control.roll_up_costs(COUNT_S)}
             case cmd.ExportRun():
                 return await self._export(who, command)
@@ -400,18 +347,16 @@ class Service(Answers):
                 return await self._told_of_key(who, command)
 
     async def _export(self, who: Principal, command: cmd.ExportRun) -> View:
-        row = await self.row(who, command.run)
         if self._recorder is None:
             raise UsageError("No records of runs are made here: `holdfast serve` makes them. Nothing was exported.")
         async with self._recording:
             make = await self._recorder(self.control.of_tenant(who.tenant), command)
-            return {"run_id": row.run, "record": msgspec.Raw(await asyncio.to_thread(make))}
+            return {"run_id": command.run, "record": msgspec.Raw(await asyncio.to_thread(make))}
 
     async def _grant(self, who: Principal, command: cmd.GrantApproval) -> View:
-        await self._expect_to_decide(who, command.tool, command.workflow, command.run)
         tenant, given = who.of_tenant(command.tenant) or DEFAULT_TENANT, msgspec.structs.asdict(command)
         if (run := given.pop("run")) is not None:
-            tenant = (await self.row(who, run)).tenant
+            tenant = (await self.control.find(run)).tenant
         how = given | {"run_id": run, "tenant": tenant}
         id_ = await self.control.grant_approval(**how, by=who.claim, roles=who.acts_as)
         kept = (await self.control.standing_approvals(tenant=tenant))[id_]
@@ -422,10 +367,10 @@ class Service(Answers):
             case cmd.MakeKey():
                 return await self.keys.make(who, command)
             case cmd.MakeLink(run, name, life_s):
-                row = await self.row(who, run)
+                row = await self.control.find(run)
                 return await self.keys.link(who, row.tenant, (row.run, name), life_s)
             case cmd.MakeGateLink():
-                row = await self.row(who, run_of(GateId(command.gate)))
+                row = await self.control.find(run_of(GateId(command.gate)))
                 opens = await self._to_decide(who, command)
                 return await self.keys.link(who, row.tenant, opens, command.life_s, command.roles)
             case cmd.RotateKey(name):
@@ -437,7 +382,6 @@ class Service(Answers):
         """What a link may be made for. Who has it in hand can use it, so it allows its maker nothing that they may not do
         already. Raises InvalidInput, NotPermitted, NotFound, AlreadyDecided, DecisionRefused."""
         gate = GateId(asked.gate)
-        await self._expect_tool(who, run_of(gate), gate)
         by = word("name of the reviewer", self.control.payloads.redact(asked.reviewer))
         if not folded(by):
             raise InvalidInput("A link decides in somebody's name: say whose, as reviewer. Nothing was made.")
@@ -463,33 +407,14 @@ class Service(Answers):
         await self.keys.used(key)
         return {"run_id": found["run_id"], "status": found["status"]}
 
-    async def _revoke(self, who: Principal, approval: str, tenant: str) -> None:
-        known = (await self.ask(who, Approvals(approval=approval, tenant=tenant))).rows
-        if not known:
-            raise NotFound(
-                f"There is no standing approval {approval!r:.200} for {who.claim}; `holdfast approvals list` shows those that"
-                " are. Nothing was revoked."
-            )
-        await self._expect_to_decide(who, known[0]["tool"], known[0]["workflow"], known[0]["run_id"])
-        await self.control.revoke_approval(approval, by=who.claim, tenant=tenant)
-
-    async def _tenant_of_schedule(self, who: Principal, command: OfSchedule | cmd.Backfill) -> str:
-        """Whose schedule is meant. Raises NotFound where it is of a workflow that is not there for them."""
-        tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
-        if who.access.workflows != ANY:
-            kept = await self.control.store.schedules.find(tenant, command.name)
-            if kept is not None and not who.access.reaches(kept.schedule.workflow):
-                raise NotFound(f"There is no schedule {command.name!r:.200} for {who.claim}. Nothing was done.")
-        return tenant
-
     async def _backfill(self, who: Principal, command: cmd.Backfill) -> Page:
-        tenant = await self._tenant_of_schedule(who, command)
+        tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
         until_ms = self.control.now_ms() if command.until_ms is None else command.until_ms
         found = await self.control.backfill_schedule(command.name, command.since_ms, until_ms, tenant=tenant)
         return Page([view.of_backfilled(each) for each in found], None)
 
     async def _tell_schedule(self, who: Principal, command: OfSchedule) -> None:
-        control, tenant = self.control, await self._tenant_of_schedule(who, command)
+        control, tenant = self.control, who.of_tenant(command.tenant) or DEFAULT_TENANT
         match command:
             case cmd.SetSchedule():
                 meant = await self._named(who, cmd.Start(workflow=command.workflow, version=command.version or 0))
@@ -533,3 +458,9 @@ def _run_of(command: OfRun) -> RunId:
             return RunId(letter.partition(":")[0])
         case _:
             return RunId(command.run)
+
+
+TAKES: Final = {
+    kind: declaration_of(kind) for told in (Command, cmd.OfRow, cmd.OfMany, Query) for kind in get_args(told)
+}
+"""What each command and query takes. Without that it is none: this module does not import."""

@@ -17,6 +17,7 @@ from holdfast.core.state import State
 from holdfast.core.status import describe, status, waiting_for
 from holdfast.errors import InvalidInput
 from holdfast.service import command, query
+from holdfast.service.declaration import declaration_of
 from holdfast.service.identity import ANYBODY, Holder
 from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
@@ -58,6 +59,10 @@ METHODS: Final = (
     "Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_OF_ROW, *_OF_MANY, *_LISTS)),
 )  # fmt: skip
 """Those that answer with one message."""
+TAKES: Final = {
+    each.__name__: declaration_of(each) for each in (command.Start, *_OF_RUN, *_OF_ALL, *_OF_ROW, *_OF_MANY, *_LISTS)
+}
+"""What each takes. Without that it is none: this module does not import."""
 
 
 class Workflows:

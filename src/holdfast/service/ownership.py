@@ -1,0 +1,152 @@
+"""Whose a thing is: the one place that finds out the tenant, the workflows and the tools that a command or query is about.
+
+Never here: who may do what with it (permission).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from holdfast.control.base import word
+from holdfast.control.control import Control
+from holdfast.core.access import ANY
+from holdfast.core.gates import TOOL_APPROVAL
+from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.state import Gate, State
+from holdfast.service.declaration import Thing
+
+ANYTHING: Final = "*"
+"""The pattern that stands for a tool that nobody can name: who has a say about all of them has one about it."""
+
+
+class Owned(NamedTuple):
+    """Whose something is: of a `tenant`, None for all of them; about `workflows`, None for all that the tenant has; about calls
+    of `tools`, which may be patterns."""
+
+    tenant: str | None
+    workflows: tuple[str, ...] | None = None
+    tools: tuple[str, ...] = ()
+
+
+class Asked(NamedTuple):
+    """A name that a field of a command or query has, for whom: the tenant that is meant, None for any."""
+
+    value: Any
+    tenant: str
+    whole: Any
+    """The command or query."""
+    decides: bool
+    """Whether it decides something about tools: then it takes a look to know which."""
+
+
+class Ownership:
+    """Finds owners in what an engine's store knows. `control` is the one that reads for the caller."""
+
+    def __init__(self, control: Control, offered: Mapping[str, Any] | frozenset[str]) -> None:
+        self._control = control
+        self._offered = offered
+
+    async def of(self, thing: Thing, asked: Asked) -> Owned | None:
+        """Whose the thing is; None where there is none of that name. Raises NotFound for a run that is not there."""
+        return await _FINDERS[thing](self, asked)
+
+    # --- Runs, and what is in one --------------------------------------------------------------------------------------
+
+    async def _run(self, asked: Asked) -> Owned:
+        row = await self._control.find(asked.value)
+        return Owned(row.tenant, (row.workflow,))
+
+    async def _letter(self, asked: Asked) -> Owned:
+        return await self._run(asked._replace(value=asked.value.partition(":")[0]))
+
+    async def _model_call(self, asked: Asked) -> Owned:
+        return await self._run(asked._replace(value=run_of(CallId(asked.value))))
+
+    async def _tool_call(self, asked: Asked) -> Owned:
+        run = run_of(CallId(asked.value))
+        owned = await self._run(asked._replace(value=run))
+        called = (await self._control.run(run).state()).calls.get(CallId(asked.value)) if asked.decides else None
+        return owned._replace(tools=(ANYTHING if called is None else called.name,))
+
+    async def _gate(self, asked: Asked) -> Owned:
+        run = run_of(GateId(asked.value))
+        owned = await self._run(asked._replace(value=run))
+        return owned._replace(tools=await self._tools(run, [asked.value])) if asked.decides else owned
+
+    async def _gates(self, asked: Asked) -> Owned:
+        """Gates of other runs are refused by what decides, and are none of these."""
+        run = run_of(GateId(asked.whole.gate))
+        tools = await self._tools(run, [each for each in asked.value if run_of(GateId(each)) == run])
+        return (await self._run(asked._replace(value=run)))._replace(tools=tools)
+
+    async def _tools(self, run: RunId, gates: list[str]) -> tuple[str, ...]:
+        state = await self._control.run(run).state()
+        found = [state.gates[GateId(each)] for each in gates if GateId(each) in state.gates]
+        return tuple([each for gate in found if (each := await self._tool(state, gate)) is not None])
+
+    async def _tool(self, state: State, gate: Gate) -> str | None:
+        """The tool that a gate asks about; None where it asks about none."""
+        opened = gate.opened
+        called = state.calls.get(CallId(opened.subject or ""))
+        if called is not None and called.kind == "effect":
+            return called.name
+        shown = await self._control.payloads.value(opened.shown, state.tenant)
+        tool = shown.get("tool") if isinstance(shown, dict) else None
+        unknown = ANYTHING if opened.reason in (TOOL_APPROVAL, EFFECT_UNKNOWN) else None
+        return tool if isinstance(tool, str) else unknown
+
+    # --- What a tenant has by name -------------------------------------------------------------------------------------
+
+    async def _workflow(self, asked: Asked) -> Owned | None:
+        return Owned(None, (asked.value,)) if asked.value in self._offered else None
+
+    async def _runs(self, asked: Asked) -> Owned:
+        return Owned(asked.tenant, (asked.value,))
+
+    async def _schedule(self, asked: Asked) -> Owned | None:
+        found = await self._control.store.schedules.find(asked.tenant, word("name of the schedule", asked.value))
+        return None if found is None else Owned(found.schedule.tenant, (found.schedule.workflow,))
+
+    async def _conversation(self, asked: Asked) -> Owned | None:
+        found = await self._control.store.conversations.find(
+            asked.tenant, word("name of the conversation", asked.value)
+        )
+        return None if found is None else Owned(found.tenant, (found.workflow,))
+
+    async def _supervisor(self, asked: Asked) -> Owned | None:
+        found = await self._control.store.supervisors.find(asked.tenant, word("name of the supervisor", asked.value))
+        return None if found is None else Owned(found.tenant, tuple(each.workflow for each in found.workers))
+
+    async def _evaluation(self, asked: Asked) -> Owned | None:
+        found = await self._control.store.evaluations.found(asked.value)
+        return None if found is None else Owned(found[0].tenant, (found[0].workflow,))
+
+    async def _approval(self, asked: Asked) -> Owned | None:
+        found = (await self._control.standing_approvals(tenant=asked.tenant)).get(asked.value)
+        if found is None:
+            return None
+        workflow = found.workflow
+        if workflow is None and found.run is not None:
+            workflow = (await self._control.find(found.run)).workflow
+        return Owned(asked.tenant, None if workflow is None else (workflow,), (found.tool,))
+
+    async def _key(self, asked: Asked) -> Owned | None:
+        found = await self._control.store.keys.named(asked.value)
+        if found is None:
+            return None
+        return Owned(found.tenant, None if found.workflows == ANY else found.workflows, found.tools)
+
+    async def _of_tools(self, asked: Asked) -> Owned:
+        return Owned(asked.tenant, (), (asked.value,))
+
+
+_Finder: TypeAlias = Callable[[Ownership, Asked], Awaitable[Owned | None]]
+_FINDERS: Final[Mapping[Thing, _Finder]] = {
+    Thing.RUN: Ownership._run, Thing.LETTER: Ownership._letter, Thing.GATE: Ownership._gate, Thing.GATES: Ownership._gates,
+    Thing.TOOL_CALL: Ownership._tool_call, Thing.MODEL_CALL: Ownership._model_call, Thing.WORKFLOW: Ownership._workflow,
+    Thing.RUNS: Ownership._runs, Thing.SCHEDULE: Ownership._schedule, Thing.CONVERSATION: Ownership._conversation,
+    Thing.SUPERVISOR: Ownership._supervisor, Thing.EVALUATION: Ownership._evaluation, Thing.APPROVAL: Ownership._approval,
+    Thing.KEY: Ownership._key, Thing.TOOLS: Ownership._of_tools,
+}  # fmt: skip
