@@ -14,7 +14,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads", "border", "isolation", "own_loop"},
+    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads", "border", "isolation", "own_loop", "lasting_loop"},
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools", "validators"},
@@ -35,8 +35,10 @@ NEIGHBOURS = {
     ("settings", "privacy"),
     ("privacy", "errors"),
     ("machine", "errors"),
+    ("machine", "lasting_loop"),
     ("border", "errors"),
     ("border", "isolation"),
+    ("lasting_loop", "border"),
     ("own_loop", "errors"),
     ("threads", "border"),
     ("threads", "isolation"),

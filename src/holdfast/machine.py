@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
+from holdfast import lasting_loop
 from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
 
@@ -35,13 +36,9 @@ def collect_rarely() -> None:
 
 
 def run_quickly(work: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, in the event loop of uvloop where that is installed (the extra `fleet`): for our own commands that
-    work on runs."""
-    try:
-        from uvloop import new_event_loop  # noqa: PLC0415 - of an extra
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    """As asyncio.run, in the event loop of uvloop where that is installed (the extra `fleet`), and in one that a callback
+    which exits does not end: for our own commands that work on runs."""
+    with asyncio.Runner(loop_factory=lasting_loop.fastest()) as runner:
         return runner.run(work)
 
 

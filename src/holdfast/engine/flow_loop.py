@@ -18,7 +18,7 @@ from contextvars import Context, copy_context
 from types import CodeType, coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from holdfast.border import is_ours, text_of
+from holdfast.border import fact, is_ours, is_signal, text_of
 from holdfast.engine import cursor as places
 from holdfast.engine.cursor import Cursor, Refusal, Suspension
 from holdfast.engine.flow_lending import NO_CONTEXT, FlowFuture, LendingLoop
@@ -355,10 +355,11 @@ class FlowLoop(LendingLoop):
                 continue
             try:
                 handle._context.run(handle._callback, *handle._args)
-            except SystemExit:  # its task has it
-                pass
-            except Exception as problem:
-                log.error("holdfast: a callback of a flow failed: %s", text_of(problem), exc_info=problem)
+            except (Exception, SystemExit, KeyboardInterrupt) as problem:
+                if is_signal(problem):
+                    raise
+                if not any(fact(task, "_exception") is problem for task in self.tasks):  # a task that exits raises it here
+                    log.error("holdfast: a callback of a flow failed: %s", text_of(problem), exc_info=problem)
         return False
 
     def hand_over(self, outcome: Outcome, result: Any, problem: BaseException | None) -> None:

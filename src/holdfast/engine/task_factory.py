@@ -2,8 +2,8 @@
 
 asyncio lets a SystemExit of any task out of the event loop, awaited or not, and all other runs of the process end with it. So
 while an engine executes, the loop's task factory makes an ordinary error of it. A callback that exits
-(`loop.call_soon(sys.exit)`) still ends the process: an event loop has no such place for callbacks. Never here: waiting for a
-task, what becomes of one that is left behind.
+(`loop.call_soon(sys.exit)`) ends a process whose loop is not ours (lasting_loop): a loop has no such place for callbacks. Never
+here: waiting for a task, what becomes of one that is left behind.
 """
 
 from __future__ import annotations

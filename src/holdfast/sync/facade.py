@@ -22,6 +22,7 @@ from holdfast.control.control import Control as AsyncControl
 from holdfast.control.handle import Run as AsyncRun
 from holdfast.control.supervisor import Supervisor as AsyncSupervisor
 from holdfast.errors import UsageError
+from holdfast.lasting_loop import LastingAsyncioLoop
 from holdfast.own_loop import Call, Entry, Stream
 
 
@@ -113,7 +114,7 @@ class Engine(Control, of=AsyncEngine):
     """An engine in a thread of its own, open until it is closed. Any thread may call it, also at the same time."""
 
     def __init__(self, opening: AbstractAsyncContextManager[AsyncEngine]) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = LastingAsyncioLoop()
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._opened: Future[AsyncEngine] = Future()
