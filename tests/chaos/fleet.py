@@ -24,7 +24,8 @@ from holdfast.testing.tcp_proxy import TcpProxy
 
 ROOT = Path(__file__).parents[2]
 FLOWS = tuple(
-    f"{Path(__file__).with_name('flows.py')}:{name}" for name in ("errand", "lending", "handing", "trip", "leg")
+    f"{Path(__file__).with_name('flows.py')}:{name}"
+    for name in ("errand", "lending", "handing", "trip", "leg", "crossing", "late")
 )
 TASKS = str(Path(__file__).with_name("tasks.py"))
 LEASE_S = 2.0

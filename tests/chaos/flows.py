@@ -1,11 +1,12 @@
 """The workflows of the load: model calls, tools of three policies, a gate and a timer; a pool; a task of connected workers; jobs
-of a workflow file; a flow of bare steps, a stream, a map and a child. Their tools touch the world outside only.
+of a workflow file; a flow of bare steps, a stream, a map and a child; a flow in plain asyncio. Their tools touch the world outside only.
 
 Never here: a fault.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, NamedTuple
 
 from holdfast import Context, Demand, Workflow, flow, human_gate, llm_node, remote_task, step, task, tool, tool_node
@@ -16,6 +17,8 @@ from tests.crash.world import Visit
 MODEL = "claude-haiku-4-5"
 LIMIT_USD = "0.003"
 CASE = "chaos"
+HOUR_S: Final = 3600
+"""Longer than everything that comes in time."""
 
 
 def _ask(name: str, key: str, *, lookup: bool = False, **arguments: Any) -> Any:
@@ -125,6 +128,45 @@ async def trip(ctx: Context) -> list[int]:
     return found
 
 
+@step
+async def think(number: int) -> int:
+    await asyncio.sleep(0.05 * (number % 3))
+    return number
+
+
+@flow(cost_limit_usd=LIMIT_USD, tools=[note, pay])
+async def crossing(ctx: Context) -> list[int]:
+    """Groups, gathers, races and time limits, around every kind of operation: what is under way at once meets each fault."""
+    async with asyncio.TaskGroup() as group:
+        seats = [group.create_task(seat(ctx, number)) for number in range(3)]
+        paying = group.create_task(ctx.tool("pay", run=ctx.run_id))
+        group.create_task(ctx.model(MODEL, f"{ctx.run_id}: flow", max_tokens=60))
+    found = [each.result() for each in seats]
+    assert paying.result()["done"] == "pay"
+    async with asyncio.timeout(HOUR_S):
+        asking = asyncio.create_task(ctx.ask({"question": "Go on?"}, decisions=["approve"]))
+        found += await asyncio.gather(think(3), ctx.child(leg, 4), asyncio.wait_for(think(5), HOUR_S))
+        assert (await asking).decision == "approve"
+    try:
+        await asyncio.wait_for(ctx.wait_signal("never"), 0.3)
+    except TimeoutError:
+        found.append(await price(6))
+    racing = [asyncio.create_task(each) for each in (ctx.sleep(HOUR_S), ctx.child(late, HOUR_S), seat(ctx, 7))]
+    for slower in (await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED))[1]:
+        slower.cancel()
+    found.append(await racing[2])
+    came = [await coming for coming in asyncio.as_completed([think(8), think(9), think(10)])]
+    mapping = asyncio.create_task(ctx.map(seat, [11, 12], max_parallel=2))
+    await asyncio.gather(asyncio.sleep(0.3), ctx.sleep(0.2))
+    return [*found, *sorted(came), *await mapping]
+
+
+@flow
+async def late(ctx: Context, seconds: int) -> None:
+    """Ends when it is called off."""
+    await ctx.sleep(seconds)
+
+
 class Promise(NamedTuple):
     """What a run of a workflow comes to: its output, if that is compared, and how often each tool happens."""
 
@@ -138,4 +180,5 @@ PROMISED: Final = {
     "handing": Promise("handed", {"note": 1}),
     "script": Promise(None, {}),
     "trip": Promise([*range(14)], {"note": 3}),
+    "crossing": Promise([*range(13)], {"note": 6, "pay": 1}),
 }

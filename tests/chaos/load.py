@@ -120,7 +120,7 @@ class Load:
     async def _answer(self, gate: GateRow) -> None:
         try:
             match gate.reason:
-                case "approval":
+                case "approval" | "question":
                     await self._engine.decide(gate.gate, "approve", by=NAME)
                     self.decided[gate.gate] = NAME
                 case reason if reason == EFFECT_UNKNOWN:

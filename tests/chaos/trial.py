@@ -17,7 +17,7 @@ from holdfast import Engine
 from holdfast.settings import Settings
 from tests.chaos import faults
 from tests.chaos.fleet import Fleet
-from tests.chaos.flows import POOL, POOL_SLOTS, errand, handing, lending, script, trip
+from tests.chaos.flows import POOL, POOL_SLOTS, crossing, errand, handing, lending, script, trip
 from tests.chaos.judge import judge
 from tests.chaos.load import Load
 from tests.crash.world import World
@@ -87,7 +87,7 @@ async def trial(
 ) -> Verdict:
     """Do what `chosen` names, one after the other, under load; then leave all in peace, and judge."""
     chance = random.Random(seed)
-    flows = [errand, lending, trip, errand, script, trip, *([handing] if on.fleet.hands else [])]
+    flows = [errand, lending, trip, crossing, errand, script, crossing, *([handing] if on.fleet.hands else [])]
     load = Load(on.engine, on.world, seed=seed, starts_per_s=starts_per_s, flows=flows)
     fell_before = {member.name: len(member.falls) for member in on.fleet.members}
     answering = asyncio.create_task(load.answer())
