@@ -14,7 +14,19 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads", "border", "isolation", "own_loop", "lasting_loop"},
+    {
+        "errors",
+        "extra",
+        "settings",
+        "machine",
+        "masking",
+        "privacy",
+        "threads",
+        "border",
+        "isolation",
+        "own_loop",
+        "lasting_loop",
+    },
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools", "validators"},

@@ -14,6 +14,7 @@ from holdfast import Demand, Engine
 from holdfast.compose.fleet import leading
 from holdfast.core.demand import Resources
 from holdfast.core.events import StepStarted
+from holdfast.core.ids import SessionId
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.engine.leader import Leader
 from holdfast.errors import UsageError
@@ -103,6 +104,48 @@ async def test_another_leader_goes_on_and_no_quota_is_exceeded(settings: Setting
             await run.result()
         starts = [each.event.step for run in runs for each in await run.events() if isinstance(each.event, StepStarted)]
         assert len(starts) == len(runs) * 9, "no step was started twice"
+    assert stage.most["quota"] == 5
+
+
+@bounded
+async def test_a_process_whose_session_died_takes_nothing_of_a_pool_before_it_leads_again(settings: Settings) -> None:
+    """It has another session soon, and may lead no more: what that takes in the lane's name is nobody's to place against."""
+    stage = Stage()
+    wf = played(stage, "quota", Demand(pools={"BROWSERS": 1}, cpu_m=100), copies=8)
+    async with AsyncExitStack() as undo:
+        first = await undo.enter_async_context(leading(settings.store, settings=settings))
+        await first.leads.wait()
+        engine = await undo.enter_async_context(
+            Engine.open(settings.store, workflows=[wf], resources=Resources(cpu_m=8000), settings=settings)
+        )
+        await engine.set_pool("BROWSERS", slots=5)
+        await led([engine])
+        run = await engine.start(wf)
+        await stage.seen("quota", 5)
+        lead, may_ask = first._leadership.lead, asyncio.Event()
+
+        async def late(lane: str, session: SessionId) -> bool:
+            await may_ask.wait()
+            return await lead(lane, session)
+
+        first._leadership.lead = late  # type: ignore[method-assign]
+        membership, shares = first._runtime.membership, first._pool_client._shares
+        dead = membership.session
+        assert dead is not None
+        await first._runtime.store.sessions.close(dead)
+        while membership.session in (None, dead):
+            await asyncio.sleep(0.02)
+        shares._look()
+        assert shares._session is None
+        second = await undo.enter_async_context(leading(settings.store, settings=settings))
+        await second.leads.wait()
+        may_ask.set()
+        while first.leads.is_set():
+            await asyncio.sleep(0.02)
+        stage.go.set()
+        await run.result()
+        held = {share.session for share in await engine.runtime.store.lending.pool_shares("BROWSERS") if share.granted}
+        assert held <= {second._runtime.membership.session}
     assert stage.most["quota"] == 5
 
 

@@ -358,7 +358,7 @@ class FlowLoop(LendingLoop):
             except (Exception, SystemExit, KeyboardInterrupt) as problem:
                 if is_signal(problem):
                     raise
-                if not any(fact(task, "_exception") is problem for task in self.tasks):  # a task that exits raises it here
+                if all(fact(task, "_exception") is not problem for task in self.tasks):  # a task's own comes here too
                     log.error("holdfast: a callback of a flow failed: %s", text_of(problem), exc_info=problem)
         return False
 

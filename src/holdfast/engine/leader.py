@@ -87,8 +87,7 @@ class Leader:
             self._jobs.scheduler.set_weight(tenant, weight)
         self._pool_client = PoolClient(
             store.lending, store.sessions, runtime.clock, f"lane/{self.lane}",
-            lambda: runtime.membership.session if self.leads.is_set() else None, self._jobs.scheduler,
-            outlives_s=_OUTLIVES_S,
+            lambda: self._session, self._jobs.scheduler, outlives_s=_OUTLIVES_S,
         )  # fmt: skip
         self._pool_client.on_more = self._awake.set
         self._line = StoredLine(
@@ -98,6 +97,9 @@ class Leader:
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
+        self._session: SessionId | None = None
+        """The one with which it leads. Another session of this process leads nothing until the store says so: what it took of
+        pools in the lane's name, it would keep for as long as it lives."""
         self._led_s = 0.0
         """Since when it leads."""
         self._knows = False
@@ -164,20 +166,23 @@ class Leader:
             try:
                 await self._runtime.membership.hold()
                 session = self._runtime.membership.session
-                leads = session is not None and await self._leadership.lead(self.lane, session)
+                if session is not None and not await self._leadership.lead(self.lane, session):
+                    session = None
                 told = ""
             except StoreError as problem:
                 # Nobody else can have led before the lease is over.
-                leads = self.leads.is_set() and self._runtime.membership.alive()
+                session = self._session if self._runtime.membership.alive() else None
                 if str(problem) != told:
                     told = str(problem)
                     log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
-            if leads and not self.leads.is_set():
-                log.info("holdfast leads lane %s as %s", self.lane, self._runtime.membership.session)
+            if session is not None and session != self._session:
+                log.info("holdfast leads lane %s as %s", self.lane, session)
+                self._session = session
                 self._led_s, self._knows = self._runtime.clock.monotonic_s(), False
                 self.leads.set()
-            elif not leads and self.leads.is_set():
+            elif session is None and self._session is not None:
                 log.warning("holdfast leads lane %s no more", self.lane)
+                self._session = None
                 self.leads.clear()
                 self._offered_s.clear()
                 await self._queue.drop(self._jobs.clear())
@@ -186,7 +191,7 @@ class Leader:
     async def _receive_jobs(self) -> None:
         while True:
             await self.leads.wait()
-            session = self._runtime.membership.session
+            session = self._session
             if session is None:
                 await self._runtime.clock.sleep(CLAIM_EVERY_S)
                 continue
