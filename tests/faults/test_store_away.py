@@ -235,6 +235,13 @@ async def engines(url: str, count: int, workflows: list[Workflow]) -> AsyncItera
         yield made
 
 
+async def put_away(server: PostgresServer, away_s: float) -> None:
+    await asyncio.to_thread(server.stop, signal.SIGQUIT)
+    WORLD.is_gone.set()
+    await asyncio.sleep(away_s)
+    await asyncio.to_thread(server.restart)
+
+
 def expected(run: Run, workflow: Workflow) -> dict[str, int]:
     rounds = 1 if workflow.name.startswith("graph") else ROUNDS + (workflow.name == "mapped")
     return {f"{run.id} {number} {half}": 1 for number in range(rounds) for half in "ab"}
@@ -257,10 +264,7 @@ async def test_twenty_flows_and_twelve_graphs_complete_after_the_store_was_away(
         runs = [(await started(made[-1], workflow, f"{workflow.name} {key}"), workflow) for workflow, key in begun]
         assert len(runs) == FLOWS + len(GRAPHS)
         await eventually(lambda: len(WORLD.waiting) > len(GRAPHS) + FLOWS // 4)
-        await asyncio.to_thread(own.stop, signal.SIGQUIT)
-        WORLD.is_gone.set()
-        await asyncio.sleep(away_s / FASTER)
-        await asyncio.to_thread(own.restart)
+        await put_away(own, away_s / FASTER)
         for run, _ in runs:
             assert await result(run) == ROUNDS
             await assert_whole(run)
