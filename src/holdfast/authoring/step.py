@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
@@ -32,11 +32,13 @@ T = TypeVar("T")
 class Caller(Protocol):
     """A flow that is under way, as its steps know it."""
 
-    def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> Awaitable[T]: ...
+    def call_step(
+        self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
+    ) -> Coroutine[Any, Any, T]: ...
 
     def call_effect(
         self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
-    ) -> Awaitable[T]: ...  # fmt: skip
+    ) -> Coroutine[Any, Any, T]: ...  # fmt: skip
 
 
 _flow: ContextVar[Caller | None] = ContextVar("holdfast_flow", default=None)
@@ -79,10 +81,10 @@ class Step(Generic[P, T]):
         self.returns = self.signature.returns
         self.load = loader(self.returns)
 
-    def __call__(self, *args: P.args, **given: P.kwargs) -> Awaitable[T]:
+    def __call__(self, *args: P.args, **given: P.kwargs) -> Coroutine[object, None, T]:
         flow = _flow.get()
         if flow is None:
-            called: Awaitable[T] = self.function(*args, **given)
+            called: Coroutine[object, None, T] = self.function(*args, **given)
             return called
         return flow.call_step(self, args, given)
 
@@ -146,10 +148,10 @@ class EffectStep(Tool, Generic[P, T]):
         asked = [each for each in signature.parameters.values() if each.name not in GIVEN]
         self._signature = signature.replace(parameters=asked)
 
-    def __call__(self, *args: P.args, **given: P.kwargs) -> Awaitable[T]:
+    def __call__(self, *args: P.args, **given: P.kwargs) -> Coroutine[object, None, T]:
         flow = _flow.get()
         if flow is None:
-            called: Awaitable[T] = self.function(*args, **given)
+            called: Coroutine[object, None, T] = self.function(*args, **given)
             return called
         return flow.call_effect(self, args, given)
 

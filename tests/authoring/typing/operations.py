@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, assert_type
 
 from holdfast import ChildHandle, ChildOutcome, Context, flow, step, tool
@@ -59,6 +60,19 @@ async def right(ctx: Context, items: list[str]) -> None:
     assert_type(await ctx.map(review, items, key=str), list[bool])
     assert_type(await ctx.map(price, items, tolerated_failures=0.5), list[float | None])
     assert_type(await ctx.map(look_up, [{"item": item} for item in items]), list[Any])
+
+
+@flow
+async def concurrent(ctx: Context, items: list[str]) -> None:
+    assert_type(await asyncio.create_task(price("lamp")), float)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(charge(2.0))
+    assert_type(task.result(), str)
+    done, _ = await asyncio.wait([asyncio.create_task(price(item)) for item in items], timeout=3)
+    assert_type(done, set[asyncio.Task[float]])
+    assert_type(await asyncio.gather(price("lamp"), double(1), ctx.child(count, 3)), tuple[float, int, int])
+    assert_type(await asyncio.wait_for(charge(2.0), 3), str)
+    assert_type([await each for each in asyncio.as_completed([price("a"), price("b")])], list[float])
 
 
 @flow
