@@ -1,6 +1,7 @@
 """What the event loop of a flow has from the engine's: connections, threads and whatever else comes from outside.
 
-It has that while the flow has one task. Nothing of it is recorded, so each replay does it again, as ordinary code.
+It has that while none of its tasks waits for what is recorded. Nothing of it is recorded, so each replay does it again, as
+ordinary code.
 
 Never here: tasks, timers, operations (flow_loop).
 """
@@ -18,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from holdfast.engine.cursor import Refusal, Suspension
 
 AT_ONCE: Final = (
-    "Put it into a step, or do it while the flow has one task: the flow opens a connection, a process or a thread itself, or"
-    " waits for something of another event loop, while several of its tasks are under way. What comes of that is not recorded,"
-    " so a replay could go another way."
+    "Put it into a step: the flow itself uses a connection, a process, a thread or another event loop while another of its"
+    " tasks waits for an operation or sleeps. What comes of it is not recorded, so a replay could go another way"
 )
-FROM_A_THREAD: Final = (
-    "Make what the thread does a step: a thread has called into the flow while several of its tasks are under way. The moment"
-    " is not recorded, so a replay could go another way."
+FROM_OUTSIDE: Final = (
+    "Make a step of what calls into the flow: a thread or a connection did so while one of its tasks waits for an operation or"
+    " sleeps. The moment is not recorded, so a replay could go another way"
 )
 NO_CONTEXT: Final = Context()
 
@@ -84,9 +84,16 @@ class LendingLoop(_Loop):
         self._is_gone = False
         self._lent = 0
         """Futures that something outside of the flow sets."""
+        self._opened: list[Any] = []
+        """Transports that it has opened: connections, pipes, processes."""
         self._arriving: set[_Handle] = set()
         """What threads have asked to be called."""
         self.left: Suspension | None = None
+
+    @property
+    def is_recording(self) -> bool:
+        """True while a task waits for what is recorded: an operation, or the end of asyncio.sleep."""
+        raise NotImplementedError
 
     def number(self) -> int:
         """A number that the same object has in a replay; other flows have others, lest asyncio's own sets degenerate."""
@@ -117,29 +124,39 @@ class LendingLoop(_Loop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = _Handle(callback, args, context)
-        self._ready.append(handle)
-        if not self._is_inside:
-            self._moved()
+        if self._is_inside:
+            self._ready.append(handle)
+        else:
+            self._come(handle)
         return handle  # type: ignore[return-value]
 
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call it in the flow, if that has one task."""
+        """Call it in the flow."""
 
         def arrived() -> None:
             self._arriving.discard(handle)
-            if self.unfinished > 1:
-                self.left = self.left or Refusal(FROM_A_THREAD)
-                self._moved()
-            elif not handle.cancelled():
-                self._ready.append(handle)
-                self._moved()
+            if not handle.cancelled():
+                self._come(handle)
 
         handle = _Handle(callback, args, context)
         self._arriving.add(handle)
         self._host.call_soon_threadsafe(arrived)
         return handle  # type: ignore[return-value]
+
+    def _come(self, handle: Any) -> None:
+        """Take a callback that comes from outside."""
+        if self._mixes:
+            self.left = self.left or Refusal(self.worded(FROM_OUTSIDE))
+        else:
+            self._ready.append(handle)
+        self._moved()
+
+    @property
+    def _mixes(self) -> bool:
+        """True if what comes from outside could come before or after what is recorded."""
+        return self.unfinished > 1 and self.is_recording
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Do nothing: when Python's collector comes past must not matter. Errors that no code took are seen at the end."""
@@ -158,17 +175,32 @@ class LendingLoop(_Loop):
 
     def refuse(self, words: str) -> NoReturn:
         """Have the flow fail with these words, whatever its code makes of what is raised here."""
-        self.left = self.left or Refusal(words)
+        self.left = self.left or Refusal(self.worded(words))
         raise self.left
+
+    def worded(self, words: str) -> str:
+        """Add to the words of a refusal the user's line that runs, or those at which the tasks wait."""
+        return f"{words}."
 
     @property
     def has_lent(self) -> bool:
         """Whether the flow waits for something that comes from outside, and is no operation."""
         return bool(self._lent or self._arriving)
 
+    @property
+    def is_connected(self) -> bool:
+        """True while something may come by a connection, a pipe or a process that the flow has opened."""
+        self._opened = [each for each in self._opened if not each.is_closing()]
+        return bool(self._opened)
+
+    def expect_unmixed(self) -> None:
+        """Refuse what is recorded while another task waits for something from outside."""
+        if self.has_lent and self.unfinished > 1:
+            self.refuse(AT_ONCE)
+
     def lend(self, foreign: asyncio.Future[Any]) -> asyncio.Future[Any]:
         """A future of this loop that is done when one of another loop is."""
-        if self.unfinished > 1:
+        if self._mixes:
             self.refuse(AT_ONCE)
         own = FlowFuture(self)
         self._await_outside(own)
@@ -198,24 +230,40 @@ class LendingLoop(_Loop):
 
 
 _LENT: Final = (
-    "run_in_executor", "set_default_executor", "getaddrinfo", "getnameinfo", "create_connection", "create_server",
-    "create_unix_connection", "create_unix_server", "create_datagram_endpoint", "sendfile", "start_tls",
-    "connect_accepted_socket", "connect_read_pipe",
-    "connect_write_pipe", "subprocess_exec", "subprocess_shell", "sock_recv", "sock_recv_into",
-    "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect", "sock_accept", "sock_sendfile",
-    "add_reader", "remove_reader", "add_writer", "remove_writer", "add_signal_handler", "remove_signal_handler",
+    "run_in_executor", "set_default_executor", "getaddrinfo", "getnameinfo", "create_server", "create_unix_server", "sendfile",
+    "sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect",
+    "sock_accept", "sock_sendfile", "add_reader", "remove_reader", "add_writer", "remove_writer", "_add_reader",
+    "_remove_reader", "add_signal_handler", "remove_signal_handler",
 )  # fmt: skip
-"""What a flow may do by the loop that has it, while it has one task: as ordinary code does it, again in each replay."""
+"""What a flow may do by the loop that has it: as ordinary code does it, again in each replay."""
+_OPENING: Final = (
+    "create_connection", "create_unix_connection", "create_datagram_endpoint", "start_tls", "connect_accepted_socket",
+    "connect_read_pipe", "connect_write_pipe", "subprocess_exec", "subprocess_shell",
+)  # fmt: skip
+"""The same, of what returns a transport, alone or with its protocol."""
 
 
 def _lent(name: str) -> Callable[..., Any]:
     def method(self: LendingLoop, *args: Any, **given: Any) -> Any:
-        if self.unfinished > 1:
+        if self._mixes:
             self.refuse(AT_ONCE)
         return getattr(self._host, name)(*args, **given)
 
     return method
 
 
+def _opening(name: str) -> Callable[..., Any]:
+    begin = _lent(name)
+
+    async def method(self: LendingLoop, *args: Any, **given: Any) -> Any:
+        opened = await begin(self, *args, **given)
+        self._opened.append(opened[0] if isinstance(opened, tuple) else opened)
+        return opened
+
+    return method
+
+
 for _name in _LENT:
     setattr(LendingLoop, _name, _lent(_name))
+for _name in _OPENING:
+    setattr(LendingLoop, _name, _opening(_name))

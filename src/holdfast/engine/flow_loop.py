@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.border import fact, is_ours, is_signal, text_of
 from holdfast.engine import cursor as places
+from holdfast.engine import user_lines
 from holdfast.engine.cursor import Cursor, Refusal, Suspension
 from holdfast.engine.flow_lending import NO_CONTEXT, FlowFuture, LendingLoop
 
@@ -37,11 +39,11 @@ _MOST_THROWN: Final = 100
 
 BY_SET: Final = (
     "Give asyncio.as_completed tasks, as in as_completed([asyncio.create_task(f()) for ...]): of coroutines it makes tasks in"
-    " an order that depends on chance. Steps may be given as they are."
+    " an order that depends on chance. Steps may be given as they are"
 )
 GOES_ROUND: Final = (
     "Wait for an operation, or for asyncio.sleep(1), in that loop: the flow goes round and round without waiting for anything"
-    " that is recorded (a loop around asyncio.sleep(0)?)."
+    " that is recorded (a loop around asyncio.sleep(0)?)"
 )
 
 
@@ -55,6 +57,7 @@ class Outcome(FlowFuture):
     def cancel(self, msg: Any | None = None) -> bool:
         is_cancelled = super().cancel(msg)
         if is_cancelled:
+            self.call.tasks.open_operations -= 1
             self.call.tasks.call_off(self.call)
         return is_cancelled
 
@@ -196,7 +199,9 @@ class Gathered:
 class Timer(asyncio.TimerHandle):
     """A callback that waits for recorded time: asyncio.sleep, timeout, wait_for and the time-outs of wait come here."""
 
-    path: str = ""
+    path = ""
+    is_sleep = False
+    """True if asyncio.sleep waits for it."""
 
 
 class FlowLoop(LendingLoop):
@@ -211,6 +216,8 @@ class FlowLoop(LendingLoop):
         self.tasks: dict[FlowTask, None] = {}
         """Those that are not over, and those whose error no code has taken."""
         self.unfinished = 0
+        self.open_operations = 0
+        """Those that tasks wait for."""
         self.begun: list[OperationCall] = []
         """Operations that were begun since the last outcome."""
         self.called_off: list[OperationCall] = []
@@ -240,6 +247,8 @@ class FlowLoop(LendingLoop):
             if self._refused < _MOST_THROWN:
                 raise self.left
             return Outcome(self, call)  # for code that asks again and again: it will not hear of it
+        self.expect_unmixed()
+        self.open_operations += 1
         task = asyncio.current_task()
         if isinstance(task, FlowTask):
             call.row = task.row
@@ -274,6 +283,11 @@ class FlowLoop(LendingLoop):
             if not self._is_inside:
                 self._moved()
             return timer
+        if when == math.inf:
+            return timer
+        timer.is_sleep = callback is _WAKES
+        if timer.is_sleep:
+            self.expect_unmixed()
         timer.path = self._here().timer()
         self.timers[timer.path] = timer
         self.timers_begun.append(timer)
@@ -340,7 +354,7 @@ class FlowLoop(LendingLoop):
             host, task = self._enter()
             try:
                 if not self._turn(MOST_TURNS):
-                    self.left = self.left or Refusal(GOES_ROUND)
+                    self.left = self.left or Refusal(self.worded(GOES_ROUND))
             finally:
                 self._exit(host, task)
 
@@ -365,6 +379,7 @@ class FlowLoop(LendingLoop):
     def hand_over(self, outcome: Outcome, result: Any, problem: BaseException | None) -> None:
         """Have an operation come to its result, or its problem."""
         self._is_inside = True
+        self.open_operations -= 1
         try:
             if problem is None:
                 outcome.set_result(result)
@@ -453,9 +468,20 @@ class FlowLoop(LendingLoop):
         asyncio._set_running_loop(host)
         _swap_current_task(host, task)
 
-    # --- What the engine's loop lends ---------------------------------------------------------------------------------
+    @property
+    def is_recording(self) -> bool:
+        """See LendingLoop."""
+        return self.open_operations > 0 or any(timer.is_sleep for timer in self.timers.values())
+
+    def worded(self, words: str) -> str:
+        """See LendingLoop."""
+        line = user_lines.running(FlowLoop._turn.__code__)
+        line = line or user_lines.waiting(task._code for task in reversed(self.tasks) if not task.done())
+        return f"{words}." if line is None else f"{words}: {line}."
 
 
+_WAKES: Final = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
+"""The callback of asyncio.sleep's timer."""
 _WAIT_FOR: Final[CodeType | None] = asyncio.wait_for.__code__
 _WAITS_IN_A_TASK: Final = sys.version_info < (3, 12)
 """Whether asyncio.wait_for makes a task of what it waits for."""

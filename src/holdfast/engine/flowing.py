@@ -34,11 +34,11 @@ OUTSIDE_S = 60.0
 process may."""
 WAITS_FOR_NOTHING: Final = (
     "Wait for an operation: the flow waits for what no operation brings (a lock that is never released, an event that no task"
-    " sets)."
+    " sets)"
 )
 GOES_ON_WITHOUT: Final = (
     "Decide by what operations return, and not by chance or the clock, when the flow goes on without one: an attempt before"
-    " has called off what this one waits for."
+    " has called off what this one waits for"
 )
 
 
@@ -137,6 +137,9 @@ class Flowing(FlowOperations):
             await self._heard()
             return False
         if await self._give_up_gathers():
+            return False
+        if loop.is_connected and not loop.is_recording:
+            await self._heard()
             return False
         near_s = self._next_timer_s()
         if near_s is not None and near_s <= NEAR_S and not self._waiting:

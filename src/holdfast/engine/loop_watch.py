@@ -10,11 +10,10 @@ import asyncio
 import logging
 import sys
 import threading
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Self
 
-from holdfast.authoring import trace
+from holdfast.engine import user_lines
 from holdfast.engine.attempt import Attempt
 
 log = logging.getLogger("holdfast")
@@ -54,10 +53,9 @@ class LoopWatch:
     def _report(self) -> None:
         """Say where the loop is. Of a process that only gets no time, no code of the user's is there."""
         frames = [*_outwards(sys._current_frames().get(self._of_loop))]
-        theirs = next((each for each in frames if trace.is_theirs(each.f_code.co_filename)), None)
-        if theirs is None:
+        place = user_lines.first_of(frames)
+        if place is None:
             return
-        place = f"{Path(theirs.f_code.co_filename).name}:{theirs.f_lineno} in {theirs.f_code.co_qualname}"
         attempt: Any = next(
             (found for each in frames if isinstance(found := each.f_locals.get("attempt"), Attempt)), None
         )

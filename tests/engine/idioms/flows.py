@@ -8,10 +8,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-from collections.abc import AsyncIterator
+import http.server
+import socketserver
+import threading
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import anyio
+import httpx2
 
 from holdfast import Context, OperationFailed, flow, step
 from tests.engine.idioms.world import world
@@ -312,9 +316,49 @@ async def polling_with_a_pause(ctx: Context) -> Any:
     return task.result()
 
 
+class Greeter(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+class Threads(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False  # a client may keep its connection
+
+
+@contextlib.contextmanager
+def greeter() -> Iterator[str]:
+    """The address of an HTTP server in a thread."""
+    with Threads(("127.0.0.1", 0), Greeter) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+
+
+async def printed(word: str) -> str:
+    process = await asyncio.create_subprocess_exec("echo", word, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    return out.decode().strip()
+
+
 @flow
-async def a_thread_of_its_own(ctx: Context) -> Any:
-    return [await asyncio.to_thread(len, "abc"), await pay("a")]
+async def a_thread_and_a_process_of_its_own(ctx: Context) -> Any:
+    return [await asyncio.to_thread(len, "abc"), await printed("b"), await pay("a")]
+
+
+@flow
+async def requests_at_the_same_time(ctx: Context) -> Any:
+    async with asyncio.timeout(YEAR_S), httpx2.AsyncClient() as client:
+        with greeter() as url:
+            replies = await asyncio.gather(client.get(url), client.get(url))
+        return [*[each.text for each in replies], await pay("a")]
 
 
 @flow

@@ -205,7 +205,7 @@ IDIOMS: list[Idiom] = [
         flows.a_condition_and_a_barrier, Returned(["a", "b"]), calls=PAID,
     ),
     Idiom(
-        "an `Event` that no code sets", "refused", "the flow waits for nothing that could come",
+        "an `Event` that no code sets", "refused", "the flow waits for nothing that could come; in a flow of one task that is noticed after a minute",
         flows.an_event_that_nobody_sets, Failed("waits for"), calls={"pay a": 1},
     ),
     Idiom(
@@ -217,16 +217,21 @@ IDIOMS: list[Idiom] = [
         flows.polling_with_a_pause, Returned("ok"), (SIGNAL, TIME),
     ),
     Idiom(
-        "`asyncio.to_thread`, a subprocess, httpx, aiohttp, streams, in a flow of one task", "right",
+        "`asyncio.to_thread`, a subprocess, streams", "right",
         "done again on every replay, because nothing of it is recorded; better a step",
-        flows.a_thread_of_its_own, Returned([3, "a"]), calls={"pay a": 1},
+        flows.a_thread_and_a_process_of_its_own, Returned([3, "b", "a"]), calls={"pay a": 1},
     ),
     Idiom(
-        "the same beside other tasks", "refused", "nothing says which came first; make it a step",
+        "`asyncio.gather(client.get(…), client.get(…))` of httpx or aiohttp", "right", "the same",
+        flows.requests_at_the_same_time, Returned(["hello", "hello", "a"]), calls={"pay a": 1},
+    ),
+    Idiom(
+        "one of these beside a task that waits for an operation, or sleeps", "refused",
+        "nothing says which came first; make it a step",
         flows.a_thread_beside_a_task, Failed("Put it into a step"),
     ),
     Idiom(
-        "`loop.call_soon_threadsafe(…)` from a thread beside other tasks", "refused", "its moment is not recorded",
+        "`loop.call_soon_threadsafe(…)` from a thread beside such a task", "refused", "its moment is not recorded",
         flows.a_thread_that_calls_in, Failed("thread"),
     ),
     Idiom(

@@ -1,0 +1,118 @@
+"""What a flow has from outside of its loop and its operations: connections, processes, threads."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+
+import pytest
+
+from holdfast import Context, RunFailed, flow, step
+from holdfast.core.state import State
+from holdfast.core.status import status
+from holdfast.engine import flowing
+from tests.engine.kit import opened
+
+ECHO = "import sys; print(sys.stdin.readline().strip())"
+"""A program that says nothing before it hears something."""
+
+
+@step
+async def work(name: str) -> str:
+    return name
+
+
+@step
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_flow_reads_within_a_limit_without_leaving_its_connection(store: str) -> None:
+    begun: list[asyncio.subprocess.Process] = []
+
+    @flow
+    async def reads(ctx: Context) -> str:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", ECHO, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        begun.append(process)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        async with asyncio.timeout(3600):
+            process.stdin.write(b"hello\n")
+            line = await process.stdout.readline()
+        await process.communicate()
+        return line.decode().strip()
+
+    async with opened(store) as engine, asyncio.timeout(30):
+        assert await (await engine.start(reads)).result() == "hello"
+    assert len(begun) == 1
+
+
+async def test_a_flow_that_sleeps_beside_an_open_connection_holds_no_slot(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flowing, "NEAR_S", 0.0)
+
+    @flow
+    async def sleeps(ctx: Context) -> None:
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", ECHO, stdin=asyncio.subprocess.PIPE)
+        try:
+            await asyncio.sleep(86_400)
+        finally:
+            process.kill()
+
+    def waits(state: State) -> bool:
+        return status(state) == "waiting"
+
+    async with opened(store) as engine:
+        run = await engine.start(sleeps)
+        await run.until(waits)
+        await engine.cancel(run.id)
+
+
+async def test_an_operation_beside_a_thread_is_refused_with_its_line(store: str) -> None:
+    @flow
+    async def mixes(ctx: Context) -> None:
+        beside = asyncio.create_task(never())
+        await asyncio.sleep(0)
+        await asyncio.to_thread(len, "abc")
+        beside.cancel()
+
+    async with opened(store) as engine:
+        with pytest.raises(
+            RunFailed, match=r"Put it into a step: .*: test_outside_of_flows\.py:\d+ in mixes\."
+        ) as failed:
+            await (await engine.start(mixes)).result()
+    assert failed.value.error.error_class == "non_deterministic"
+
+
+async def test_a_flow_that_waits_for_nothing_is_told_where_each_task_waits(store: str) -> None:
+    async def takes(first: asyncio.Lock, second: asyncio.Lock) -> None:
+        async with first:
+            await work("a")
+            async with second:
+                await work("b")
+
+    @flow
+    async def locks(ctx: Context) -> None:
+        left, right = asyncio.Lock(), asyncio.Lock()
+        await asyncio.gather(takes(left, right), takes(right, left))
+
+    async with opened(store) as engine:
+        with pytest.raises(
+            RunFailed, match=r"Wait for an operation: .*: test_\w+\.py:\d+ in takes, test_.* in locks\."
+        ):
+            await (await engine.start(locks)).result()
+
+
+async def test_a_limit_that_is_infinite_is_none(store: str) -> None:
+    @flow
+    async def unlimited(ctx: Context) -> list[str]:
+        async with asyncio.timeout(math.inf):
+            first = await work("a")
+        return [first, await asyncio.wait_for(work("b"), math.inf)]
+
+    async with opened(store) as engine:
+        assert await (await engine.start(unlimited)).result() == ["a", "b"]
