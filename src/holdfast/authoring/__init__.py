@@ -1,4 +1,4 @@
-"""How people write workflows in Python: decorators that end in a core Graph and its handlers.
+"""Python syntax for workflows: decorators that end in a core Graph and its handlers.
 
 Workflow files in YAML end in the same (`actions`).
 

@@ -1,4 +1,4 @@
-"""What a tool may be called with: its schema, as a model sees it, and whether given data fits.
+"""The arguments of a tool: its schema, as a model sees it, and the check of given data.
 
 Never here: a tool, what it does with its arguments.
 """

@@ -1,4 +1,4 @@
-"""What may be said of a semantic cache: answers that a model has given are given again to questions that mean the same.
+"""The settings of a semantic cache: answers that a model has given are given again to questions that mean the same.
 
 Never here: looking an answer up, keeping one (engine.semantic_cache).
 """
@@ -30,7 +30,7 @@ class SemanticCache(NamedTuple):
 
     @property
     def identity(self) -> list[Any]:
-        """What of it is part of what a workflow is."""
+        """The part of it that belongs to the identity of a workflow."""
         embedder = self.embedder
         return [
             None if embedder is None else [embedder.name, embedder.dimension],
@@ -41,7 +41,8 @@ class SemanticCache(NamedTuple):
 
 
 def expect_cache(given: Any, *, answers_alone: bool) -> SemanticCache | None:
-    """What `cache=` says; `answers_alone`: one model is asked one question, and has nothing to ask for. Raises UsageError."""
+    """Return the setting of `cache=`; `answers_alone`: one model is asked one question, and has nothing to ask for. Raises
+    UsageError."""
     if given is None:
         return None
     if not isinstance(given, SemanticCache):

@@ -13,14 +13,14 @@ from holdfast.authoring.content import Audio, Document, Image, Part
 
 
 class Message(BaseModel):
-    """What a person or the agent said; the `summary` of what was said before, in its place."""
+    """A message of a person or of the agent; the `summary` of what was said before, in its place."""
 
     model_config = ConfigDict(defer_build=True)
 
     role: Literal["user", "assistant", "summary"]
     text: str
     parts: list[Part] = []
-    """What a person attached, known by its hash."""
+    """An attachment of a person, known by its hash."""
 
     @model_serializer(mode="wrap")
     def _brief(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class ClientContext(BaseModel):
 
 
 class Chat(BaseModel):
-    """What was said in a conversation so far; the last message is the one to answer."""
+    """The messages of a conversation so far; the last one is the one to answer."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -75,12 +75,12 @@ class Chat(BaseModel):
 
     @property
     def text(self) -> str:
-        """What is to be answered."""
+        """The message to answer."""
         return self.messages[-1].text
 
     @property
     def parts(self) -> list[Image | Audio | Document]:
-        """What is attached to it."""
+        """Its attachments."""
         return self.messages[-1].parts
 
     def last(self, count: int) -> Chat:

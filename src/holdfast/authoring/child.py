@@ -1,4 +1,4 @@
-"""What a step gets that asks for a child, a run of another workflow.
+"""The results of asking for a child, a run of another workflow.
 
 Never here: asking for it (engine.child), the node that is one (node).
 """
@@ -20,12 +20,12 @@ Output_co = TypeVar("Output_co", covariant=True, default=Any)
 
 
 class ChildOutcome(NamedTuple, Generic[Output_co]):
-    """How a child ended, where its failure is not to raise."""
+    """The end of a child, where its failure is not to raise."""
 
     run_id: str
     status: Literal["completed", "failed", "cancelled"]
     output: Output_co | None
-    """What it returned; None where it did not complete."""
+    """Its result; None where it did not complete."""
     error: str | None
     """Why it did not."""
 
@@ -40,14 +40,14 @@ class ChildHandle(Protocol[Output_co]):
 
     @overload
     async def result(self, *, on_failure: Literal["return"]) -> ChildOutcome[Output_co]:
-        """What the child returned, once it has ended. Raises OperationFailed (class `child_failed` or `cancelled`) where it did
-        not complete; with `on_failure="return"` it is a ChildOutcome either way."""
+        """Return the child's result, once it has ended. Raises OperationFailed (class `child_failed` or `cancelled`) where it
+        did not complete; with `on_failure="return"` it is a ChildOutcome either way."""
         ...
 
 
 def mentioned(function: Callable[..., Any], asking: frozenset[str] = ASKING) -> Iterator[Any]:
-    """What a function names that asks for children, or for an agent that may: variables of its module and of functions around
-    it, what it takes out of modules, and what lists and dicts of these have. Nothing where it has none of the operations
+    """Yield what a function names that asks for children, or for an agent that may: variables of its module and of functions
+    around it, what it takes out of modules, and what lists and dicts of these have. Nothing where it has none of the operations
     `asking`."""
     for each in _mentioned(function, asking):
         yield from each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple) else (each,)

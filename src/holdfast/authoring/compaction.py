@@ -34,7 +34,7 @@ class Compaction(NamedTuple):
 
 
 def of(above_tokens: int | None, model: str | None) -> Compaction | None:
-    """What was asked for, None where nothing was. Raises UsageError."""
+    """Return the policy that was asked for, None where none was. Raises UsageError."""
     if above_tokens is None:
         if model is not None:
             raise UsageError(f"compact_with={model!r:.130} says who sums up, and compact_above_tokens not when.")

@@ -69,7 +69,7 @@ class _Part(BaseModel):
 
     @classmethod
     def read(cls, file: str | Path) -> Self:
-        """What a file holds now. Raises OSError, and ValidationError (a ValueError) for what is none or too large."""
+        """Return what a file holds now. Raises OSError, and ValidationError (a ValueError) for what is none or too large."""
         path = Path(file)
         with path.open("rb") as opened:
             content = opened.read(MOST_BYTES + 1)
@@ -134,7 +134,7 @@ def _adapter() -> TypeAdapter[Image | Audio | Document]:
 
 
 def is_part(given: Any) -> bool:
-    """Whether `given` is a part, or the JSON of one."""
+    """Return True if `given` is a part, or the JSON of one."""
     if isinstance(given, _Part):
         return True
     if not isinstance(given, dict) or not isinstance(kind := given.get("type"), str) or kind not in KINDS:
@@ -143,7 +143,7 @@ def is_part(given: Any) -> bool:
 
 
 def _media_type(kind: str, data: bytes, said: str | None) -> str:
-    """What the bytes are. Raises ValueError where that is not what they are called."""
+    """Return the media type of the bytes. Raises ValueError where that is not what they are called."""
     if not data:
         raise ValueError(f"the {kind} is empty")
     if len(data) > MOST_BYTES:

@@ -46,16 +46,16 @@ Output = TypeVar("Output", default=Any)
 
 
 Mapped: TypeAlias = "Callable[[Item], Awaitable[Output]] | Callable[[Context, Item], Awaitable[Output]]"
-"""What may be done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
+"""The code that may be done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
 
 
 class Answer(Protocol):
-    """What a person answered to `ctx.ask`."""
+    """The answer of a person to `ctx.ask`."""
 
     decision: str
     """`answer`, `approve`, `edit` or `reject`."""
     data: Any
-    """What fits the form; plain data, objects with their fields as attributes."""
+    """The data that fit the form; plain data, objects with their fields as attributes."""
     by: str | None
     reason: str | None
 
@@ -165,14 +165,14 @@ class Context(Protocol):
         ...
 
     async def left(self) -> LimitsLeft:
-        """What is left of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
+        """The rest of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
         `wall_s`, each None where there is no limit; what calls in flight hold is not left. `percent_used` is that of the
         limit of which most is used, `wraps_up` says whether that is 80 or more. A replay is told the same."""
         ...
 
     @property
     def failures(self) -> int:
-        """How many attempts of this step have failed so far; lost and suspended ones do not count."""
+        """The number of attempts of this step that have failed so far; lost and suspended ones do not count."""
         ...
 
     @overload
@@ -340,8 +340,8 @@ class Context(Protocol):
     def memory(
         self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
     ) -> AgentMemory:
-        """What an agent of this tenant remembers, or of it and one `user`; nobody else's. With an `embedder` it is recalled by
-        meaning. It holds `most` entries, 10,000 at most."""
+        """Return the memory of an agent of this tenant, or of it and one `user`, and of no other. With an `embedder` it is
+        recalled by meaning. It holds `most` entries, 10,000 at most."""
         ...
 
     @overload
@@ -469,7 +469,7 @@ class Context(Protocol):
         ...
 
     async def recorded(self, name: str) -> Any:
-        """What an earlier attempt of this step has recorded under a name; None if none has."""
+        """Return what an earlier attempt of this step has recorded under a name; None if none has."""
         ...
 
     def now(self) -> datetime.datetime:

@@ -1,4 +1,4 @@
-"""What makes a vector of a text, so that texts that mean alike are near each other.
+"""The function that makes a vector of a text, so that texts that mean alike are near each other.
 
 Never here: calling it in a step (engine), keeping vectors.
 """
@@ -47,7 +47,8 @@ class ModelEmbedder(NamedTuple):
 
 
 def expected(embedder: Embedder, texts: Sequence[str], made: Vectors) -> list[bytes]:
-    """What an embedder has made, as it is kept. Raises InvalidInput where it is not one vector of its length for each text."""
+    """Return the vectors of an embedder, as they are kept. Raises InvalidInput where it is not one vector of its length for
+    each text."""
     lengths = {len(vector) for vector in made}
     if len(made) != len(texts) or lengths != {embedder.dimension}:
         raise InvalidInput(

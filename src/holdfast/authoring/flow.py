@@ -54,7 +54,7 @@ class FlowDefinition(NodeDefinition):
         self.signature = signature
         self._input = taken
         self.doubles: dict[str, Tool] = {}
-        """What a test has called in the place of tools, by name."""
+        """The functions that a test has called in the place of tools, by name."""
         super().__init__(function, "task", join=None, guard=None, continue_on_error=False, **options)
 
     def _parameters_of(self, function: Callable[..., Any]) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class FlowDefinition(NodeDefinition):
         return {self.parameters[0]: context, **self._input.given(view.input)}
 
     def called(self, tool: Tool) -> Tool:
-        """What is called where the flow calls `tool`."""
+        """Return the function that is called where the flow calls `tool`."""
         return self.doubles.get(tool.name, tool)
 
     def undoing(self, tool: str, compensation: str) -> Tool | None:

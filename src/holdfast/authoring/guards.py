@@ -24,7 +24,7 @@ def require_evidence(state: StateView) -> None:
 
 
 def require_approval_for_high_risk(state: StateView) -> None:
-    """What is of high or critical risk is done only when it is approved: `risk_level` of the workflow's state is `low` or
+    """Work of high or critical risk is done only when it is approved: `risk_level` of the workflow's state is `low` or
     `medium`, or `approval.status` is `approved`. A risk that nobody has said counts as high.
 
     Raises TransitionDenied; UsageError where the state has no such fields.

@@ -35,7 +35,7 @@ _MODEL: Final = "data"
 
 
 def is_immediate(function: Callable[..., Any]) -> bool:
-    """Whether it is one."""
+    """Return True if it is one."""
     return isinstance(function, FunctionType) and _is_immediate(function)
 
 

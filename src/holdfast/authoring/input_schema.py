@@ -18,7 +18,7 @@ KEPT_AS: Final = "x-kept-as"
 """Of a property: under which name its value is in the run's input, where that is another (the field's own, of one with an
 alias)."""
 _PLAIN: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
-"""What makes the same value each time that it is called."""
+"""Factories that make the same value each time that they are called."""
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _given_as(alias: str | list[Any]) -> str:
 
 
 def _is_constant(made: Any) -> bool:
-    """Whether a default that is made anew each time is always the same."""
+    """Return True if a default that is made at each use is always the same."""
     if isinstance(made, type) and issubclass(made, BaseModel):
         fields = made.model_fields.values()
         return all(not each.is_required() and _is_constant(each.default_factory or list) for each in fields)

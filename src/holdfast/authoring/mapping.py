@@ -1,4 +1,4 @@
-"""What is said of a list that is done item by item: `@map_node`, the terms of a map, what a flow may have done for an item.
+"""The settings of a list that is done item by item: `@map_node`, the terms of a map, what a flow may have done for an item.
 
 Never here: doing any of it (engine.mapping), which items begin (core.mapping).
 """
@@ -23,10 +23,11 @@ from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Awaitable[Any]]
-"""What a flow may have done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
+"""The code that a flow may have done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its
+own."""
 
 Demanded: TypeAlias = Demand | Callable[[Any], Demand]
-"""What each item asks for besides a slot, or a function of the item that says it."""
+"""The demand of each item besides a slot, or a function of the item that says it."""
 
 PARALLEL: Final = 100
 """Items under way at once where nothing is said: as many as a worker has slots."""
@@ -45,7 +46,7 @@ class Figures(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """How a list is done; see map_node."""
+    """The way in which a list is done; see map_node."""
 
     key: str | Callable[[Any], Any] | None
     max_parallel: int
@@ -124,7 +125,7 @@ def _is_number(value: Any) -> bool:
 
 
 def key_of(terms: Terms, item: Any, index: int) -> str:
-    """What an item is called. Raises InvalidInput for what is no name."""
+    """Return the name of an item. Raises InvalidInput for what is no name."""
     assert terms.key is not None
     try:
         key = _field(item, terms.key) if isinstance(terms.key, str) else terms.key(item)
@@ -241,7 +242,7 @@ def map_node(
 
 
 class ItemDefinition(NodeDefinition):
-    """What is done for an item of a map that the code of a step asked for."""
+    """Return what is done for an item of a map that the code of a step asked for."""
 
     def __init__(self, mapped: Mapped, around: NodeDefinition, *, is_call: bool) -> None:
         """`around` is the step that has asked, whose tools it may call. `is_call`: the item is the arguments by their names."""
@@ -306,7 +307,7 @@ def _is_bare(mapped: Mapped) -> bool:
 
 
 def name_of(mapped: Any) -> str:
-    """What the items of a map are done by. Raises UsageError for what cannot do them."""
+    """Return the code that does the items of a map. Raises UsageError for what cannot do them."""
     if isinstance(mapped, Step | Tool):
         return mapped.name
     if inspect.iscoroutinefunction(mapped) and [*inspect.signature(mapped).parameters][:1] == ["ctx"]:
@@ -318,12 +319,12 @@ def name_of(mapped: Any) -> str:
 
 
 def retry_of(mapped: Mapped) -> RetryPolicy:
-    """How often an item is tried; a tool is tried by the policy of its call."""
+    """Return the number of tries of an item; a tool is tried by the policy of its call."""
     return mapped.retry if isinstance(mapped, Step) else DEFAULT_RETRY
 
 
 def item_definition(name: str, around: NodeDefinition, *, is_call: bool) -> ItemDefinition:
-    """What is done for an item by what the code around calls `name`. Raises UsageError where there is none any more."""
+    """Return the code that does an item, which the code around calls `name`. Raises UsageError where there is none any more."""
     mapped = around.item_functions.get(name) or known(name, around.handler)
     if mapped is None:
         raise UsageError(
@@ -346,7 +347,7 @@ def check_known(mapped: Mapped, near: NodeDefinition) -> None:
 
 @lru_cache(1024)
 def known(name: str, near: Callable[..., Any]) -> Mapped | None:
-    """What somebody reading `near` would understand by that name: a step or a tool that is called so, or such a function."""
+    """Return the meaning of that name in the code of `near`: a step or a tool that is called so, or such a function."""
     return next((each for each in _around(near) if _is_called(each, name)), None)
 
 

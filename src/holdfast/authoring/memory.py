@@ -34,7 +34,7 @@ _TOLD: Final[dict[Verb, str]] = {
 
 
 class AgentMemory(Protocol):
-    """What an agent remembers, of one tenant, and of one user where that is said. What is kept and recalled stands in the
+    """The memory of an agent, of one tenant, and of one user where one is named. What is kept and recalled stands in the
     journal: a replay sees what the step saw, and keeps nothing again."""
 
     async def remember(
@@ -50,13 +50,13 @@ class AgentMemory(Protocol):
         self, query: str | None = None, *, kinds: Sequence[Kind] | None = None, least_relevance: float = 0.0,
         limit: int = RECALLED, by: By | None = None,
     ) -> list[Memory]:  # fmt: skip
-        """What is remembered: with a `query` what is likest it, by meaning where there is an embedder and by words otherwise;
-        without one the most relevant. Their use is counted in the step's next commit."""
+        """Return the entries: with a `query` those that are most like it, by meaning where there is an embedder and by words
+        otherwise; without one the most relevant. Their use is counted in the step's next commit."""
         ...
 
     async def context(self, *, max_tokens: int = CONTEXT_TOKENS, query: str | None = None) -> str:
-        """What a model is told, of the 50 that `recall` brings first: instructions, decisions, facts, conversations, results,
-        and then what is not trusted, quoted as data."""
+        """Return the text for a model, of the 50 that `recall` brings first: instructions, decisions, facts, conversations,
+        results, and then what is not trusted, quoted as data."""
         ...
 
     async def forget(self, key: str) -> None:
@@ -64,17 +64,17 @@ class AgentMemory(Protocol):
         ...
 
     async def stats(self) -> MemoryStats:
-        """How many there are, of which kinds, and how relevant, as of now: for people and reports."""
+        """Return the numbers of entries by kind and relevance, as of now: for people and reports."""
         ...
 
     def tools(self, *, trusted: bool = False) -> tuple[MemoryTool, ...]:
-        """What a model may be offered, of this memory."""
+        """Return the tools of this memory that a model may be offered."""
         ...
 
 
 class MemoryTool(NamedTuple):
-    """What a model may ask a memory for. Whose memory it is code has said, and no argument can. Unless the model is `trusted`
-    what it keeps is data, and it can keep no instruction."""
+    """A tool with which a model asks a memory. The code names the owner of the memory, and no argument can. Unless the model
+    is `trusted` what it keeps is data, and it can keep no instruction."""
 
     name: Verb
     agent: str
@@ -93,12 +93,12 @@ class MemoryTool(NamedTuple):
 
     @property
     def arguments(self) -> type[BaseModel]:
-        """What it is asked with."""
+        """The model of its arguments."""
         return _ARGUMENTS[self.name, self.trusted]
 
     @property
     def identity(self) -> str:
-        """What matters of it to the workflow that offers it."""
+        """The part of it that matters to the workflow that offers it."""
         with_meaning = f" {self.embedder.name}" if self.embedder is not None else ""
         trust = "trusted" if self.trusted else "quoted"
         return f"{self.name} {namespace(self.agent, self.user)} {self.most} {trust}{with_meaning}"

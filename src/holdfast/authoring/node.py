@@ -57,11 +57,11 @@ class NodeDefinition:
     """A node's function and everything declared about it; `@wf.node(name)` gives it its place in a workflow."""
 
     is_flow = False
-    """Whether its function calls steps, whose results are recorded."""
+    """True if its function calls steps, whose results are recorded."""
     each: NodeDefinition | None = None
-    """What is done for an item, where it is a map."""
+    """The work for an item, where it is a map."""
     item_functions: Mapping[str, Any] = MappingProxyType({})
-    """What its code has done for items that nobody would find beside it by its name."""
+    """The work for items that no other process would find beside it by its name."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class NodeDefinition:
         return Signature(handler).returns
 
     def given(self, view: Any, context: Any) -> dict[str, Any]:
-        """What its function is called with, of the run as it sees it and of its operations."""
+        """Return the arguments of its function, from the run as it sees it and its operations."""
         return {name: context if name == "ctx" else view for name in self.parameters}
 
     @functools.cached_property
@@ -119,11 +119,11 @@ class NodeDefinition:
 
     @property
     def is_for_items(self) -> bool:
-        """Whether its function takes an item beside the state, which only a map has."""
+        """Return True if its function takes an item beside the state, which only a map has."""
         return len([name for name in self.parameters if name != "ctx"]) > 1
 
     def called(self, tool: Tool) -> Tool:
-        """What is called where its code calls `tool`."""
+        """Return the function that is called where its code calls `tool`."""
         return tool
 
     def resolve(self, known: dict[str, Tool] | None = None) -> list[str]:
@@ -191,7 +191,7 @@ def _plain(value: Any) -> Any:
 
 
 def retry_policy(given: Any) -> RetryPolicy:
-    """What `retry=` says. Raises UsageError for what says nothing."""
+    """Return the policy of `retry=`. Raises UsageError for what says nothing."""
     if given is None:
         return DEFAULT_RETRY
     if isinstance(given, RetryPolicy):
@@ -202,7 +202,7 @@ def retry_policy(given: Any) -> RetryPolicy:
 
 
 def join_of(given: Join | str | None, said: str = "join") -> Join:
-    """What `join=` says. Raises UsageError for what says nothing."""
+    """Return the join of `join=`. Raises UsageError for what says nothing."""
     if given is None:
         return Join()
     if isinstance(given, Join):
@@ -537,7 +537,7 @@ DECORATORS: Final[dict[Kind, Callable[..., Any]]] = {
     "task": task, "llm_node": llm_node, "tool_node": tool_node, "remote_task": remote_task, "child": child,
     "human_gate": human_gate, "branch": branch, "check": check,
 }  # fmt: skip
-"""What declares each kind: a setting that has the default of its parameter there was not given."""
+"""The decorator of each kind: a setting that has the default of its parameter there was not given."""
 
 
 def _common(given: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a model may ask for in an agent loop, each under a name of its own: tools, workflows, and to hand over to another agent.
+"""The offers to a model in an agent loop, each under a name of its own: tools, workflows, and to hand over to another agent.
 
 Never here: telling a model of it, doing what it asks for (engine.conversation).
 """
@@ -63,7 +63,8 @@ class Handoff:
         return f"<handoff to {self.to!r}>"
 
     def given(self, chat: Chat) -> dict[str, Any]:
-        """What the other agent is given of a conversation. Raises StepError where the filter leaves nothing to answer."""
+        """Return the part of a conversation that the other agent is given. Raises StepError where the filter leaves nothing to
+        answer."""
         left: Any = chat if self.filter is None else self.filter(chat)
         if not isinstance(left, Chat) or not left.messages or left.messages[-1].role != "user":
             raise StepError(

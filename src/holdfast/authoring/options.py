@@ -41,14 +41,14 @@ class ModelOptions(TypedDict, total=False):
     cache: SemanticCache | None
     """Answers of this model to questions that mean the same are given again; there is none unless it is said."""
     max_latency_s: float
-    """How long the reply may be expected to take, for a Router."""
+    """The expected time to the reply, for a Router."""
 
 
 class AgentOptions(ModelOptions, total=False):
     """Of the agent loop: the model, the tools that it asks for, the model again."""
 
     tools: Sequence[Offer]
-    """What the model may ask for: tools, workflows, handoffs."""
+    """The offers to the model: tools, workflows, handoffs."""
     max_turns: int
     """Replies until the loop fails (class `limit`): 10, unless it is said."""
     cheaper_models: Sequence[str]

@@ -24,7 +24,7 @@ class EvidenceRef(BaseModel):
 
 
 class ApprovalState(BaseModel):
-    """How an approval stands that something waits for."""
+    """The status of an approval that something waits for."""
 
     approval_id: str | None = None
     required: bool = False
@@ -34,7 +34,7 @@ class ApprovalState(BaseModel):
 
 
 class WorkflowBudget(BaseModel):
-    """What a run may take, as data of its state. What holds a run to its limits is the workflow (`Workflow(max_tokens=…)`)."""
+    """The limits of a run, as data of its state. A run is held to its limits by the workflow (`Workflow(max_tokens=…)`)."""
 
     max_wall_time_seconds: int
     max_model_calls: int
@@ -44,7 +44,7 @@ class WorkflowBudget(BaseModel):
 
 
 class WorkflowError(BaseModel):
-    """What went wrong in a node, as data of the state; the run's own record of it is `state.errors`."""
+    """An error of a node, as data of the state; the run's own record of it is `state.errors`."""
 
     node_name: str
     error_type: str
@@ -55,7 +55,7 @@ class WorkflowError(BaseModel):
 
 
 class NodeResult(BaseModel):
-    """What a task returns that says more than its patch of the state.
+    """The result of a task that says more than its patch of the state.
 
     `ok`: the step completes with the patch as its output, and goes on to `next_node`, one of its successors, if that is given.
     `completed`: it completes and leads nowhere: nothing begins because of it. `retryable_error`: the attempt fails with `error`

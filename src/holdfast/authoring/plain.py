@@ -45,7 +45,7 @@ _WAYS_OUT: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     (uuid.UUID, "give str(...)"),
     (enum.Enum, "give its .value"),
 )
-"""What would read back as something else, and what to give instead."""
+"""The types whose values would read back as something else, and what to give instead."""
 _BYTES_REMEDY: Final = (
     "Say model_config = ConfigDict(ser_json_bytes='base64', val_json_bytes='base64') in the model that has bytes"
 )
@@ -160,7 +160,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
-    """What in `value` JSON cannot hold, and where it is."""
+    """Name what JSON cannot hold in `value`, and where it is."""
     if (remedy := _of_library(value)) is not None:
         return f"{where} is of the type {type(value).__name__}, which is not JSON data: {remedy}"
     if isinstance(value, float):

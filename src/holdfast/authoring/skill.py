@@ -35,8 +35,8 @@ _HEAD: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOT
 
 
 class Skill(NamedTuple):
-    """What a model may learn. `files` are those beside `SKILL.md`, by their path in the folder; `allowed_tools` are those that
-    the skill counts on. It never has a tool that its node has not."""
+    """Instructions that a model may learn. `files` are those beside `SKILL.md`, by their path in the folder; `allowed_tools`
+    are those that the skill counts on. It never has a tool that its node has not."""
 
     name: str
     description: str
@@ -86,7 +86,7 @@ def skills_of(given: Sequence[Given]) -> tuple[Skill, ...]:
 
 
 def tools_of(skills: Sequence[Skill]) -> tuple[Tool, ...]:
-    """What a model asks for a skill with; none where there are no skills."""
+    """Return the tools with which a model asks for a skill; none where there are no skills."""
     if not skills:
         return ()
     by_name = {skill.name: skill for skill in skills}
@@ -122,7 +122,7 @@ def tools_of(skills: Sequence[Skill]) -> tuple[Tool, ...]:
 
 
 def introduced(skills: Sequence[Skill]) -> str:
-    """What a model is told of its skills from the beginning; nothing where it has none."""
+    """Return the text about its skills that a model gets at the beginning; empty where it has none."""
     if not skills:
         return ""
     listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)

@@ -24,7 +24,7 @@ from holdfast.errors import SchemaMismatch, UsageError
 
 EffectPolicy = Literal["read", "idempotent", "verify", "once"]
 POLICIES: Final = ("read", "idempotent", "verify", "once")
-"""What a lost outcome of a tool means.
+"""The meaning of a lost outcome of a tool.
 
 - `read`: call again; nothing was changed
 - `idempotent`: call again under the same key; the other side drops repeats
@@ -271,7 +271,7 @@ def find(name: str, near: Callable[..., Any]) -> Tool | None:
 
 
 def variables(function: Callable[..., Any]) -> Iterator[Any]:
-    """What a function knows of the functions around it."""
+    """Return the variables that a function has of the functions around it."""
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # not assigned yet
             yield cell.cell_contents

@@ -1,4 +1,4 @@
-"""What a handler sees of its run: the input, the outputs of the nodes before it, and what went wrong.
+"""The run as a handler sees it: the input, the outputs of the nodes before it, and what went wrong.
 
 Read only, and taken when the attempt began, so that a handler sees the same however often it runs. Never here: the
 store, the journal.
@@ -48,7 +48,7 @@ def fields(value: Any) -> Any:
 
 
 class NodeView:
-    """What a node did in one of its visits: `state.events` has the current ones, `state.previous` those before."""
+    """A visit of a node: `state.events` has the current ones, `state.previous` those before."""
 
     __slots__ = ("_load", "_read", "_step", "_value")
 
@@ -82,7 +82,7 @@ class NodeView:
 
     @property
     def decision(self) -> str | None:
-        """What a gate, a branch or a check decided."""
+        """The decision of a gate, a branch or a check."""
         return self._step.decisions[0] if self._step.decisions else None
 
     @property
@@ -91,7 +91,7 @@ class NodeView:
 
     @property
     def reason(self) -> str | None:
-        """What the person said who decided a gate, or why a node was skipped."""
+        """The reason that a person gave at a gate, or that of a node that was skipped."""
         return self._step.reason
 
     @property
@@ -257,7 +257,7 @@ class StateView:
         """Every payload that it may be asked for and that is not in the history itself."""
         self.events = NodeViews(finished.by_name.copy(), read, loads)
         self.previous = PreviousViews(NodeViews(finished.before.copy(), read, loads))
-        """What the nodes of a loop came to before it went back: `state.previous["critique"].output`, None the first time.
+        """The results of the nodes of a loop before it went back: `state.previous["critique"].output`, None the first time.
         Of each node the latest such visit; of one that the last time round did not reach, none."""
         self._visits = dict(state.visits)
 
@@ -287,7 +287,7 @@ class StateView:
         return typed_state(self._model, found)
 
     def visits(self, node: str) -> int:
-        """How often `node` has been started."""
+        """Return the number of times `node` has been started."""
         return self._visits.get(NodeName(node), 0)
 
 

@@ -45,9 +45,9 @@ from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
 G = TypeVar("G", bound=Guard)
 _WAITING: Final = frozenset({"wait_signal"})
 Input = ParamSpec("Input", default=...)
-"""What a workflow takes besides `ctx`; a graph takes anything."""
+"""The parameters of a workflow besides `ctx`; a graph takes anything."""
 Output_co = TypeVar("Output_co", covariant=True, default=Any)
-"""What its runs return."""
+"""The result of its runs."""
 
 
 class Workflow(Generic[Input, Output_co]):
@@ -121,7 +121,8 @@ class Workflow(Generic[Input, Output_co]):
         self.outputs: dict[str, Callable[[Any], Any]] = {}
         """By node, what makes an instance of its `output` of what a model has answered."""
         self.earlier: tuple[Workflow, ...] = ()
-        """What earlier versions made of the same file: runs that began so go on so, where this one is loaded."""
+        """The workflows that earlier versions made of the same file: runs that began with one go on with it, where this one is
+        loaded."""
 
     def __repr__(self) -> str:
         return f"<workflow {self.name!r} version {self.version}>"
@@ -297,15 +298,15 @@ class Workflow(Generic[Input, Output_co]):
         )
 
     def _each(self, name: str, each: NodeDefinition) -> Node:
-        """What is done for an item of the map `name`."""
+        """Return the work for an item of the map `name`."""
         return Node(
             NodeName(name), each.kind, retry=each.retry, timeout_s=each.timeout_s, options=each.options(),
             demand=_demand(self._demands[name], each),
         )  # fmt: skip
 
     def definition_of(self, name: NodeName, maps: Mapping[str, Map]) -> NodeDefinition:
-        """What is done in a step of that name: of a node, or of an item of one of `maps`. Raises UsageError where the code does
-        not have it any more."""
+        """Return the work of a step of that name: of a node, or of an item of one of `maps`. Raises UsageError where the code
+        does not have it any more."""
         if not is_item(name):
             return self.nodes[name]
         opened = maps[map_of(name)].opened
@@ -351,7 +352,7 @@ class Workflow(Generic[Input, Output_co]):
         return {name: each for name, each in found.items() if each is not None}
 
     def warnings(self) -> list[str]:
-        """What can be run but should be thought about: tools that can neither be undone nor are approved first, and tools that
+        """Return warnings about what can be run: tools that can neither be undone nor are approved first, and tools that
         a skill counts on and its node has not."""
         graph = self.graph
         gated: set[str] = set()

@@ -15,7 +15,7 @@ from holdfast.core.state import AWAITED, CHILD, MAP, SHARED_WAIT, SLEEP, Operati
 
 WHY: Final = "the flow goes on without it"
 _WAITS: Final = frozenset({"gate", "signal", SLEEP, SHARED_WAIT, CHILD, AWAITED, MAP})
-"""What has sent nothing itself, while it is open."""
+"""The operations that have sent nothing themselves, while they are open."""
 
 
 def call_off_operations(d: Decision, c: commands.CallOffOperations) -> None:

@@ -73,8 +73,8 @@ def begin_cancelling(d: Decision, reason: str, by: Claim = NOBODY) -> None:
 
 
 def _may_clean_up_s(d: Decision, step: Step) -> float:
-    """How long the code of an unfinished step has when its run is cancelled. Only a flow hears of it, and only one whose tasks
-    have rows of their own; code that does not fit its journal could do nothing."""
+    """Return the time that the code of an unfinished step has when its run is cancelled. Only a flow hears of it, and only one
+    whose tasks have rows of their own; code that does not fit its journal could do nothing."""
     if d.state.naming < 2 or node_of(step.id) != FLOW or step.attempt == 0:
         return 0
     goes_on = step.status == "active" or (step.status == "suspended" and step.stopped is None)

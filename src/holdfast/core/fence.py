@@ -76,12 +76,12 @@ def is_same(op: Operation, kind: str, name: str, args_hash: str) -> bool:
 
 
 def _is_asked(op: Operation, kind: str, name: str, args_hash: str) -> bool:
-    """Whether it is what the code asks for at its place."""
+    """Return True if it is what the code asks for at its place."""
     return is_same(op, kind, name, args_hash) or is_same(op, kind, name, SAID)
 
 
 def may_repeat(state: State, step: Step, path: Path) -> bool:
-    """Whether what happens once may be done at `path`: in a fork a person says so, of all or of this call."""
+    """Return True if a once-only effect may be done at `path`: in a fork a person allows it, for all or for this call."""
     if state.origin is None or state.origin.repeats_effects:
         return True
     approval = step.journal.get(approval_at(path))
@@ -89,7 +89,7 @@ def may_repeat(state: State, step: Step, path: Path) -> bool:
 
 
 def is_new(step: Step, path: Path, kind: str, name: str, args_hash: str) -> bool:
-    """Whether what a fork's step asks for at `path` is not its origin's, nor was begun without being approved."""
+    """Return True if what a fork's step asks for at `path` is not its origin's, nor was begun without being approved."""
     if path in step.journal:
         return approval_at(path) in step.journal
     known = step.inherited.get(path)

@@ -48,10 +48,10 @@ COMPENSATE: Final = NodeName("!compensate")
 FLOW: Final = NodeName("flow")
 """The only node of a flow, whatever its function is called: it counts for the workflow's hash."""
 CLEANUP_S: Final = 60.0
-"""How long a flow may clean up when its run is cancelled, unless it says so itself."""
+"""The time that a flow has to clean up when its run is cancelled, unless it says so itself."""
 
 EXPIRED: Final = "expired"
-"""What follows a gate that nobody answered in time takes only edges that name this, which nobody can decide."""
+"""The verdict of a gate that was not answered in time: only edges that name it are taken, and no person can give it."""
 GATE_DECISIONS: Final = ("approve", "edit", "reject", "answer", "retry")
 """- `approve`: go on with what is shown; data may fill in open fields of the form, and change nothing
 - `edit`: go on with changed data
@@ -72,7 +72,7 @@ CHECK_DECISIONS: Final = ("pass", "fail", "retry")
 """
 
 FieldStrategy: TypeAlias = Literal["last_write", "first_write", "merge", "append", "sum", "reject"]
-"""What becomes of a patch of a field that meets another: the later counts; the earlier does; objects are merged, and what is
+"""The ways to merge two patches of one field: the later counts; the earlier does; objects are merged, and what is
 there counts; lists of all patches are joined; numbers are added; the step fails."""
 FIELD_STRATEGIES: Final[tuple[FieldStrategy, ...]] = ("last_write", "first_write", "merge", "append", "sum", "reject")
 
@@ -109,11 +109,11 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     options: dict[str, Any] = {}
     demand: Demand = NOTHING
     each: Node | None = None
-    """What is done for each item of a map, under the map's name."""
+    """The work for each item of a map, under the map's name."""
 
     @property
     def decides(self) -> bool:
-        """Whether its completion names the edges that are taken."""
+        """True if its completion names the edges that are taken."""
         return self.kind in ("branch", "human_gate", "check")
 
 
@@ -133,7 +133,7 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a run may go before it stops and asks. Active time counts while an attempt runs, wall time and lifespan
+    """The limits of a run, at which it stops and asks. Active time counts while an attempt runs, wall time and lifespan
     always."""
 
     cost_nanousd: int | None = None
@@ -174,7 +174,7 @@ class Graph:
 
     @property
     def cleanup_s(self) -> float | None:
-        """How long its flow may clean up when a run is cancelled; None where it is no flow."""
+        """The time that its flow has to clean up when a run is cancelled; None where it is no flow."""
         node = self.nodes.get(FLOW)
         if node is None or node.kind != "task" or len(self.nodes) > 1:
             return None
@@ -232,8 +232,8 @@ class Graph:
         self._losers: dict[NodeName, frozenset[NodeName]] = {}
 
     def node(self, name: NodeName) -> Node | None:
-        """What is done in a step of that name: the node, or what a map node does with each item; None where the graph does not
-        say, as of what a flow maps."""
+        """Return the work of a step of that name: the node, or what a map node does with each item; None where the graph does
+        not say, as of what a flow maps."""
         node = self.nodes.get(name)
         if node is None and is_item(name) and "[" not in map_of(name):
             found = self.nodes.get(root_of(name))
@@ -241,7 +241,7 @@ class Graph:
         return node
 
     def demand_of(self, node: Node) -> Demand | None:
-        """What a step of the node asks for beside a slot; None if nothing."""
+        """Return the demand of a step of the node beside a slot; None if it has none."""
         return node.demand if node.demand != NOTHING else None
 
     def losers(self, join: NodeName) -> frozenset[NodeName]:
@@ -317,7 +317,7 @@ def _limit_problems(definition: Definition) -> Iterable[str]:
 
 
 def _sound(value: float) -> bool:
-    """Whether a bound is one: NaN would never be reached, and infinity has no JSON."""
+    """Return True if a bound is one: NaN would never be reached, and infinity has no JSON."""
     return 0 < value < math.inf
 
 

@@ -1,4 +1,4 @@
-"""What a run's history amounts to.
+"""The state of a run, made of its history.
 
 Its holder owns it, and `evolve` changes it in place. Never here: how an event changes it (folding), what follows (decide).
 """
@@ -36,7 +36,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
 
 EFFECT: Final = "effect"
-"""What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
+"""The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
 FOLD_VERSION: Final = 12
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
@@ -95,7 +95,7 @@ StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "f
 - `cancelled`: was called off, or superseded
 """
 FINISHED: Final = frozenset({"completed", "failed", "skipped"})
-"""What handlers see of a step begins here."""
+"""The part of a step that handlers see begins here."""
 OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
 
 OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "retrying", "reopened", "done", "failed"]
@@ -134,7 +134,7 @@ class Operation(msgspec.Struct, omit_defaults=True):
     outcome: Payload | None = None
     error: ErrorRecord | None = None
     failures: int = 0
-    """How often it was to be tried again because it had failed; rate limits are counted apart."""
+    """The number of times it was to be tried again because it had failed; rate limits are counted apart."""
     rate_limited: int = 0
     child: RunId | None = None
     unable: dict[str, int] = {}
@@ -144,7 +144,7 @@ class Operation(msgspec.Struct, omit_defaults=True):
     settled: int = 0
     """Which outcome of its step this is, counted from 1 in the order of the history; 0 while it has none."""
     took_ms: int = 0
-    """How long after `since_ms` it came."""
+    """The time from `since_ms` until it came."""
 
     @property
     def settled_ms(self) -> int:
@@ -153,17 +153,17 @@ class Operation(msgspec.Struct, omit_defaults=True):
 
     @property
     def wants_room(self) -> bool:
-        """Whether it waits under its run's limits, if it is deferred: else for another call's effect."""
+        """True if it waits under its run's limits, if it is deferred: else for another call's effect."""
         return self.kind == "model" or self.blocked or self.needed_nanousd > 0
 
     @property
     def has_come_to_something(self) -> bool:
-        """Whether it has its outcome, be it too late for who saw it fail."""
+        """True if an outcome was recorded, even after the caller saw a failure."""
         return self.status == "done" or (self.status == "failed" and self.outcome is not None)
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """What a person wants a tool to be called with, instead of what the code asks for; `number` is that of the event."""
+    """The arguments that a person gave a call of a tool, in place of those of the code; `number` is that of the event."""
 
     tool: str
     arguments: Payload
@@ -198,7 +198,7 @@ class Step(msgspec.Struct, omit_defaults=True):
     decisions: tuple[str, ...] | None = None
     error: ErrorRecord | None = None
     demand: Demand | None = None
-    """What it asks for; it starts only where it was placed."""
+    """Its demand; it starts only where it was placed."""
     absorbed: bool = False
     parked: bool = False
     resolved: bool = False
@@ -217,32 +217,33 @@ class Step(msgspec.Struct, omit_defaults=True):
     provisional: bool = False
     """It has completed, and is begun again should its run fail and be taken up."""
     generation: int = 0
-    """How often something was taken out of its journal: what is asked for anew has names of its own."""
+    """The number of times something was taken out of its journal: what is asked for again has names of its own."""
     stopped: Path | None = None
     """Where its code did not fit its journal, as far as is known."""
     stops: int = 0
-    """How often it did not, since a person last had it tried."""
+    """The number of times it did not, since a person last had it tried."""
     kept: dict[Path, Operation] = {}
-    """What it had completed in a journal that was dropped."""
+    """The operations that it had completed in a journal that was dropped."""
     inherited: dict[Path, Operation] = {}
-    """What it had completed in the run's origin, by place: it gets that outcome where it asks for the same there."""
+    """The operations that it had completed in the run's origin, by place: it gets that outcome where it asks for the same
+    there."""
     saw_seq: int = 0
     """Up to where in the history its latest attempt saw the run."""
     ended_seq: int = 0
     fields: dict[str, Payload] = {}
-    """What fields of the typed state came to that its output and another's had both written."""
+    """The fields of the typed state that its output and another's had both written, as they were merged."""
     conversation: Payload | None = None
     """Its talk with a model, for its next visit."""
     journal: dict[Path, Operation] = {}
     pending: dict[Path, None] = {}
     """The places in the journal whose operations have no outcome: a search for them need not go through it all."""
     pool_waits: dict[Path, PoolWait] = {}
-    """What its attempt waits for before it makes calls, by their places."""
+    """The pools that its attempt waits for before it makes calls, by their places."""
     maps: dict[str, None] = {}
     """The maps that it has asked for."""
     settlements: int = 0
-    """How many outcomes its operations have had, those included that a retry or other code took out of its journal; and its
-    run's being cancelled, which is one to its code."""
+    """The number of outcomes that its operations have had, those included that a retry or other code took out of its journal;
+    and its run's being cancelled, which is one to its code."""
     cancelled_at: int = 0
     """Which of these that is; 0 while its code has heard of nothing."""
     cancelled_ms: int = 0
@@ -252,12 +253,12 @@ class Step(msgspec.Struct, omit_defaults=True):
 
     @property
     def cleans_up(self) -> bool:
-        """Whether its run is being cancelled, and its code has heard of it and is not through."""
+        """True while its run is being cancelled, and its code has heard of it and is not through."""
         return self.cancelled_at > 0 and self.status in OPEN_STEPS
 
     @property
     def may_reuse(self) -> bool:
-        """Whether there may be an outcome elsewhere than in its journal for what it asks for."""
+        """True if there may be an outcome elsewhere than in its journal for what it asks for."""
         return bool(self.kept or self.inherited)
 
     def named(self, path: Path) -> Path:
@@ -302,7 +303,7 @@ class Map(msgspec.Struct, omit_defaults=True):
         return item_name(opened.map, opened.keys[index] if opened.keys else str(index))
 
     def demand_of(self, name: NodeName) -> Demand | None:
-        """What an item asks for that is about to begin."""
+        """Return the demand of an item that is about to begin."""
         opened = self.opened
         if not opened.demands:
             return opened.demand
@@ -349,7 +350,8 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
 
     @property
     def hold(self) -> ev.Hold | None:
-        """What closing it gives back in the scopes above the run; None where nothing is held, or was before there were any."""
+        """The hold that closing it gives back in the scopes above the run; None where nothing is held, or was before there
+        were any."""
         if not self.scoped:
             return None
         tokens = self.tokens if self.tokens_scoped else 0
@@ -357,7 +359,7 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
 
     @property
     def repeatable(self) -> bool:
-        """Whether an effect of unknown outcome may be called again under its key without anybody being asked."""
+        """True if an effect of unknown outcome may be called again under its key without asking a person."""
         return self.doubted and (self.reopened or self.policy in REPEATABLE)
 
     @property
@@ -368,7 +370,7 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
 
 
 class NamedEffect(msgspec.Struct, omit_defaults=True):
-    """What the run knows under an effect's own name."""
+    """The run's record under an effect's own name."""
 
     args_hash: str
     call: CallId
@@ -421,7 +423,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What was said while the run was at work, and no model was told yet."""
+    """The messages that came while the run was at work, and that no model was told yet."""
 
     number: int
     said: Payload
@@ -452,7 +454,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Inherited(msgspec.Struct, omit_defaults=True):
-    """What a step that has not begun has from the run's origin: what stands in its journal, and what may be reused."""
+    """The part of the run's origin that a step has which has not begun: its journal, and what may be reused."""
 
     journal: dict[Path, Operation] = {}
     reusable: dict[Path, Operation] = {}
@@ -480,9 +482,9 @@ class Child(msgspec.Struct, omit_defaults=True):
     output: Payload = NULL
     error: ErrorRecord | None = None
     handoff: bool = False
-    """Whether the conversation was handed over to it."""
+    """True if the conversation was handed over to it."""
     undoing: bool = False
-    """Whether it had completed, and undoes what it did."""
+    """True if it had completed, and undoes what it did."""
     agent: str | None = None
 
 
@@ -545,7 +547,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     max_tool_calls: int | None = None
     max_wall_s: float | None = None
     on_limit: OnLimit | None = None
-    """What becomes of it at a limit, where its start has said something else than its workflow."""
+    """The action at a limit, where its start named another than its workflow."""
     neared: dict[str, int] = {}
     """Of which limit how much has been used, of 50, 80 and 100 %."""
     would_stop: dict[str, str] = {}
@@ -555,7 +557,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     token_bound_percents: dict[str, int] = {}
     """The same of tokens."""
     cost_nanousd_by_node: dict[NodeName, int] = {}
-    """What the calls of each node have cost, as far as that is known."""
+    """The costs of each node's calls, as far as they are known."""
     steps_started: int = 0
     model_calls: int = 0
     """Those that were made, however they ended, and those under way."""
@@ -577,13 +579,13 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     reason: str | None = None
     errors: list[ErrorRecord] = []
     reopened: int = 0
-    """How often somebody took it up again after it had failed."""
+    """The number of times it was taken up again after it had failed."""
     origin: Origin | None = None
     """Where it comes from, if it is a fork."""
     inherited: dict[StepId, Inherited] = {}
-    """What steps to come have from the run's origin."""
+    """The parts of the run's origin that steps to come have."""
     given: dict[StepId, Payload] = {}
-    """What steps to come are to have come to, instead of being done."""
+    """The results that steps to come are to have, instead of being done."""
 
     steps: dict[NodeName, Step] = {}
     previous: dict[NodeName, Step] = {}
@@ -621,10 +623,10 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     told: int = 0
     """The latest message that the run was told."""
     summary: Payload | None = None
-    """What of the run's conversation was summed up the last time, and to what (engine.compaction)."""
+    """The part of the run's conversation that was summed up the last time, and its summary (engine.compaction)."""
 
     shares: bool = False
-    """Whether it has written shared values, or waited for one."""
+    """True if it has written shared values, or waited for one."""
     shared_waits: dict[str, SharedWait] = {}
     """By step and place; some may be of steps that have ended since."""
     parent: ev.Parent | None = None
@@ -646,7 +648,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         return self.parent.root if self.parent is not None else self.run
 
     def has_read(self, message: int) -> bool:
-        """Whether some model was told a message that came while the run was at work."""
+        """True if a model was told a message that came while the run was at work."""
         return message <= self.told and all(each.number != message for each in self.messages)
 
     def open_children(self) -> Iterator[tuple[RunId, Child]]:
@@ -655,11 +657,11 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
 
     @property
     def has_open_children(self) -> bool:
-        """Whether there is a child before whose end the run may not end."""
+        """True if there is a child before whose end the run may not end."""
         return bool(self.children) and any(not child.ended for child in self.children.values())
 
     def derived(self, kind: type[D]) -> D:
-        """What is kept of this kind beside the state; made, with every node moved, where there is none yet."""
+        """Return what is kept of this kind beside the state; made, with every node moved, where there is none yet."""
         found: D | None = self.__dict__.get(kind.__name__)
         if found is None:
             found = self.__dict__[kind.__name__] = kind()
@@ -704,30 +706,31 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         return current if current is not None and current.id == step else None
 
     def short_operations(self) -> list[tuple[Step, Path, Operation]]:
-        """What waits for something outside the run: room in a scope, or another run's effect."""
+        """The operations that wait for something outside the run: room in a scope, or another run's effect."""
         return [found for place in self.short if (found := self.operation_at(place)) is not None]
 
     def cleans_up(self, step: StepId) -> bool:
-        """Whether a step may go on though its run is being cancelled: its code cleans up."""
+        """Return True if a step may go on though its run is being cancelled: its code cleans up."""
         found = self.step(step) if self.phase == "cancelling" else None
         return found is not None and found.cleans_up
 
     def operation_at(self, place: str) -> tuple[Step, Path, Operation] | None:
-        """What stands at a place, `step:path`; None if the step is no longer there, or does not ask for it any more."""
+        """Return the operation at a place, `step:path`; None if the step is no longer there, or does not ask for it any
+        more."""
         id_, _, path = place.rpartition(":")
         step = self.step(StepId(id_))
         op = step.journal.get(Path(path)) if step is not None else None
         return (step, Path(path), op) if step is not None and op is not None else None
 
     def calls_left(self, kind: str) -> int | None:
-        """How many calls of models, or of tools, it may still make; None without a limit."""
+        """Return the number of calls of models, or of tools, that it may still make; None without a limit."""
         most, made = (
             (self.max_model_calls, self.model_calls) if kind == "model" else (self.max_tool_calls, self.tool_calls)
         )
         return None if most is None else most - made
 
     def headroom(self, hold_nanousd: int, tokens: int, kind: str = "model") -> Headroom:
-        """Whether a call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
+        """Return how a call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
         left = self.calls_left(kind)
         if left is not None and left <= 0:
             return "never"
@@ -755,8 +758,8 @@ MOST_SIGNAL_KEYS: Final = 10_000
 
 
 def comes_after(state: State, step: Step, path: Path, first: Path) -> bool:
-    """Whether what stands at `path` of a step may have come of what stands at `first`: it is a part of it, or comes after it in
-    its row. Where tasks have rows of their own, also what had its outcome after it, or has none."""
+    """Return True if what stands at `path` of a step may have come of what stands at `first`: it is a part of it, or comes
+    after it in its row. Where tasks have rows of their own, also what had its outcome after it, or has none."""
     if comes_from(path, first):
         return True
     op = step.journal.get(path) if state.naming > 1 else None

@@ -56,7 +56,7 @@ async def over(
     journal: StepJournal, path: Path, function: Mapped, items: Sequence[Any], terms: Terms, demand: Demanded,
     retry: RetryPolicy | int | None, *, fail_fast: bool = False,
 ) -> list[Any]:  # fmt: skip
-    """What `function` came to for each item; None in the place of one that failed and might, or was not needed.
+    """Return the result of `function` for each item; None in the place of one that failed and might, or was not needed.
     With `fail_fast` one that tells of a failure is enough.
 
     Raises OperationFailed where more failed than may, InvalidInput for what is no such list; lets suspensions through.
@@ -77,8 +77,8 @@ async def over(
 async def alone(
     journal: StepJournal, path: Path, step: Step[Any, Any] | EffectStep[Any, Any], arguments: Mapping[str, Any]
 ) -> Any:
-    """What a step came to that asks for a place of its own: a map whose one item is its arguments. Raises and lets through as
-    `over`, and OperationFailed with the step's own error."""
+    """Return the result of a step that asks for a place of its own: a map whose one item is its arguments. Raises and lets
+    through as `over`, and OperationFailed with the step's own error."""
     definition = journal.attempt.definition
     assert definition is not None
     check_known(step, definition)
@@ -167,7 +167,7 @@ def _encoded(payloads: Payloads, item: Any, dump: Callable[[Any], Any]) -> bytes
 
 
 class _Demands(NamedTuple):
-    """What all items ask for, or each of them."""
+    """Return the demand of all items, or of each of them."""
 
     all: Demand | None = None
     each: tuple[Demand, ...] = ()
@@ -236,7 +236,7 @@ async def _outcome(journal: StepJournal, path: Path, name: str, args_hash: str, 
 
 
 async def _gathered(attempt: Attempt, map_: Map) -> list[Any]:
-    """What the items came to, in their order."""
+    """Return the results of the items, in their order."""
     results: list[Any] = [None] * map_.opened.count
     place = {seq: index for index, seq in enumerate(map_.results) if seq > 0}
     log, after = attempt.services.runtime.store.log, map_.seq
