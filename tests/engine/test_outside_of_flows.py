@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import sys
 
@@ -116,3 +117,19 @@ async def test_a_limit_that_is_infinite_is_none(store: str) -> None:
 
     async with opened(store) as engine:
         assert await (await engine.start(unlimited)).result() == ["a", "b"]
+
+
+async def test_a_task_that_goes_on_though_it_is_cancelled_is_refused_at_the_end(store: str) -> None:
+    async def beats() -> None:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+
+    @flow
+    async def returns(ctx: Context) -> str:
+        beside = asyncio.create_task(beats())
+        return f"{await work('a')} {beside.done()}"
+
+    async with opened(store) as engine, asyncio.timeout(30):
+        with pytest.raises(RunFailed, match=r"End the task when it is cancelled: .*: test_\w+\.py:\d+ in beats\."):
+            await (await engine.start(returns)).result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import dataclasses
 import datetime as dt
@@ -1094,6 +1095,8 @@ def itself() -> list[Any]:
     return made
 
 
+OUTER = asyncio.new_event_loop()
+OUTER.close()
 WORDS: list[tuple[Any, str]] = [
     (of("numpy", "float64", type(of("numpy", "generic"))), "give .item()"),
     (of("numpy", "ndarray"), "give .tolist()"),
@@ -1113,6 +1116,7 @@ WORDS: list[tuple[Any, str]] = [
     (Order, "give its name"),
     (ValueError("no"), "give str(...)"),
     (re.compile("a"), "give its .pattern"),
+    (OUTER.create_future(), "write `await` before the call that made it"),
     (1j, "give [z.real, z.imag]"),
     (object(), "give a dict, a Pydantic model or a dataclass of what is needed"),
     (itself(), "holds itself: give it without the way back"),

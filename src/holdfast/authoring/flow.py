@@ -144,7 +144,7 @@ class Flow(Workflow[Input, Output_co]):
         try:
             return self._input.validated(raw)
         except ValidationError as problem:
-            fits = "its parameters" if self.input_model is None else self.input_model.__name__
+            fits = "the parameters" if self.input_model is None else self.input_model.__name__
             raise InvalidInput(
                 f"The input does not fit {fits} of workflow {self.name!r}: {describe(problem)}. No run was started."
             ) from None

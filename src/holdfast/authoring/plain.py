@@ -20,7 +20,7 @@ import ipaddress
 import math
 import re
 import uuid
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Generator, Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -73,6 +73,7 @@ _OTHERS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     (complex, "give [z.real, z.imag]"),
     (re.Pattern, "give its .pattern"),
     (BaseException, "give str(...)"),
+    (Awaitable, "write `await` before the call that made it"),
     (type, "give its name"),
 )
 

@@ -32,6 +32,12 @@ LOOK_S: Final = 5.0
 OUTSIDE_S = 60.0
 """How long a flow of one task waits for what neither an operation nor a future of another loop brings: other code of its
 process may."""
+CLOSING_S: Final = 60.0
+"""How long the tasks of a flow may go on that are cancelled when its function has returned."""
+GOES_ON: Final = (
+    "End the task when it is cancelled: it goes on for more than a minute after the flow's function has returned, as code does"
+    " that catches asyncio.CancelledError and does not raise it again"
+)
 WAITS_FOR_NOTHING: Final = (
     "Wait for an operation: the flow waits for what no operation brings (a lock that is never released, an event that no task"
     " sets)"
@@ -49,7 +55,8 @@ class Flowing(FlowOperations):
         super().__init__(journal)
         self._handed_over = 0
         """The number of the last outcome that was."""
-        self._is_closing = False
+        self._closing_s: float | None = None
+        """The recorded time at which the function had returned."""
 
     async def carry(self, code: Coroutine[Any, Any, Any]) -> Any:
         """Return what the flow's function returns. Raises what it raises, and Suspension where the step waits."""
@@ -130,8 +137,7 @@ class Flowing(FlowOperations):
             left = [task for task in loop.tasks if not task.done()]
             if not left:
                 return True
-            if not self._is_closing:
-                await self._close(left)
+            if self._close(left):
                 return False
         if loop.has_lent:
             await self._heard()
@@ -156,12 +162,19 @@ class Flowing(FlowOperations):
             raise self._suspension()
         return False
 
-    async def _close(self, left: list[Any]) -> None:
-        """Cancel the tasks that only wait, since the flow's function has returned, as asyncio.run does."""
-        self._is_closing = True
-        with self._loop.running():
+    def _close(self, left: list[Any]) -> bool:
+        """Cancel the tasks that only wait, since the flow's function has returned, as asyncio.run does. Returns False if that
+        was done before. Refuses a task that goes on for long."""
+        loop = self._loop
+        if self._closing_s is not None:
+            if any(timer.when() > self._closing_s + CLOSING_S for timer in loop.timers.values()):
+                loop.refuse(GOES_ON)
+            return False
+        self._closing_s = loop.now_s
+        with loop.running():
             for task in left:
                 task.cancel()
+        return True
 
     def _suspension(self) -> Suspension:
         """Why the step is left: it waits, for its timers among others."""
