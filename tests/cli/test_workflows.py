@@ -38,7 +38,7 @@ def test_workflows_are_listed_with_who_can_run_them(loaded: Shell) -> None:
     ]
     assert [line.split()[-1] for line in lines] == ["0", "0", "0"]
     (first,) = loaded("workflows", "list", "--limit", "1", "--json").data
-    assert first.keys() == {"workflow", "version", "graph_hash", "loaded_at", "processes"}
+    assert first.keys() == {"workflow", "version", "graph_hash", "tenant", "loaded_at", "processes"}
     assert "--after build" in loaded("workflows", "list", "--limit", "1").err
     assert [each["workflow"] for each in loaded("workflows", "list", "--after", "build", "--json").data] == [
         "greet",

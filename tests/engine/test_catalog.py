@@ -41,7 +41,7 @@ async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_
     async def loaded(into: Catalog, workflow: Workflow, *, is_news: bool) -> None:
         await into.add(workflow)
         assert await theirs.watch.changed(10 if is_news else 0) == is_news
-        assert (await theirs.graphs.workflow("flow")).graph_hash == workflow.hash
+        assert (await theirs.graphs.workflow("flow", tenant="default")).graph_hash == workflow.hash
 
     await loaded(catalog, first, is_news=True)
     await loaded(catalog, first, is_news=False)
@@ -55,7 +55,7 @@ async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_
 
     await Catalog(mine.graphs).adopt(second)  # some run follows it still
     assert not await theirs.watch.changed(0)
-    record = await theirs.graphs.workflow("flow")
+    record = await theirs.graphs.workflow("flow", tenant="default")
     assert record.graph_hash == third.hash
     assert msgspec.json.decode(record.input_schema or b"") == first.input_schema
     for store in (mine, theirs):

@@ -67,7 +67,7 @@ async def test_what_a_file_defines_besides_is_executed_and_not_offered(store: st
         with pytest.raises(NotFound):
             await engine.start("kid", 1)
         with pytest.raises(NotFound):
-            await engine.runtime.store.graphs.workflow("upstairs")
+            await engine.runtime.store.graphs.workflow("upstairs", tenant="default")
 
 
 @pytest.mark.parametrize("parent", [desk.by_factory, desk.by_late_import], ids=lambda each: each.name)

@@ -269,6 +269,7 @@ class Disk:
         """Links between runs and their children, and when each has changed."""
         self.graphs: dict[str, bytes] = {}
         self.workflows: dict[tuple[str, int], WorkflowRecord] = {}
+        self.submitted: dict[tuple[str, str, int], WorkflowRecord] = {}
         self.blobs: dict[tuple[str, str, str], bytes] = {}
         self.leases: dict[SessionId, Lease] = {}
         self.newest_ms = 0
@@ -1347,20 +1348,39 @@ class Graphs(Port):
         self._disk.workflows[place] = msgspec.structs.replace(loaded, loaded_at_ms=self._mount.now_ms())
         self._disk.touched(self._mount)
 
-    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
-        every = await self.workflows(limit=len(self._disk.workflows))
+    async def submit_workflow(self, submitted: WorkflowRecord, graph: bytes) -> bool:
+        await self._mount.read()
+        if code := [each.graph_hash for (name, _), each in self._disk.workflows.items() if name == submitted.name]:
+            return submitted.graph_hash in code
+        assert submitted.tenant is not None
+        await self._mount.write("graph")
+        self._disk.graphs[submitted.graph_hash] = graph
+        kept = msgspec.structs.replace(submitted, loaded_at_ms=self._mount.now_ms())
+        self._disk.submitted[submitted.tenant, submitted.name, submitted.version] = kept
+        self._disk.touched(self._mount)
+        return True
+
+    async def workflow(self, name: str, version: int | None = None, *, tenant: str) -> WorkflowRecord:
+        every = await self.workflows(tenant=tenant, limit=len(self._disk.workflows) + len(self._disk.submitted))
         found = next((each for each in every if each.name == name and version in (None, each.version)), None)
         if found is None:
             raise no_workflow(name, version)
         return found
 
     async def workflows(
-        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
         await self._mount.read()
-        in_order = sorted((name, -version) for name, version in self._disk.workflows)
+        code = {name for name, _ in self._disk.workflows}
+        own = {
+            (name, version): each
+            for (whose, name, version), each in self._disk.submitted.items()
+            if whose == tenant and name not in code
+        }
+        every = self._disk.workflows | own
+        in_order = sorted((name, -version) for name, version in every)
         left = [each for each in in_order if after is None or each > (after[0], -after[1])]
-        return [self._disk.workflows[name, -behind] for name, behind in left[:limit]]
+        return [every[name, -behind] for name, behind in left[:limit]]
 
     async def graph(self, graph_hash: str) -> bytes:
         await self._mount.read()

@@ -1234,34 +1234,67 @@ class StoreConformance:
         mine, theirs = await connect(), await connect()
         first = WorkflowRecord("flow", 1, TINY.hash, b'{"type": "object"}')
         await mine.graphs.put_workflow(first, TINY.encoded)
-        loaded = await theirs.graphs.workflow("flow")
+        loaded = await theirs.graphs.workflow("flow", tenant="default")
         assert loaded.loaded_at_ms is not None
         assert abs(loaded.loaded_at_ms - mine.clock.now_ms()) < 60_000
         assert loaded == msgspec.structs.replace(first, loaded_at_ms=loaded.loaded_at_ms)
         await theirs.graphs.put_workflow(first, TINY.encoded)
-        assert await mine.graphs.workflow("flow", 1) == loaded, "what was loaded again is as old as it was"
+        assert await mine.graphs.workflow("flow", 1, tenant="default") == loaded, (
+            "what was loaded again is as old as it was"
+        )
         for changed in (WorkflowRecord("flow", 1, TINY.hash), WorkflowRecord("flow", 1, ASKS.hash)):
             await theirs.graphs.put_workflow(changed, ASKS.encoded)
-            found = await mine.graphs.workflow("flow")
+            found = await mine.graphs.workflow("flow", tenant="default")
             assert (found.graph_hash, found.input_schema) == (changed.graph_hash, None)
         await mine.graphs.put_workflow(WorkflowRecord("flow", 3, TINY.hash), TINY.encoded)
-        assert [(await theirs.graphs.workflow("flow", asked)).version for asked in (None, 1)] == [3, 1]
+        assert [(await theirs.graphs.workflow("flow", asked, tenant="default")).version for asked in (None, 1)] == [
+            3,
+            1,
+        ]
         assert await theirs.graphs.graph(TINY.hash) == TINY.encoded, "runs of what was there before still follow it"
         for name, version, words in (("flow", 2, "version 2 of workflow 'flow'"), ("flo", None, "workflow 'flo'")):
             with pytest.raises(NotFound, match=words):
-                await theirs.graphs.workflow(name, version)
+                await theirs.graphs.workflow(name, version, tenant="default")
+
+    async def test_a_submitted_workflow_is_its_tenants_and_never_stands_for_code(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        acme, globex = (
+            WorkflowRecord("build", 1, each, tenant=name) for name, each in (("acme", TINY.hash), ("globex", ASKS.hash))
+        )
+        assert await mine.graphs.submit_workflow(acme, TINY.encoded)
+        assert await theirs.graphs.submit_workflow(globex, ASKS.encoded)
+        later = msgspec.structs.replace(acme, version=2, input_schema=b"{}")
+        assert await mine.graphs.submit_workflow(later, TINY.encoded)
+        for tenant, versions, hash_ in (("acme", [2, 1], TINY.hash), ("globex", [1], ASKS.hash), ("other", [], None)):
+            listed = await theirs.graphs.workflows(tenant=tenant)
+            assert [(each.name, each.version, each.tenant) for each in listed] == [
+                ("build", each, tenant) for each in versions
+            ]
+            if versions:
+                found = await mine.graphs.workflow("build", tenant=tenant)
+                assert (found.graph_hash, found.version, found.tenant) == (hash_, versions[0], tenant)
+                continue
+            with pytest.raises(NotFound, match="workflow 'build'"):
+                await mine.graphs.workflow("build", tenant=tenant)
+        await mine.graphs.put_workflow(WorkflowRecord("build", 1, TINY.hash), TINY.encoded)
+        assert not await theirs.graphs.submit_workflow(globex, ASKS.encoded)
+        assert await theirs.graphs.submit_workflow(acme, TINY.encoded), "it is that code"
+        for tenant in ("acme", "globex", "other"):
+            found = await theirs.graphs.workflow("build", tenant=tenant)
+            assert (found.graph_hash, found.version, found.tenant) == (TINY.hash, 1, None)
+            assert [each.tenant for each in await theirs.graphs.workflows(tenant=tenant)] == [None]
 
     async def test_workflows_are_listed_by_name_and_a_page_goes_on_where_the_last_ended(self, connect: Connect) -> None:
         store = await connect()
-        assert await store.graphs.workflows() == []
+        assert await store.graphs.workflows(tenant="default") == []
         for name, version in (("b", 2), ("B", 1), ("", 7), ("b", 10), ("ä", 1), ("a b", 1)):
             await store.graphs.put_workflow(WorkflowRecord(name, version, TINY.hash), TINY.encoded)
-        every = [(each.name, each.version) for each in await store.graphs.workflows()]
+        every = [(each.name, each.version) for each in await store.graphs.workflows(tenant="default")]
         assert every == [("", 7), ("B", 1), ("a b", 1), ("b", 10), ("b", 2), ("ä", 1)]
-        page = await store.graphs.workflows(limit=4)
+        page = await store.graphs.workflows(tenant="default", limit=4)
         last = page[-1]
         await store.graphs.put_workflow(WorkflowRecord("A", 1, TINY.hash), TINY.encoded)  # it comes before what is left
-        after = await store.graphs.workflows(after=(last.name, last.version), limit=4)
+        after = await store.graphs.workflows(tenant="default", after=(last.name, last.version), limit=4)
         assert [(each.name, each.version) for each in (*page, *after)] == every
 
     # --- Sessions -----------------------------------------------------------------------------------------------------

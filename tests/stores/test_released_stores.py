@@ -163,10 +163,11 @@ async def test_a_store_of_a_released_version_is_opened_and_every_run_in_it_finis
 async def test_workflows_are_called_what_they_were_called(released: str) -> None:
     async with Engine.open(released, execute=False) as engine:
         stored = {row.workflow: row.graph_hash for row in await engine.runs(limit=100)}
-        listed = await engine.store.graphs.workflows()
+        listed = await engine.store.graphs.workflows(tenant="default")
     assert stored == {each.name: (each.earlier or (each,))[0].hash for each in flows.WORKFLOWS}
     assert {each.name: each.graph_hash for each in listed} == stored
     assert {each.loaded_at_ms for each in listed} == {None}, "nobody has loaded one since"
+    assert [each.name for each in listed if each.tenant == "default"] == ["build"], "a file is its tenant's"
 
 
 EDIT = "update {}migrations set sha256 = 'edited' where version = 3"

@@ -179,7 +179,10 @@ async def taking(
         ) as engine,
     ):  # fmt: skip
         registry.open(engine.executor.placing)
-        server.service = Service(engine, workflows, files.take if files is not None else None, recorder)
+        server.service = Service(
+            engine, workflows, files.take if files is not None else None, recorder,
+            has_shells_of=lambda tenant: not how.shell and identity.has_shells_of(tenant),
+        )  # fmt: skip
         identity.keys = server.service.keys
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"

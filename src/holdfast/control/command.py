@@ -19,7 +19,7 @@ from holdfast.authoring.signal import Signal
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
-from holdfast.control.naming import call_named, gate_named, run_named
+from holdfast.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
 from holdfast.control.start_options import StartOptions, WithoutInput
 from holdfast.control.team_budget import named_budget
 from holdfast.core import commands as cmd
@@ -41,7 +41,6 @@ from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, SchemaM
 Input = TypeVar("Input", default=Any)
 Output = TypeVar("Output", default=Any)
 
-DEFAULT_TENANT: Final = "default"
 MOST_TAGS: Final = 20
 MOST_OF_TAG: Final = 100
 """Characters."""
@@ -173,7 +172,7 @@ class Commands(ControlBase):
         and begins when there is a place, in the order of arrival (see `set_admission`).
         """
         runtime = self.runtime
-        meant = await self._meant(workflow, version)
+        meant = await self._meant(workflow, version, tenant)
         valid = await self._valid_input(meant, input)
         try:
             encoded = encode(valid)  # refuse what cannot be stored before anything is
@@ -237,14 +236,14 @@ class Commands(ControlBase):
             raise InvalidInput(f"The limit on tokens cannot be used: {problem}. No run was started.") from None
 
     async def _meant(
-        self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None
+        self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None, tenant: str
     ) -> Workflow | StoredWorkflow:
-        """What is to be started; its code, where that is here."""
+        """What is to be started for a tenant; its code, where that is here."""
         if version is not None and not isinstance(workflow, str):
             raise UsageError(f"version={version} goes with a workflow's name. Nothing was started.")
         if not isinstance(workflow, StoredWorkflow | str):
             return workflow_of(workflow)
-        stored = await self.workflow(workflow, version) if isinstance(workflow, str) else workflow
+        stored = await self.workflow(workflow, version, tenant=tenant) if isinstance(workflow, str) else workflow
         return self.runtime.catalog.workflows.get(stored.hash, stored)
 
     async def _valid_input(self, workflow: Workflow | StoredWorkflow, given: Any) -> Any:

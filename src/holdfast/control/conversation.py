@@ -15,7 +15,8 @@ from holdfast.authoring.content import Audio, Document, Image
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, limits_of, word
 from holdfast.control.change import changed
-from holdfast.control.command import DEFAULT_TENANT, Commands
+from holdfast.control.command import Commands
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
 from holdfast.core import client_tools
 from holdfast.core import conversations as rule
@@ -69,7 +70,7 @@ class Conversations(Commands):
         with another agent.
         """
         if isinstance(workflow, str):
-            graph = (await self.workflow(workflow)).graph
+            graph = (await self.workflow(workflow, tenant=tenant)).graph
         else:
             await self.runtime.catalog.add(workflow)
             graph, workflow = workflow.graph, workflow.name

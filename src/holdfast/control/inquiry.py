@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from holdfast.control.naming import call_named, gate_named, run_named
+from holdfast.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
 from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.errors import NotFound
 from holdfast.own_loop import OfLoop, OwnLoop
@@ -63,19 +63,22 @@ class Inquiries(OfLoop, called="engine"):
             raise no_run(run_id)
         return row
 
-    async def workflow(self, name: str, version: int | None = None) -> StoredWorkflow:
-        """The workflow of this name and version, or of the highest that there is, as it was loaded last. Raises NotFound."""
+    async def workflow(
+        self, name: str, version: int | None = None, *, tenant: str = DEFAULT_TENANT
+    ) -> StoredWorkflow:  # fmt: skip
+        """The workflow of this name and version, or of the highest that there is, as it was loaded last: code, or else what the
+        tenant has submitted. Raises NotFound."""
         from holdfast.engine.stored_workflow import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
 
-        record = await self.store.graphs.workflow(name, version)
+        record = await self.store.graphs.workflow(name, version, tenant=tenant)
         return StoredWorkflow.of(record, await self.graph_of(record.graph_hash))
 
     async def workflows(
-        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str = DEFAULT_TENANT, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
-        """The workflows whose code some process has loaded, by name, the highest version first; those that come `after` a
-        name and version."""
-        return await self.store.graphs.workflows(after=after, limit=limit)
+        """The workflows whose code some process has loaded, and those whose files the tenant has submitted, by name, the
+        highest version first; those that come `after` a name and version."""
+        return await self.store.graphs.workflows(tenant=tenant, after=after, limit=limit)
 
     async def graph_of(self, graph_hash: str) -> Graph:
         """The graph of that hash. Raises NotFound."""

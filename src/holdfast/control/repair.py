@@ -78,7 +78,11 @@ class Repairs(Commands):
         given = [
             None if each is NOT_GIVEN else self.payloads.clean(each).decode() for each in (input, output, state or {})
         ]
-        payload = began.input if input is NOT_GIVEN else await self._kept(await self._valid(graph, input), began.tenant)
+        payload = (
+            began.input
+            if input is NOT_GIVEN
+            else await self._kept(await self._valid(graph, input, began.tenant), began.tenant)
+        )
         limit = began.limit_nanousd if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         payload, *inherits = await self._here([payload, *plan.events], began.tenant)
         start = cmd.StartRun(
@@ -162,7 +166,9 @@ class Repairs(Commands):
         await self._expect_in_tables(state.run)
         data = asked = None
         if input is not NOT_GIVEN:
-            data = await self._kept(await self._valid(await self.graph_of(state.graph_hash), input), state.tenant)
+            data = await self._kept(
+                await self._valid(await self.graph_of(state.graph_hash), input, state.tenant), state.tenant
+            )
         if arguments is not NOT_GIVEN:
             asked = await self._kept(self._fitting(state, found.letter.step, arguments), state.tenant)
         command = cmd.EditDeadLetter(found.letter.step, data, self._claim(by), asked)
@@ -230,11 +236,11 @@ class Repairs(Commands):
     async def _kept(self, value: Any, tenant: str) -> Payload:
         return await self.payloads.keep(value, tenant, self.now_ms())
 
-    async def _valid(self, graph: Graph, raw: Any) -> Any:
+    async def _valid(self, graph: Graph, raw: Any, tenant: str) -> Any:
         """An input as the workflow takes it. Raises InvalidInput."""
         definition = graph.definition
         known: Workflow | StoredWorkflow | None = self.runtime.catalog.workflows.get(graph.hash)
-        known = known or await self.workflow(definition.name, definition.version)
+        known = known or await self.workflow(definition.name, definition.version, tenant=tenant)
         return await self.executor.services.threads.run(known.validated_input, {"raw": raw})
 
     async def _here(self, said: Sequence[Any], tenant: str) -> list[Any]:

@@ -16,7 +16,8 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
 from holdfast.control.change import changed
-from holdfast.control.command import DEFAULT_TENANT, Commands
+from holdfast.control.command import Commands
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
 from holdfast.core import schedules
 from holdfast.core.claim import Claim
@@ -75,7 +76,7 @@ class Schedules(Commands):
         Raises InvalidInput, NotFound for a workflow that the store does not know. Of a team budget that does not know the agent
         any more when the time has come, the schedule's `problem` tells.
         """
-        meant = await self._meant(workflow, version)
+        meant = await self._meant(workflow, version, tenant)
         tenant, name = word("tenant", tenant), word("name of the schedule", name)
         now_ms = self.store.clock.now_ms()
         budget = named_budget(team_budget)

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.control.base import ControlBase, word
 from holdfast.control.change import changed
-from holdfast.control.command import DEFAULT_TENANT
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core import shared_values as rule
 from holdfast.core.claim import Claim
 from holdfast.core.memory import MOST_ALLOWED, Memory, namespace, ranked

@@ -14,8 +14,9 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
 from holdfast.control.change import changed
-from holdfast.control.command import DEFAULT_TENANT, Commands
+from holdfast.control.command import Commands
 from holdfast.control.handle import output
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
 from holdfast.core import supervision as rule
 from holdfast.core.claim import Claim
@@ -90,7 +91,7 @@ class Supervisors(Commands):
         would be left without a worker.
         """
         tenant, name = word("tenant", tenant), _bounded("name of the supervisor", name)
-        meant = [await self._meant(each.workflow, None) for each in workers]
+        meant = [await self._meant(each.workflow, None, tenant) for each in workers]
         agents = {each.name for each in workers}.union(*(agents_of(each.graph) for each in meant))
         shared = await shared_scopes(self.store, tenant, named_budget(team_budget), agents)
         kept = [await self._worker(each, workflow) for each, workflow in zip(workers, meant, strict=True)]
@@ -193,7 +194,7 @@ class Supervisor(OfLoop):
         """What is kept of a payload, as JSON: it has to fit whoever may take the task."""
         control = self._control
         for worker in rule.takers(await self.declared(), task_type):
-            await control._valid_input(await control._meant(worker.workflow, None), given)
+            await control._valid_input(await control._meant(worker.workflow, None, self._tenant), given)
         try:
             encoded = encode(control.payloads.plain(given))
         except InvalidInput as problem:

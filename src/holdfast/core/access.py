@@ -34,6 +34,8 @@ class Access(NamedTuple):
     may: tuple[Grant, ...] = ("admin",)
     workflows: tuple[str, ...] = ANY
     tools: tuple[str, ...] = ANY
+    unoffered: bool = False
+    """Whether whoever runs the fleet has named these workflows: then they are there also where nobody offers them."""
 
     def allows(self, grant: Grant) -> bool:
         return any(grant in _IMPLIED[each] for each in self.may)

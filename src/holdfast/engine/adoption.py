@@ -110,7 +110,7 @@ class Adoption:
         if workflow is None:
             self._foreign.add(graph_hash)
             return
-        await self._runtime.catalog.adopt(workflow)
+        await self._runtime.catalog.adopt(workflow, is_learned=True)
         self._adopted[graph_hash] = len(graph.encoded)
 
     async def _restored(self, graph: Graph) -> Workflow | None:

@@ -55,6 +55,8 @@ class Catalog:
         """The modules that were looked through."""
         self.able: tuple[str, ...] = ()
         """What this process can be given, as those are called who are able to run it."""
+        self._learned: set[str] = set()
+        """Those that are known from the store or from a submitted file: the store is told nothing of these."""
         self._graphs: dict[str, Graph] = {}
         self._told: dict[tuple[str, int], str] = {}
         """The definition that this process has last told the store of, by name and version."""
@@ -74,8 +76,10 @@ class Catalog:
         """
         graph, place = workflow.graph, (workflow.name, workflow.version)
         self._expect_same_place(workflow)
+        if workflow.hash in self._learned and self.workflows.get(workflow.hash) is workflow:
+            return
         if self._told.get(place) != graph.hash:
-            await self._stored.put_workflow(_record(workflow), graph.encoded)
+            await self._stored.put_workflow(record_of(workflow), graph.encoded)
             self._told[place] = graph.hash
         if self._named.get(workflow.hash) is workflow:
             return
@@ -87,6 +91,7 @@ class Catalog:
         if self.lacking(workflow):
             return
         self.workflows[workflow.hash] = workflow
+        self._learned.discard(workflow.hash)
         await self._changed()
         for child in workflow.children:
             await self.add(child)
@@ -151,11 +156,13 @@ class Catalog:
             " limits and the same nodes, so no run could say whose code it follows."
         )
 
-    async def adopt(self, workflow: Workflow) -> None:
+    async def adopt(self, workflow: Workflow, *, is_learned: bool = False) -> None:
         """The same of one that was learned from the store: that some run follows this definition makes it no newer than the one
-        that was loaded last under its name."""
+        that was loaded last under its name. With `is_learned` it is never code that was loaded here, whoever starts it."""
         if workflow.hash not in self.workflows and not self.lacking(workflow):
             self.workflows[workflow.hash] = workflow
+            if is_learned:
+                self._learned.add(workflow.hash)
             await self._changed()
 
     async def forget(self, graph_hash: str) -> None:
@@ -163,6 +170,7 @@ class Catalog:
         self.workflows.pop(graph_hash, None)
         self._named.pop(graph_hash, None)
         self._beside.pop(graph_hash, None)
+        self._learned.discard(graph_hash)
         self._told = {place: told for place, told in self._told.items() if told != graph_hash}
         self._graphs.pop(graph_hash, None)
         await self._changed()
@@ -238,7 +246,8 @@ class Catalog:
         return workflow is not None and self.lanes.of(workflow.name, found.tenant, found.started_by) == self.lane
 
 
-def _record(workflow: Workflow) -> WorkflowRecord:
+def record_of(workflow: Workflow, tenant: str | None = None) -> WorkflowRecord:
+    """Return what stores keep of a workflow: of code, or of a file that a tenant has submitted."""
     schema = workflow.input_schema
     encoded = None if schema is None else msgspec.json.encode(schema)
-    return WorkflowRecord(workflow.name, workflow.version, workflow.hash, encoded)
+    return WorkflowRecord(workflow.name, workflow.version, workflow.hash, encoded, tenant=tenant)

@@ -199,7 +199,9 @@ async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWor
         return meant
     graphs = journal.attempt.services.runtime.store.graphs
     try:
-        record = await journal.attempt.patiently(lambda: graphs.workflow(request.name, request.version))
+        record = await journal.attempt.patiently(
+            lambda: graphs.workflow(request.name, request.version, tenant=journal.tenant)
+        )
     except NotFound as problem:
         raise InvalidInput(f"{problem.message} No child was started.") from None
     known = catalog.workflows.get(record.graph_hash)

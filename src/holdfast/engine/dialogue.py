@@ -147,7 +147,7 @@ class Dialogues:
             return known[0]
         given = rule.input_of(conversation, await self._here(tenant, exchanges), message.number)
         agent = message.agent or conversation.workflow
-        record = await runtime.store.graphs.workflow(agent, None)
+        record = await runtime.store.graphs.workflow(agent, None, tenant=tenant)
         graph = await runtime.catalog.graph_of(record.graph_hash)
         workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
         valid = workflow.validated_input(given)

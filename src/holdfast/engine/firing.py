@@ -106,7 +106,7 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int) -> RunId:
     key, given = schedules.key_of(schedule, nominal_ms), schedules.input_of(schedule, nominal_ms)
     if (known := await _of_key(runtime, schedule.tenant, key)) is not None:
         return known
-    record = await runtime.store.graphs.workflow(schedule.workflow, schedule.version)
+    record = await runtime.store.graphs.workflow(schedule.workflow, schedule.version, tenant=schedule.tenant)
     graph = await runtime.catalog.graph_of(record.graph_hash)
     shared = await scopes_of_run(runtime.store, schedule.tenant, schedule.team_budget, schedule.agent, graph)
     mailbox = runtime.runs.new(graph)

@@ -33,11 +33,13 @@ class StoredWorkflow(NamedTuple):
     """The JSON Schema of what a start must fit; None where anything does."""
     loaded_at_ms: int | None
     """Since when it is this one, by the store's time; None where nobody knows."""
+    tenant: str | None = None
+    """Who has submitted its file; None for code."""
 
     @classmethod
     def of(cls, record: WorkflowRecord, graph: Graph) -> Self:
         schema = None if record.input_schema is None else msgspec.json.decode(record.input_schema)
-        return cls(record.name, record.version, graph, schema, record.loaded_at_ms)
+        return cls(record.name, record.version, graph, schema, record.loaded_at_ms, record.tenant)
 
     @property
     def hash(self) -> str:

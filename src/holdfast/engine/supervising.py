@@ -169,7 +169,7 @@ class Supervising:
         if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return known[0]
         name = next(each.workflow for each in supervisor.workers if each.name == active.worker)
-        record = await runtime.store.graphs.workflow(name, None)
+        record = await runtime.store.graphs.workflow(name, None, tenant=tenant)
         graph = await runtime.catalog.graph_of(record.graph_hash)
         workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
         valid = workflow.validated_input(msgspec.json.decode(task.payload))

@@ -37,7 +37,7 @@ from ag_ui.core import (
 from fastapi.sse import format_sse_event
 from pydantic import ValidationError
 
-from holdfast.control.command import DEFAULT_TENANT
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core import client_tools
 from holdfast.core.client_tools import CLIENT_TOOL, MOST_RESULT_CHARACTERS, ClientContext, ClientTool
 from holdfast.core.conversations import Exchange

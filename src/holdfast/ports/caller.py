@@ -38,6 +38,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     teams: tuple[str, ...] = ()
     workflows: tuple[str, ...] = ANY
     tools: tuple[str, ...] = ANY
+    unoffered: bool = False
+    """Whether its workflows are there also where nobody offers them (core.access)."""
     made_by: str = ""
     made_at_ms: int = 0
     expires_at_ms: int | None = None

@@ -23,6 +23,8 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
     """The JSON Schema of what a start must fit, as JSON; None where anything fits, or where nothing was said of it."""
     loaded_at_ms: int | None = None
     """Since when it is this one, by the store's time; None where that was before stores kept it."""
+    tenant: str | None = None
+    """Who has submitted its file; None for code, which every tenant has in common."""
 
 
 class Graphs(Protocol):
@@ -34,14 +36,21 @@ class Graphs(Protocol):
         already is not written again. The store says when it was loaded, whatever `loaded` says."""
         ...
 
-    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
-        """The workflow of this name and version, or of the highest version that there is. Raises NotFound."""
+    async def submit_workflow(self, submitted: WorkflowRecord, graph: bytes) -> bool:
+        """Keep a workflow whose file its tenant has submitted, and its graph: from now on it is the tenant's of that name and
+        version. False where other code has the name, and nothing is kept then: a file never stands for code."""
+        ...
+
+    async def workflow(self, name: str, version: int | None = None, *, tenant: str) -> WorkflowRecord:
+        """What a name means for a tenant, in this version or the highest: the code that is called so, or else what the tenant
+        has submitted under it. Raises NotFound, also for what another tenant has submitted."""
         ...
 
     async def workflows(
-        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
-        """All of them by name, the highest version first; with `after` those that come after this name and version."""
+        """All that names mean for a tenant, by name, the highest version first; with `after` those that come after this name
+        and version."""
         ...
 
     async def graph(self, graph_hash: str) -> bytes:

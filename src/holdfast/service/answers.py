@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from holdfast.control.base import NOT_GIVEN
-from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.stream import START
 from holdfast.core.claim import is_among
 from holdfast.core.costs import CostKey
@@ -342,12 +342,12 @@ class Answers:
     async def _admission(self, query: asked.Admission, tenant: str | None) -> Page:
         return Page([await view.of_admission(self.control, tenant)], None)
 
-    async def _workflows(self, query: asked.Workflows, _: str | None) -> Page:
-        control = self.control
+    async def _workflows(self, query: asked.Workflows, tenant: str | None) -> Page:
+        control, owner = self.control, tenant or DEFAULT_TENANT
         if query.name is not None:
-            stored = await control.workflow(query.name, query.version)
+            stored = await control.workflow(query.name, query.version, tenant=owner)
             return Page([view.of_workflow_whole(stored, await control.able(stored.hash))], None)
-        found = await control.workflows(after=_place(query.cursor), limit=query.limit + 1)
+        found = await control.workflows(tenant=owner, after=_place(query.cursor), limit=query.limit + 1)
         rows = found[: query.limit]
         cursor = _encoded((rows[-1].name, rows[-1].version)) if len(found) > len(rows) else None
         return Page([view.of_workflow(each, await control.able(each.graph_hash)) for each in rows], cursor)

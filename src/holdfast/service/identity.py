@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 from holdfast import privacy
 from holdfast.core.access import ANY, EVERYTHING, Access, Grant, problem
+from holdfast.core.demand import SHELL
 from holdfast.errors import NotPermitted, UsageError
 from holdfast.service.principal import Principal
 
@@ -36,6 +37,11 @@ class Scope(NamedTuple):
     tasks: frozenset[str] | None = None
     labels: frozenset[str] | None = None
     tags: frozenset[str] | None = None
+
+    @property
+    def has_shell(self) -> bool:
+        """Whether it may run the scripts of workflow files."""
+        return self.tasks is None or SHELL in self.tasks
 
 
 class Holder(NamedTuple):
@@ -108,6 +114,16 @@ class Identity:
     def tells_tenants_apart(self) -> bool:
         """Whether some worker may not be given every tenant's jobs."""
         return any(each.works is not None and each.works.tenants is not None for each in (self.tokens or {}).values())
+
+    def has_shells_of(self, tenant: str) -> bool:
+        """Whether scripts that a tenant submits run at workers of that tenant: some worker is for it, and none that runs
+        scripts is for every tenant."""
+        shells = [
+            each.works for each in (self.tokens or {}).values() if each.works is not None and each.works.has_shell
+        ]
+        return all(each.tenants is not None for each in shells) and any(
+            tenant in (each.tenants or ()) for each in shells
+        )
 
     async def holder(self, authorization: str) -> Holder | None:
         """Who sends this, `Bearer TOKEN`; None for a token that nobody has. A token is looked up by its hash, so how long that
@@ -201,7 +217,9 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
     may = words.get("may", EVERYTHING.may)
     if (wrong_ := problem(may)) is not None:
         raise ValueError(f"may of [{where}] cannot be: {wrong_}")
-    access = Access(cast(tuple[Grant, ...], may), words.get("workflows", ANY), words.get("tools", ANY))
+    access = Access(
+        cast(tuple[Grant, ...], may), words.get("workflows", ANY), words.get("tools", ANY), "workflows" in words
+    )
     return Holder(
         where, tenant=_tenant(where, given.get("tenant")), roles=words.get("roles", ()), teams=words.get("teams", ()),
         access=access,

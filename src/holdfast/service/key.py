@@ -59,7 +59,7 @@ class ApiKeys:
             return None
         if key.expires_at_ms is not None and key.expires_at_ms <= self._clock.now_ms():
             return None
-        access = Access(key.may, key.workflows, key.tools)
+        access = Access(key.may, key.workflows, key.tools, key.unoffered)
         return Holder(f"keys.{key.name}", tenant=key.tenant, roles=key.roles, teams=key.teams, access=access)
 
     async def make(self, who: Principal, asked: MakeKey) -> dict[str, Any]:
@@ -80,6 +80,7 @@ class ApiKeys:
             name=asked.name, hash=hashed(token).hex(), tenant=who.of_tenant(asked.tenant), may=asked.may, roles=asked.roles,
             teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), made_at_ms=now_ms,
             expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
+            unoffered=asked.workflows != ANY and (who.tenant is None or who.access.unoffered),
         )  # fmt: skip
         if not await self._keys.put(key, None):
             raise Conflict(

@@ -15,6 +15,7 @@ from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import Gate, State
+from holdfast.errors import NotFound
 from holdfast.service.declaration import Thing
 
 ANYTHING: Final = "*"
@@ -100,7 +101,14 @@ class Ownership:
     # --- What a tenant has by name -------------------------------------------------------------------------------------
 
     async def _workflow(self, asked: Asked) -> Owned | None:
-        return Owned(None, (asked.value,)) if asked.value in self._offered else None
+        """Code is the fleet's, and a submitted file its tenant's; of another tenant's there is none."""
+        if asked.value in self._offered:
+            return Owned(None, (asked.value,))
+        try:
+            found = await self._control.store.graphs.workflow(asked.value, tenant=asked.tenant)
+        except NotFound:
+            return None
+        return Owned(found.tenant, (asked.value,))
 
     async def _runs(self, asked: Asked) -> Owned:
         return Owned(asked.tenant, (asked.value,))

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
 from holdfast.control.conversation import no_conversation
 from holdfast.control.evaluation import not_there
 from holdfast.control.inquiry import no_run
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.schedule import no_schedule
 from holdfast.control.standing_approval import no_approval
 from holdfast.core.access import ANY
@@ -63,8 +63,8 @@ class Permission:
         declared = declaration_of(type(asked))
         if not declared.rows or any(named(declared, asked)):
             return rows
-        if declared.rows == "workflow" and Thing.WORKFLOW in declared.about.values():
-            return [row for row in rows if self.is_startable(who, row[declared.rows])]
+        if Thing.WORKFLOW in declared.about.values():
+            return [row for row in rows if self._is_startable_row(who, row)]
         if who.access.workflows == ANY:
             return rows
         runs: dict[str, str] = {}
@@ -80,17 +80,23 @@ class Permission:
         return kept
 
     def is_startable(self, who: Principal, workflow: str) -> bool:
-        """True if a caller may start runs of a workflow. Nobody can tell whose one is that is not offered here, so a caller who
-        acts for a tenant needs a grant for it by name."""
+        """True if a caller may start runs of the code that is called so. Who acts for a tenant starts what is offered here, and
+        what whoever runs the fleet has named for them."""
         return who.access.reaches(workflow) and (
-            who.tenant is None or workflow in self.offered or who.access.workflows != ANY
+            who.tenant is None or workflow in self.offered or who.access.unoffered
         )  # fmt: skip
+
+    def _is_startable_row(self, who: Principal, row: View) -> bool:
+        if row["tenant"] is None:
+            return self.is_startable(who, row["workflow"])
+        return who.tenant in (None, row["tenant"]) and who.access.reaches(row["workflow"])
 
     def _problem_of_owner(
         self, who: Principal, thing: Thing, value: Any, tenant: str, owned: Owned | None
     ) -> HoldfastError | None:  # fmt: skip
         if thing is Thing.WORKFLOW:
-            return None if self.is_startable(who, value) else self._no_workflow(who, value)
+            is_own = owned is not None and owned.tenant is not None and is_there(who, owned)
+            return None if is_own or self.is_startable(who, value) else self._no_workflow(who, value)
         if owned is not None and is_there(who, owned):
             return None
         return _ABSENT[thing](value, tenant)

@@ -15,15 +15,26 @@ import msgspec
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, word
-from holdfast.control.command import DEFAULT_TENANT, GateDecision
+from holdfast.control.command import GateDecision
 from holdfast.control.control import Control
-from holdfast.core.access import ANY, Access
+from holdfast.control.naming import DEFAULT_TENANT
+from holdfast.core.access import Access
 from holdfast.core.audit import DONE, Entry
 from holdfast.core.claim import folded
 from holdfast.core.conversations import Exchange
 from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.engine.catalog import record_of
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import HoldfastError, InvalidInput, NotFound, NotPermitted, StoreError, UsageError, code_of
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    InvalidInput,
+    NotFound,
+    NotPermitted,
+    StoreError,
+    UsageError,
+    code_of,
+)
 from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import command as cmd
 from holdfast.service import view
@@ -66,14 +77,16 @@ class Service(Answers):
 
     def __init__(
         self, control: Control, offered: Sequence[Workflow] = (), from_yaml: Callable[[str], Workflow] | None = None,
-        recorder: Recorder | None = None,
+        recorder: Recorder | None = None, has_shells_of: Callable[[str], bool] = lambda _: False,
     ) -> None:  # fmt: skip
-        """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text,
-        durably; None where files are not taken. `recorder` makes the records of runs that leave; None where none do."""
+        """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text;
+        None where files are not taken. `has_shells_of` says whether what a tenant submits runs at workers of that tenant: from
+        others none is taken. `recorder` makes the records of runs that leave; None where none do."""
         super().__init__(control, [each.name for each in offered])
         self._offered = {(each.name, each.version): each for each in offered}
         self.keys = ApiKeys(control.store)
         self._from_yaml = from_yaml
+        self._has_shells_of = has_shells_of
         self._reading = asyncio.Lock()
         """One file at a time is read, in a thread: a large one takes a second."""
         self._recorder = recorder
@@ -178,11 +191,27 @@ class Service(Answers):
         return await self.run(who, _run_of(command))
 
     async def _start(self, who: Principal, command: cmd.Start) -> RunId:
+        tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
         if not command.yaml:
-            return await self._begin(who, await self._named(who, command), command)
-        workflow = await self._of_file(command.yaml)
+            meant = await self._named(who, command.workflow, command.version, tenant)
+            return await self._begin(who, meant, command)
+        workflow = await self._of_file(who, command.yaml)
         async with self.control.lent(workflow):
-            return await self._begin(who, workflow, command)
+            return await self._begin(who, await self._submitted(workflow, tenant), command)
+
+    async def _submitted(self, workflow: Workflow, tenant: str) -> StoredWorkflow:
+        """A workflow whose file a tenant submits, as theirs. Raises Conflict for the name of code."""
+        catalog = self.control.runtime.catalog
+        code = [each.hash for (name, _), each in self._offered.items() if name == workflow.name]
+        record = record_of(workflow, tenant)
+        is_other = code and workflow.hash not in code
+        if is_other or not await self.control.store.graphs.submit_workflow(record, workflow.graph.encoded):
+            raise Conflict(
+                f"{workflow.name!r:.200} is the name of a workflow of this fleet, and a file never stands for that. Nothing was"
+                " started: give the file another name."
+            )
+        await catalog.adopt(workflow, is_learned=True)
+        return StoredWorkflow.of(record, workflow.graph)
 
     async def _begin(self, who: Principal, workflow: Workflow | StoredWorkflow, command: cmd.Start) -> RunId:
         run = await self.control.start(
@@ -202,23 +231,29 @@ class Service(Answers):
         )  # fmt: skip
         return RunId(run.id)
 
-    async def _of_file(self, text: str) -> Workflow:
+    async def _of_file(self, who: Principal, text: str) -> Workflow:
         if self._from_yaml is None:
             raise UsageError(
                 "This server takes no workflow files: whoever submits one has commands run here. It was started without"
                 " --yaml. Nothing was started."
             )
+        if who.tenant is not None and not self._has_shells_of(who.tenant):
+            raise NotPermitted(
+                f"This server takes no workflow files of the tenant {who.tenant!r}: their commands would run where those of"
+                " others do. Nothing was started: start it with --no-shell, and workers with a shell for that tenant alone."
+            )
         async with self._reading:
             return await asyncio.to_thread(self._from_yaml, text)
 
-    async def _named(self, who: Principal, command: cmd.Start) -> Workflow | StoredWorkflow:
-        """One that is offered here, or else one that the store knows."""
-        name, version = command.workflow, command.version
+    async def _named(self, who: Principal, name: str, version: int, tenant: str) -> Workflow | StoredWorkflow:
+        """What a name means for a tenant: what is offered here, or else what the store knows."""
         versions = [known for known_name, known in self._offered if known_name == name]
         found = self._offered.get((name, version or max(versions, default=0)))
-        if found is None and who.tenant is not None and who.access.workflows == ANY:
+        if found is not None:
+            return found
+        if name in self.permission.offered and who.tenant is not None and not who.access.unoffered:
             raise NotFound(f"This server has no version {version} of workflow {name!r}. Nothing was started.")
-        return found if found is not None else await self.control.workflow(name, version or None)
+        return await self.control.workflow(name, version or None, tenant=tenant)
 
     async def _tell_run(self, who: Principal, command: OfOne) -> None:
         control, by = self.control, who.claim
@@ -230,8 +265,8 @@ class Service(Answers):
             case cmd.Retry(run):
                 await control.retry(run, by=by)
             case cmd.Migrate(run, version):
-                workflow = (await control.find(run)).workflow
-                meant = await self._named(who, cmd.Start(workflow=workflow, version=version))
+                row = await control.find(run)
+                meant = await self._named(who, row.workflow, version, row.tenant)
                 await control.migrate(run, meant, by=by)
             case cmd.Cancel(run, reason):
                 await control.cancel(run, reason=reason, by=by)
@@ -311,8 +346,9 @@ class Service(Answers):
                 await self.control.revoke_approval(approval, by=who.claim, tenant=tenant)
 
     async def _open(self, who: Principal, command: cmd.OpenConversation) -> None:
-        await self._named(who, cmd.Start(workflow=command.workflow))
-        given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
+        tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
+        await self._named(who, command.workflow, 0, tenant)
+        given = msgspec.structs.asdict(command) | {"tenant": tenant}
         await self.control.open_conversation(**given, by=who.claim)
 
     async def say(self, who: Principal, command: cmd.Say, **brought: Any) -> Exchange:
@@ -417,7 +453,7 @@ class Service(Answers):
         control, tenant = self.control, who.of_tenant(command.tenant) or DEFAULT_TENANT
         match command:
             case cmd.SetSchedule():
-                meant = await self._named(who, cmd.Start(workflow=command.workflow, version=command.version or 0))
+                meant = await self._named(who, command.workflow, command.version or 0, tenant)
                 # By its name, so that a later version is taken up.
                 how = msgspec.structs.asdict(command) | {"tenant": tenant, "workflow": meant.name}
                 await control.set_schedule(**how, by=who.claim)

@@ -75,7 +75,8 @@ class SignedTokens:
         may = read_words(claims.get(rules.grants_claim, list(rules.grants)))
         if problem(may) is not None:
             raise ValueError(problem(may))
-        access = Access(may, read_words(claims.get("workflows", list(ANY))), read_words(claims.get("tools", list(ANY))))  # type: ignore[arg-type]
+        workflows, tools = (read_words(claims.get(name, list(ANY))) for name in ("workflows", "tools"))
+        access = Access(may, workflows, tools, "workflows" in claims)  # type: ignore[arg-type]
         roles, teams = read_words(claims.get(rules.roles_claim, [])), read_words(claims.get(rules.teams_claim, []))
         return Holder(name, tenant=tenant, roles=roles, teams=teams, access=access, is_person=True)
 

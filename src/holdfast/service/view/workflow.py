@@ -19,6 +19,7 @@ def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> di
         "workflow": workflow.name,
         "version": workflow.version,
         "graph_hash": workflow.graph_hash if isinstance(workflow, WorkflowRecord) else workflow.hash,
+        "tenant": workflow.tenant,
         "loaded_at": iso(workflow.loaded_at_ms),
         "processes": processes,
     }

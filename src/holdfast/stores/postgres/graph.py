@@ -17,24 +17,35 @@ class Graphs(StorePort):
     """Keeps ports.Graphs."""
 
     async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
-        *said, _ = astuple(loaded)
+        *said, _, _ = astuple(loaded)
         if await self._db.value(self._sql["is_workflow_known"], *said):
             return
         async with self._db.writing() as db:
             await db.execute(self._sql["put_graph"], loaded.graph_hash, graph)
             await db.execute(self._sql["put_workflow"], *said, self._clock.now_ms())
 
-    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
-        found = await self._db.fetch(self._sql["workflow"], name, version)
+    async def submit_workflow(self, submitted: WorkflowRecord, graph: bytes) -> bool:
+        *said, _, tenant = astuple(submitted)
+        if code := await self._db.fetch(self._sql["code_called"], submitted.name):
+            return submitted.graph_hash in [hash_ for (hash_,) in code]
+        async with self._db.writing() as db:
+            await db.execute(self._sql["put_graph"], submitted.graph_hash, graph)
+            await db.execute(self._sql["submit_workflow"], *said, self._clock.now_ms(), tenant)
+        return True
+
+    async def workflow(self, name: str, version: int | None = None, *, tenant: str) -> WorkflowRecord:
+        found = await self._db.fetch(self._sql["workflow"], name, version, tenant)
         if not found:
             raise no_workflow(name, version)
         return WorkflowRecord(*found[0])
 
     async def workflows(
-        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
         name, version = after or BEFORE_ALL
-        return [WorkflowRecord(*row) for row in await self._db.fetch(self._sql["workflows"], name, version, limit)]
+        return [
+            WorkflowRecord(*row) for row in await self._db.fetch(self._sql["workflows"], name, version, limit, tenant)
+        ]
 
     async def graph(self, graph_hash: str) -> bytes:
         encoded: bytes | None = await self._db.value(self._sql["graph"], graph_hash)

@@ -30,18 +30,30 @@ class Graphs(StorePort):
 
         await self._writer.write(write)
 
-    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
-        sought = {"name": name, "version": version}
+    async def submit_workflow(self, submitted: WorkflowRecord, graph: bytes) -> bool:
+        row = msgspec.structs.asdict(submitted) | {"loaded_at_ms": self._clock.now_ms()}
+
+        def write(db: apsw.Connection) -> bool:
+            if code := [hash_ for (hash_,) in rows(db, "code_called", {"name": submitted.name})]:
+                return submitted.graph_hash in code
+            rows(db, "put_graph", (submitted.graph_hash, graph))
+            rows(db, "submit_workflow", row)
+            return True
+
+        return await self._writer.write(write)
+
+    async def workflow(self, name: str, version: int | None = None, *, tenant: str) -> WorkflowRecord:
+        sought = {"name": name, "version": version, "tenant": tenant}
         found = await self._reader.ask(lambda db: rows(db, "workflow", sought))
         if not found:
             raise no_workflow(name, version)
         return WorkflowRecord(*found[0])
 
     async def workflows(
-        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+        self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
         name, version = after or BEFORE_ALL
-        sought = {"name": name, "version": version, "most": limit}
+        sought = {"name": name, "version": version, "most": limit, "tenant": tenant}
         return [WorkflowRecord(*row) for row in await self._reader.ask(lambda db: rows(db, "workflows", sought))]
 
     async def graph(self, graph_hash: str) -> bytes:

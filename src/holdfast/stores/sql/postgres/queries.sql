@@ -533,15 +533,38 @@ on conflict (name, version) do update
 set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
 where (known.graph_hash, known.input_schema) is distinct from (excluded.graph_hash, excluded.input_schema)
 
+-- name: code_called
+-- The graphs of the code of a name.
+select graph_hash from holdfast.workflows where name = $1
+
+-- name: submit_workflow
+-- What a tenant has submitted last under a name and version.
+insert into holdfast.submitted_workflows as known (name, version, graph_hash, input_schema, loaded_at_ms, tenant)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (tenant, name, version) do update
+set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
+where (known.graph_hash, known.input_schema) is distinct from (excluded.graph_hash, excluded.input_schema)
+
 -- name: workflow
--- A workflow of one version, or of the highest.
-select name, version, graph_hash, input_schema, loaded_at_ms from holdfast.workflows
-where name = $1 and version = coalesce($2, version) order by version desc limit 1
+-- A workflow of one version, or of the highest: the code of that name, and only where there is none what the tenant has
+-- submitted.
+select name, version, graph_hash, input_schema, loaded_at_ms, null::text as tenant from holdfast.workflows
+where name = $1 and version = coalesce($2, version)
+union all
+select name, version, graph_hash, input_schema, loaded_at_ms, tenant from holdfast.submitted_workflows
+where tenant = $3 and name = $1 and version = coalesce($2, version)
+    and not exists (select 1 from holdfast.workflows where name = $1)
+order by version desc limit 1
 
 -- name: workflows
--- Workflows by name, the highest version first, after a place in that order.
-select name, version, graph_hash, input_schema, loaded_at_ms from holdfast.workflows
-where name > $1 or (name = $1 and version < $2) order by name, version desc limit $3
+-- Workflows by name, the highest version first, after a place in that order: code, and what the tenant has submitted.
+select name, version, graph_hash, input_schema, loaded_at_ms, null::text as tenant from holdfast.workflows
+where name > $1 or (name = $1 and version < $2)
+union all
+select name, version, graph_hash, input_schema, loaded_at_ms, tenant from holdfast.submitted_workflows s
+where tenant = $4 and (name > $1 or (name = $1 and version < $2))
+    and not exists (select 1 from holdfast.workflows w where w.name = s.name)
+order by name, version desc limit $3
 
 -- name: put_graph
 -- A workflow's graph, once.

@@ -312,15 +312,38 @@ on conflict do update
 set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
 where (graph_hash, input_schema) is not (excluded.graph_hash, excluded.input_schema)
 
+-- name: code_called
+-- The graphs of the code of a name.
+select graph_hash from workflows where name = :name
+
+-- name: submit_workflow
+-- What a tenant has submitted last under a name and version.
+insert into submitted_workflows (tenant, name, version, graph_hash, input_schema, loaded_at_ms)
+values (:tenant, :name, :version, :graph_hash, :input_schema, :loaded_at_ms)
+on conflict do update
+set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
+where (graph_hash, input_schema) is not (excluded.graph_hash, excluded.input_schema)
+
 -- name: workflow
--- A workflow of one version, or of the highest.
-select name, version, graph_hash, input_schema, loaded_at_ms from workflows
-where name = :name and version = coalesce(:version, version) order by version desc limit 1
+-- A workflow of one version, or of the highest: the code of that name, and only where there is none what the tenant has
+-- submitted.
+select name, version, graph_hash, input_schema, loaded_at_ms, null as tenant from workflows
+where name = :name and version = coalesce(:version, version)
+union all
+select name, version, graph_hash, input_schema, loaded_at_ms, tenant from submitted_workflows
+where tenant = :tenant and name = :name and version = coalesce(:version, version)
+    and not exists (select 1 from workflows where name = :name)
+order by version desc limit 1
 
 -- name: workflows
--- Workflows by name, the highest version first, after a place in that order.
-select name, version, graph_hash, input_schema, loaded_at_ms from workflows
-where name > :name or (name = :name and version < :version) order by name, version desc limit :most
+-- Workflows by name, the highest version first, after a place in that order: code, and what the tenant has submitted.
+select name, version, graph_hash, input_schema, loaded_at_ms, null as tenant from workflows
+where name > :name or (name = :name and version < :version)
+union all
+select name, version, graph_hash, input_schema, loaded_at_ms, tenant from submitted_workflows s
+where tenant = :tenant and (name > :name or (name = :name and version < :version))
+    and not exists (select 1 from workflows where name = s.name)
+order by name, version desc limit :most
 
 -- name: put_graph
 -- A workflow's graph, once.

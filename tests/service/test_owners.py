@@ -1,0 +1,177 @@
+"""Names of submitted workflows are their tenant's: none stands for code, and none means anything for another tenant. A key hands
+on no more than its maker holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast import Context, Engine, flow
+from holdfast.core.access import Access
+from holdfast.errors import Conflict, NotFound, NotPermitted
+from holdfast.service import query
+from holdfast.service.command import (
+    Backfill,
+    GrantApproval,
+    MakeKey,
+    OpenConversation,
+    RevokeKey,
+    RotateKey,
+    SetSchedule,
+    Start,
+)
+from holdfast.service.identity import Identity, read_tokens
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+from holdfast.wire.submission import Submissions
+from tests.wire.test_refusals import private
+
+ACME, GLOBEX = "acme", "globex"
+MINUTE_MS = 60_000
+
+
+@flow
+async def quick(ctx: Context, given: Any) -> str:
+    return "code"
+
+
+@flow
+async def hidden(ctx: Context, given: Any) -> str:
+    return "code that nobody offers"
+
+
+class World(NamedTuple):
+    engine: Engine
+    service: Service
+
+    async def graph_of(self, run: Any) -> str:
+        return (await self.engine.find(run)).graph_hash
+
+    async def start(self, who: Principal, **what: Any) -> str:
+        return await self.graph_of(await self.service.tell(who, Start(**what)))
+
+    async def names(self, who: Principal) -> list[str]:
+        return [row["workflow"] for row in (await self.service.ask(who, query.Workflows())).rows]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[quick, hidden], yaml=True) as engine:
+        take = Submissions("store", {}).take
+        yield World(engine, Service(engine, [quick], take, has_shells_of=lambda tenant: tenant != "initech"))
+
+
+def of(tenant: str, *may: Any, **access: Any) -> Principal:
+    return Principal("ann", tenant, client="clients.ann", access=Access(may or ("admin",), **access))
+
+
+def file(name: str, what: str) -> str:
+    """One whose only job is skipped."""
+    return f"name: {name}\njobs: {{{what}: {{if: '!inputs.x', runs-on: any, steps: [{{run: x}}]}}}}"
+
+
+async def test_a_submitted_file_never_stands_for_code(world: World) -> None:
+    for name in ("quick", "hidden"):
+        with pytest.raises(Conflict, match="is the name of a workflow of this fleet"):
+            await world.service.tell(of(GLOBEX), Start(yaml=file(name, "steal")))
+    assert await world.start(of(ACME), workflow="quick") == quick.hash
+
+
+async def test_code_that_comes_later_has_its_name(world: World) -> None:
+    theirs = await world.start(of(GLOBEX), yaml=file("later", "a"), input={"x": True})
+
+    @flow(name="later")
+    async def later(ctx: Context, given: Any) -> str:
+        return "code"
+
+    await world.engine.runtime.catalog.add(later)
+    for tenant in (ACME, GLOBEX):
+        assert (await world.engine.workflow("later", tenant=tenant)).hash == later.hash != theirs
+    with pytest.raises(Conflict, match="is the name of a workflow of this fleet"):
+        await world.service.tell(of(GLOBEX), Start(yaml=file("later", "b")))
+
+
+async def test_a_submitted_name_means_what_its_own_tenant_has_submitted(world: World) -> None:
+    """Starts, schedules, conversations, forms and lists, whichever tenant was last."""
+    theirs = await world.start(of(GLOBEX), yaml=file("build", "theirs"), input={"x": True})
+    own = await world.start(of(ACME), yaml=file("build", "own"), input={"x": True})
+    await world.start(of(GLOBEX), yaml=file("build", "theirs"), input={"x": True})
+    assert own != theirs
+    for tenant, meant in ((ACME, own), (GLOBEX, theirs)):
+        who = of(tenant, "operator")
+        assert await world.start(who, workflow="build", input={"x": True}) == meant
+        ((row,), _) = await world.service.ask(who, query.Workflows(name="build"))
+        assert (row["graph_hash"], row["tenant"]) == (meant, tenant)
+        assert await world.names(who) == ["build", "quick"]
+        await world.service.tell(
+            who, SetSchedule(name="nightly", workflow="build", cron="* * * * *", input={"x": True})
+        )
+        now_ms = world.engine.now_ms()
+        past = Backfill("nightly", now_ms - 2 * MINUTE_MS, now_ms)
+        runs = [row["run_id"] for row in (await world.service.tell_many(who, past)).rows]
+        assert {await world.graph_of(run) for run in runs} == {meant}
+    for asked in (
+        Start(workflow="build"),
+        SetSchedule(name="n", workflow="build", cron="* * * * *"),
+        OpenConversation(name="n", workflow="build"),
+    ):
+        with pytest.raises(NotFound, match="There is no workflow 'build'"):
+            await world.service.tell(of("initech"), asked)
+    with pytest.raises(NotFound, match="There is no workflow 'build'"):
+        await world.service.ask(of("initech"), query.Workflows(name="build"))
+    assert await world.names(of("initech")) == ["quick"]
+
+
+async def test_a_tenant_submits_files_only_where_they_run_at_its_own_workers(world: World, tmp_path: Path) -> None:
+    with pytest.raises(NotPermitted, match="takes no workflow files of the tenant 'initech'"):
+        await world.service.tell(of("initech"), Start(yaml=file("build", "a")))
+    own = f"[workers.acme]\ntoken = '{'w' * 32}'\ntenants = ['acme']\ntasks = "
+    every = f"[workers.all]\ntoken = '{'e' * 32}'\ntenants = ['*']\ntasks = ['*']\n"
+    for said, has in (
+        (own + "['*']\n", True), (own + "['holdfast.shell']\n", True), (own + "['echo']\n", False),
+        (own + "['*']\n" + every, False),
+    ):  # fmt: skip
+        (tmp_path / "tokens.toml").unlink(missing_ok=True)
+        identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", said)))
+        assert [identity.has_shells_of(tenant) for tenant in (ACME, GLOBEX)] == [has, False], said
+    assert not Identity("one-token").has_shells_of(ACME)
+
+
+async def test_a_key_reaches_no_workflow_that_its_maker_does_not(world: World) -> None:
+    """However its pattern is spelled: what nobody offers is there for whom the fleet has named it, and nobody else."""
+    await world.start(of(GLOBEX), yaml=file("globex-private", "a"), input={"x": True})
+    for maker, seen in ((of(ACME), ["quick"]), (Principal("ops"), ["hidden", "quick"])):
+        name = f"wide-{maker.tenant or 'ops'}"
+        made = await world.service.tell_row(maker, MakeKey(name=name, may=("admin",), workflows=("?*",), tenant=ACME))
+        holder = await world.service.keys.holder(made["key"])
+        assert holder is not None
+        assert await world.names(holder.principal()) == seen
+        for workflow in {"globex-private", "hidden"} - {*seen}:
+            with pytest.raises(NotFound):
+                await world.service.tell(holder.principal(), Start(workflow=workflow))
+    named = of(ACME, workflows=("hidden",), unoffered=True)
+    assert await world.start(named, workflow="hidden") == hidden.hash
+
+
+async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None:
+    tell = world.service.tell_row
+    await tell(of(ACME), MakeKey(name="all", may=("admin",)))
+    await tell(of(ACME), MakeKey(name="part", may=("operator",), workflows=("quick",), tools=("mail_*",)))
+    part = of(ACME, workflows=("quick",), tools=("mail_*",))
+    for wider in (
+        MakeKey(name="x"), MakeKey(name="x", workflows=("*",), tools=("mail_*",)), MakeKey(name="x", workflows=("quick",)),
+        MakeKey(name="x", workflows=("quick",), tools=("pay",)),
+    ):  # fmt: skip
+        with pytest.raises(NotPermitted, match="grants no more"):
+            await tell(part, wider)
+    for deed in (RotateKey("all"), RevokeKey("all")):
+        with pytest.raises(NotFound, match="There is no key 'all'"):
+            await tell(part, deed)
+    assert (await tell(part, RotateKey("part")))["key"].startswith("hfk_")
+    with pytest.raises(NotPermitted, match="has no say about the tool"):
+        await tell(of(ACME, workflows=("quick",), tools=("pay",)), RotateKey("part"))
+    with pytest.raises(NotPermitted, match="has no say about the tool 'pay'"):
+        await tell(part, GrantApproval(tool="pay", for_s=60, workflow="quick"))
