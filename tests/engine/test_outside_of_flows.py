@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -133,3 +134,48 @@ async def test_a_task_that_goes_on_though_it_is_cancelled_is_refused_at_the_end(
     async with opened(store) as engine, asyncio.timeout(30):
         with pytest.raises(RunFailed, match=r"End the task when it is cancelled: .*: test_\w+\.py:\d+ in beats\."):
             await (await engine.start(returns)).result()
+
+
+async def test_a_step_that_another_event_loop_awaits_is_refused_with_its_line(store: str) -> None:
+    async def elsewhere() -> str:
+        return await work("a")
+
+    def begins() -> str:
+        return asyncio.run(elsewhere())
+
+    @flow
+    async def threads(ctx: Context) -> str:
+        return await asyncio.to_thread(begins)
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match=r"Await the step in the flow itself, .*: test_\w+\.py:\d+ in threads\."):
+            await (await engine.start(threads)).result()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (lambda loop: loop.run_until_complete(None), "Write `await`, and leave out loop.run_until_complete"),
+        (lambda loop: loop.set_task_factory(None), "Leave out loop.set_task_factory"),
+    ],
+)
+async def test_what_the_loop_of_a_flow_has_not_is_refused_in_words(
+    store: str, asked: Callable[[asyncio.AbstractEventLoop], None], words: str
+) -> None:
+    @flow
+    async def asks(ctx: Context) -> None:
+        asked(asyncio.get_running_loop())
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match=words):
+            await (await engine.start(asks)).result()
+
+
+async def test_calls_given_to_wait_are_to_be_tasks_in_pythons_own_words(store: str) -> None:
+    @flow
+    async def waits(ctx: Context) -> None:
+        await asyncio.wait([work("a"), work("b")])  # type: ignore[type-var]
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match=r"use tasks explicitly.* \(test_\w+\.py:\d+ in waits\)"):
+            await (await engine.start(waits)).result()

@@ -25,6 +25,7 @@ from holdfast.errors import InvalidInput, NonDeterministicStep
 
 T = TypeVar("T")
 
+_MAKE_TASKS: Final = "use tasks explicitly"
 _OF_VALUES: Final = (SCHEMA, VALIDATION)
 """The classes of errors that say that something is not of the kind that was wanted."""
 MOST_OPERATIONS: Final = 100_000
@@ -260,6 +261,8 @@ class Cursor:
         if self.left is not None or forgotten is None:
             return self.left
         text, record = words_of(problem), fact(problem, "error")
+        if _MAKE_TASKS in text:  # asyncio.wait was given calls, and says so itself
+            return None
         is_of_values = fact(record, "error_class") in _OF_VALUES or issubclass(type(problem), InvalidInput)
         if "coroutine" in text or "OperationCall" in text or is_of_values:
             return self.refuse(f"{forgotten} ({text:.500})")

@@ -267,3 +267,20 @@ for _name in _LENT:
     setattr(LendingLoop, _name, _lent(_name))
 for _name in _OPENING:
     setattr(LendingLoop, _name, _opening(_name))
+
+
+def _absent(name: str) -> Callable[..., Any]:
+    def method(self: LendingLoop, *_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError(
+            f"Write `await`, and leave out loop.{name}(...): the flow's event loop runs already, and ends with the flow."
+            if name in _RUNS
+            else f"Leave out loop.{name}(...), or use it in a step: the event loop of a flow has no such method."
+        )
+
+    return method
+
+
+_RUNS: Final = frozenset({"run_until_complete", "run_forever", "stop", "close", "shutdown_default_executor"})
+for _name, _member in vars(asyncio.AbstractEventLoop).items():
+    if not _name.startswith("_") and callable(_member) and _name not in vars(LendingLoop):
+        setattr(LendingLoop, _name, _absent(_name))

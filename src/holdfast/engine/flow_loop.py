@@ -41,6 +41,10 @@ BY_SET: Final = (
     "Give asyncio.as_completed tasks, as in as_completed([asyncio.create_task(f()) for ...]): of coroutines it makes tasks in"
     " an order that depends on chance. Steps may be given as they are"
 )
+ELSEWHERE: Final = (
+    "Await the step in the flow itself, and not in another event loop (asyncio.run in a thread?): there its outcome cannot"
+    " come. Or call it as step.function(...), which records nothing"
+)
 GOES_ROUND: Final = (
     "Wait for an operation, or for asyncio.sleep(1), in that loop: the flow goes round and round without waiting for anything"
     " that is recorded (a loop around asyncio.sleep(0)?)"
@@ -134,6 +138,9 @@ class OperationCall(Coroutine[Any, Any, Any]):
     def __await__(self) -> Generator[Any, Any, Any]:
         if self.cr_frame is None:
             raise RuntimeError(f"the call of {self.name} was awaited already; await its task, or keep its result")
+        if asyncio._get_running_loop() is not self.tasks:
+            self.close()
+            self.tasks.refuse(ELSEWHERE)
         self.cr_frame = None
         self.outcome = outcome = self.tasks.begin(self)
         return (yield from outcome)

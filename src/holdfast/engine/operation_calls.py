@@ -61,9 +61,9 @@ class OperationCalls:
         calls = [*self._in(inspect.CORO_CREATED)]
         if not calls:
             return None
-        told = ", ".join(f"`{call.name}(...)` was not awaited ({call.where})" for call in calls[:_MOST_NAMED])
-        more = f", and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
-        return f"Write `await {calls[0].name}(...)`: {told}{more}, so it was not done."
+        told = [*dict.fromkeys(f"`{call.name}(...)` was not awaited ({call.where})" for call in calls)]
+        more = f", and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
+        return f"Write `await {calls[0].name}(...)`: {', '.join(told[:_MOST_NAMED])}{more}, so it was not done."
 
     def move_to(self, others: OperationCalls) -> None:
         """Leave the calls that have not begun to the code around this branch."""
