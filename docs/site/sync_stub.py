@@ -43,7 +43,8 @@ def text() -> str:
     lines = [
         '"""Written by `make reference` from the classes that await; a test holds it current."""',
         "from types import TracebackType", "from typing import Self", *names.imports(),
-        f"__all__ = {sorted([*_OWN, 'open'])}", *map(ast.unparse, [*classes, opening]),
+        "from holdfast.own_loop import timeout", f"__all__ = {sorted([*_OWN, 'open', 'timeout'])}",
+        *map(ast.unparse, [*classes, opening]),
     ]  # fmt: skip
     return _by_ruff("format", _by_ruff("check", "\n".join(lines), "--fix-only", "--select=I"))
 

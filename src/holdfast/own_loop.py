@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import math
 import os
 import sys
 from asyncio import AbstractEventLoop, Task, _get_running_loop
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from threading import get_ident
+from time import monotonic
 from types import TracebackType
 from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar
 from weakref import WeakSet
@@ -29,6 +32,23 @@ _LOOK_S: Final = 5.0
 _LAST_S: Final = 10.0
 """How long a caller that Ctrl-C interrupts waits for the end of its call."""
 _NOTHING: Final = "Nothing was done."
+_TOO_LATE: Final = (
+    "Call it again, or give it more time: the call was cancelled at the end of its holdfast.sync.timeout. What it asked for may"
+    " have been done; a run goes on."
+)
+_until: ContextVar[float] = ContextVar("holdfast_until", default=math.inf)
+"""When a caller that blocks stops to wait, by the clock of this process."""
+
+
+@contextmanager
+def timeout(seconds: float) -> Iterator[None]:
+    """Bound the calls of holdfast.sync inside, as `asyncio.timeout` does. The call that waits when the time is over is
+    cancelled, and raises TimeoutError. A limit around this one counts as well."""
+    token = _until.set(min(_until.get(), monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _until.reset(token)
 
 
 class OwnLoop:
@@ -82,10 +102,12 @@ class OwnLoop:
                 "Use holdfast.sync in a plain `def` step, or in another thread: this code runs in the engine's own event loop,"
                 f" which would wait for itself. {_NOTHING}"
             )
-        sent = self._send(work)
+        sent, until = self._send(work), _until.get()
         try:
-            while not sent.has_ended(_LOOK_S):
+            while not sent.has_ended(min(_LOOK_S, max(0.0, until - monotonic()))):
                 sent.expect_loop()
+                if monotonic() >= until:
+                    raise TimeoutError(_TOO_LATE)
         except BaseException:
             sent.cancel()
             sent.has_ended(_LAST_S)

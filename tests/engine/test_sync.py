@@ -52,6 +52,17 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "holdfast.db")
 
 
+def test_a_call_that_blocks_is_given_up_at_its_limit_and_the_run_goes_on(path: str) -> None:
+    with holdfast.sync.open(path, workflows=[asks]) as engine:
+        asked = engine.start(asks)
+        with pytest.raises(TimeoutError, match="give it more time"), sync.timeout(0.05), sync.timeout(60):
+            asked.result()
+        state = asked.until(lambda state: bool(state.gates))
+        engine.decide(next(iter(state.gates)), "yes")
+        with sync.timeout(60):
+            assert asked.result() == "yes"
+
+
 def test_a_script_starts_runs_and_waits_for_them_without_a_loop(path: str) -> None:
     with holdfast.sync.open(path, workflows=[plus, asks, fails, speaks]) as engine:
         run = engine.start(plus, 1)

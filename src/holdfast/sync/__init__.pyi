@@ -51,6 +51,7 @@ from holdfast.engine.doubt import Doubt
 from holdfast.engine.idleness import Left
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.engine.stuck import StuckRun
+from holdfast.own_loop import timeout
 from holdfast.ports import (
     DeadLettered,
     Hindered,
@@ -73,7 +74,7 @@ from holdfast.ports import (
 from holdfast.scheduling.job import Strategy
 from holdfast.settings import Settings
 
-__all__ = ["Control", "Engine", "Run", "Supervisor", "open"]
+__all__ = ["Control", "Engine", "Run", "Supervisor", "open", "timeout"]
 
 class Run(Generic[Output_co]):
     @property
