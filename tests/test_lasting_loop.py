@@ -46,9 +46,9 @@ def test_a_callback_that_exits_does_not_end_the_loop(
         raise KeyboardInterrupt
 
     async def main() -> str:
-        asyncio.get_running_loop().call_later(0.001, interrupts)
         said: str = await lets_a_callback_exit()
-        await asyncio.sleep(0.01)
+        asyncio.get_running_loop().call_soon(interrupts)
+        await asyncio.sleep(0)
         return said
 
     with asyncio.Runner(loop_factory=make) as runner:

@@ -44,15 +44,22 @@ class LastingLoop(_Loop):
             try:
                 super().run_forever()
             except (SystemExit, KeyboardInterrupt) as problem:
-                if self._main is None or self._main.done() or is_signal(problem):
+                main = self._main
+                if main is None or is_signal(problem) or _has_raised(main, problem):
                     raise
                 log.error(EXITED, text_of(problem), exc_info=problem)
+                if main.done():
+                    return
             else:
                 return
 
 
 class LastingAsyncioLoop(LastingLoop, asyncio.SelectorEventLoop):
     """The loop of the standard library."""
+
+
+def _has_raised(main: asyncio.Future[Any], problem: BaseException) -> bool:
+    return main.done() and not main.cancelled() and main.exception() is problem
 
 
 def fastest() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -28,7 +28,7 @@ def will_wake(state: State, step: Step) -> bool:
     """True if something is open that lets the step go on when it comes: an operation's outcome, or a person's answer."""
     journal = step.journal
     for path in step.pending:
-        if _brings(state, step, path, journal[path]):
+        if brings(state, step, path, journal[path]):
             return True
     for gate in state.gates.values():
         reason = gate.opened.reason
@@ -39,7 +39,7 @@ def will_wake(state: State, step: Step) -> bool:
     return False
 
 
-def _brings(state: State, step: Step, path: Path, op: Operation) -> bool:
+def brings(state: State, step: Step, path: Path, op: Operation) -> bool:
     """True if an operation without an outcome gets one, or is begun again, by itself or by somebody else's doing."""
     match op.status:
         case "open":

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from contextvars import Context
 from typing import Any, Final
 
 from holdfast.border import fact, is_ours, ordinary
 from holdfast.core import commands as cmd
+from holdfast.core.fence import hindrance
 from holdfast.core.ids import Path, approval_at
 from holdfast.core.policies import CALLED_OFF
 from holdfast.core.state import Step
+from holdfast.core.waking import brings
 from holdfast.engine import cursor as places
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_loop import FlowLoop, OperationCall
@@ -246,7 +249,7 @@ class FlowOperations(FlowOutcomes):
         woken = [
             operation
             for operation, waits in self._waiting.items()
-            if any(_standing(step, path) != before for path, before in waits.items())
+            if any(_standing(step, path) != before for path, before in waits.items()) or self._may_go_on(step, waits)
         ]
         if woken:
             await look_again(self._journal)
@@ -255,6 +258,20 @@ class FlowOperations(FlowOutcomes):
             self._do_again(operation)
         self._fill()
         return bool(fired or woken)
+
+    def _may_go_on(self, step: Step, waits: Iterable[Path]) -> bool:
+        """Return True if nothing brings what an operation waits for, and it may begin again: its intent was taken back, or its
+        run was not to go on for a while. A step that is suspended so is started again; this one has others under way."""
+        state = self._attempt.mailbox.state
+        if state is None or not self._journal.may_send() or hindrance(state, self._journal.step) is not None:
+            return False
+        journal = step.journal
+        return not any(
+            brings(state, step, path, journal[path])
+            for wait in waits
+            for path in (wait, approval_at(wait))
+            if path in journal
+        )
 
     def _do_again(self, operation: Operation) -> None:
         """Have an operation done from its beginning, if the code still waits for it."""
