@@ -140,7 +140,7 @@ class Attempt:
         """Its code has written to streams."""
         self.store_problem: BaseException | None = None
         """The last permanent refusal of the store. The run's own code may have passed it on."""
-        self.heeds: Callable[[], None] | None = None
+        self.heeds: Callable[[State], None] | None = None
         self._posted: list[Posted] = []
         self.called_off = False
         self._left = False

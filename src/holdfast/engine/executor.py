@@ -364,7 +364,7 @@ def _hear(attempt: Attempt, task: asyncio.Task[None], state: State) -> None:
     if attempt.item is not None:
         attempt.item.heed(state)
     if attempt.heeds is not None:
-        attempt.heeds()
+        attempt.heeds(state)
     if not attempt.has_tasks and not attempt.called_off and state.cleans_up(attempt.step):
         # No flow, though its graph is that of one: its code would not hear of it.
         attempt.call_off(run_is_cancelled=True)

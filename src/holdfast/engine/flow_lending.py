@@ -33,7 +33,8 @@ class FlowFuture(asyncio.Future[Any]):
     """A future of a flow, with a hash that a replay gives it again."""
 
     def __init__(self, loop: LendingLoop) -> None:
-        self._number = loop.number()
+        loop.made += 1
+        self._number = loop.salt + loop.made
         super().__init__(loop=loop)
 
     def __hash__(self) -> int:
@@ -76,8 +77,10 @@ class LendingLoop(_Loop):
     def __init__(self, run: str, moved: Callable[[], None]) -> None:
         """`moved` is called when something from outside is ready."""
         self._ready: deque[Any] = deque()
-        self._salt = zlib.crc32(run.encode()) << 24
-        self._made = 0
+        self.salt = zlib.crc32(run.encode()) << 24
+        self.made = 0
+        """How many objects have a number, which is their hash: `salt` and how many were before. A replay gives the same; other
+        flows have others, lest asyncio's own sets degenerate."""
         self._moved = moved
         self._host = asyncio.get_running_loop()
         self._is_inside = False
@@ -94,11 +97,6 @@ class LendingLoop(_Loop):
     def is_recording(self) -> bool:
         """True while a task waits for what is recorded: an operation, or the end of asyncio.sleep."""
         raise NotImplementedError
-
-    def number(self) -> int:
-        """A number that the same object has in a replay; other flows have others, lest asyncio's own sets degenerate."""
-        self._made += 1
-        return self._salt + self._made
 
     def get_debug(self) -> bool:
         return False

@@ -72,7 +72,8 @@ class FlowTask(asyncio.Task[Any]):
     def __init__(
         self, code: Coroutine[Any, Any, Any], row: Cursor, loop: FlowLoop, name: str, context: Context
     ) -> None:
-        self._number = loop.number()
+        loop.made += 1
+        self._number = loop.salt + loop.made
         self.row = row
         self._code = code
         self._context = context
@@ -119,7 +120,8 @@ class OperationCall(Coroutine[Any, Any, Any]):
         self._asked = method, args, given
         self._code: Coroutine[Any, Any, Any] | None = method(*args, **given)  # a call that does not fit raises now
         self._awaited: Generator[Any, Any, Any] | None = None
-        self._number = tasks.number()
+        tasks.made += 1
+        self._number = tasks.salt + tasks.made
 
     def __hash__(self) -> int:
         return self._number
@@ -465,7 +467,7 @@ class FlowLoop(LendingLoop):
 
     def _enter(self) -> tuple[Any, Any]:
         host = asyncio._get_running_loop()
-        task = _swap_current_task(host, None)
+        task = None if _swap_current_task is None else _swap_current_task(host, None)
         asyncio._set_running_loop(self)
         self._is_inside = True
         return host, task
@@ -473,7 +475,8 @@ class FlowLoop(LendingLoop):
     def _exit(self, host: Any, task: Any) -> None:
         self._is_inside = False
         asyncio._set_running_loop(host)
-        _swap_current_task(host, task)
+        if _swap_current_task is not None:
+            _swap_current_task(host, task)
 
     @property
     def is_recording(self) -> bool:
@@ -545,9 +548,5 @@ def _own(loop: FlowLoop, awaited: Any) -> Any:
     return awaited if of is loop else loop.lend(awaited)
 
 
-def _swap_nothing(loop: Any, task: Any) -> Any:
-    """Until Python 3.11 each loop has a current task of its own."""
-    return None
-
-
-_swap_current_task: Final[Callable[[Any, Any], Any]] = getattr(asyncio.tasks, "_swap_current_task", _swap_nothing)
+_swap_current_task: Final[Callable[[Any, Any], Any] | None] = getattr(asyncio.tasks, "_swap_current_task", None)
+"""None until Python 3.11, where each loop has a current task of its own."""

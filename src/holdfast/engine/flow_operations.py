@@ -17,7 +17,7 @@ from holdfast.core import commands as cmd
 from holdfast.core.fence import hindrance
 from holdfast.core.ids import Path, approval_at
 from holdfast.core.policies import CALLED_OFF
-from holdfast.core.state import Step
+from holdfast.core.state import State, Step
 from holdfast.core.waking import brings
 from holdfast.engine import cursor as places
 from holdfast.engine.cursor import Suspension
@@ -68,9 +68,16 @@ class Operation:
         self._flow.moving[self] = None
 
     def certain(self, path: Path | None) -> asyncio.Future[None] | None:
+        """See cursor.Progress."""
         if path is not None:
             self.inside[path] = True
-        return self._flow.certain(self)
+        flow, moving = self._flow, self._flow.moving
+        moving.pop(self, None)
+        if not flow.is_live and (parked := flow.park(self)) is not None:
+            return parked
+        if not moving:
+            flow.wake()
+        return None
 
     def is_quiet(self, step: Step, before: int) -> bool:
         """Return True if nothing that came before that number lets it move on."""
@@ -105,7 +112,7 @@ class FlowOperations(FlowOutcomes):
         """Those that begin as others end."""
         self._waiting: dict[Operation, dict[Path, Any]] = {}
         """Those that wait for others' doing, and how what they wait for stood."""
-        self._is_live = not journal.before.settlements
+        self.is_live = not journal.before.settlements
         """Everything recorded was handed over; what is begun from here on is done."""
         self._is_alone: Operation | None = None
         """The one that is done in the attempt's own task."""
@@ -150,11 +157,11 @@ class FlowOperations(FlowOutcomes):
             self._is_alone = None
             self.moving.pop(operation, None)
 
-    def _heed(self) -> None:
+    def _heed(self, state: State) -> None:
         """Hear that something has happened in the run."""
         self.ring()
-        alone, step = self._is_alone, self._step()
-        if step.cancelled_at and not self._is_cancelled:
+        alone, step = self._is_alone, state.step(self._journal.step)
+        if step is not None and step.cancelled_at and not self._is_cancelled:
             self._note_cancelling(step)
             if alone is not None and alone.cursor.is_in_function and self._interrupted is None:
                 self._interrupted = alone
@@ -220,7 +227,7 @@ class FlowOperations(FlowOutcomes):
     async def _come_to_end(self, operation: Operation) -> None:
         if len(self._operations) > 1 and has_noted(self._journal, operation.used):
             await self._journal.record()  # others are under way: its place among their outcomes has to be known
-        step = self._step() if self._attempt.mailbox.state is not None else await self._current()
+        step = self._in_memory() or await self._current()
         settled, at_ms = 0, 0
         for path in operation.used:
             op = step.journal.get(path)
@@ -285,19 +292,20 @@ class FlowOperations(FlowOutcomes):
             self._queue.append(operation)
             self._fill()
 
-    def certain(self, operation: Operation) -> asyncio.Future[None] | None:
-        """See cursor.Progress."""
-        moving = self.moving
-        moving.pop(operation, None)
-        if not self._is_live:
-            if operation is not self._is_alone:
-                self.ring()
-                operation.is_parked = self._host.create_future()
-                return operation.is_parked
-            self._is_live = True
-        if not moving and self._bell is not None:
+    def park(self, operation: Operation) -> asyncio.Future[None] | None:
+        """Have an operation wait that has come to what no replay does, until all that is recorded was handed over. One that is
+        alone does not."""
+        if operation is self._is_alone:
+            self.is_live = True
+            return None
+        self.ring()
+        operation.is_parked = self._host.create_future()
+        return operation.is_parked
+
+    def wake(self) -> None:
+        """Have it looked at what has come, if that is waited for."""
+        if self._bell is not None:
             self.ring()
-        return None
 
     def _parked(self) -> list[Operation]:
         return [each for each in self._operations if each.is_parked is not None and not each.is_parked.done()]

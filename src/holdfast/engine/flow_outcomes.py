@@ -107,9 +107,12 @@ class FlowOutcomes:
 
     def _step(self) -> Step:
         """The step as it is in memory, with what may be on its way to the disk."""
+        return self._in_memory() or self._journal.before
+
+    def _in_memory(self) -> Step | None:
+        """The same; None where the run is not in memory."""
         state = self._attempt.mailbox.state
-        step = None if state is None else state.step(self._journal.step)
-        return self._journal.before if step is None else step
+        return None if state is None else state.step(self._journal.step)
 
 
 def _due_ms(timer: Timer) -> int:

@@ -112,8 +112,8 @@ class Flowing(FlowOperations):
             return False
         if self.moving or loop._ready:
             await self._heard()
-        elif not self._is_live and (parked := self._parked()):
-            self._is_live = True
+        elif not self.is_live and (parked := self._parked()):
+            self.is_live = True
             for operation in parked:
                 self._unpark(operation)
         elif self._at_work:
@@ -132,7 +132,7 @@ class Flowing(FlowOperations):
         """Go on where nothing is under way: with the end, with a timer that is near, or after the step has waited."""
         loop = self._loop
         assert loop.main is not None
-        self._is_live = True
+        self.is_live = True
         if loop.main.done():
             left = [task for task in loop.tasks if not task.done()]
             if not left:
@@ -258,7 +258,7 @@ class Flowing(FlowOperations):
         if self._has_rung:
             return True
         wait_s = LOOK_S if self._waiting else at_most_s
-        due_s = self._next_timer_s() if self._is_live else None
+        due_s = self._next_timer_s() if self.is_live else None
         if due_s is not None:
             wait_s = due_s if wait_s is None else min(due_s, wait_s)
         self._bell = self._host.create_future()
