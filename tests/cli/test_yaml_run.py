@@ -55,6 +55,15 @@ def test_a_file_is_run_and_its_steps_are_read_as_they_speak(shell: Shell, home: 
     assert re.fullmatch(r"Run \S+: completed, \$0.00\.", lines[-1])
 
 
+def test_the_combinations_of_a_job_are_told_as_its_own_and_by_no_place_of_the_engine(shell: Shell, home: Path) -> None:
+    said = shell("run", write(home, FLOW), "-i", '{"name": "Ada"}')
+    told = [line for line in said.err.splitlines() if line.startswith("again") and " | " not in line]
+    assert told == [
+        "again started", "again has 2 combinations", "again (1 of 2) started", "again (1 of 2) completed",
+        "again (2 of 2) started", "again (2 of 2) completed", "again has what it needs", "again goes on", "again completed",
+    ]  # fmt: skip
+
+
 def test_a_line_is_shown_when_it_is_printed_and_not_at_the_end(home: Path, process: Callable[..., Fork]) -> None:
     running = process("run", write(home, "jobs: {a: {runs-on: any, steps: [{run: 'echo begun; sleep 30'}]}}"))
     assert running.stderr is not None

@@ -17,7 +17,7 @@ from holdfast.core import events as ev
 from holdfast.core.claim import Claim
 from holdfast.core.content import labelled
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import StepId, node_of
+from holdfast.core.ids import StepId, item_name, node_of
 from holdfast.core.money import usd
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
@@ -31,6 +31,8 @@ _CLIP: Final = 100
 _MACHINERY: Final = re.compile(r"(_hash|_digest|_fingerprint|\bsession|\bcounted|scoped)$")
 """Fields that say nothing to people."""
 _PLACE: Final = re.compile(r'^ *File "(?:.*/)?([^"/]+)", line (\d+), in (\S+)$', re.MULTILINE)
+COMBINATION: Final = "combination"
+"""What each item of a job's matrix is done by (actions)."""
 _ERROR: Final = {"error_class", "message"}
 
 
@@ -45,14 +47,31 @@ class Teller:
 
     def __init__(self) -> None:
         self.told: set[str] = set()
+        self._combinations: dict[str, str] = {}
+        """What the combinations of a job's matrix, and all together, are called here, by the names of their steps."""
         self._failures: Counter[StepId] = Counter()
         """The number of times each step has failed or lost its process."""
 
     def tell(self, recorded: ev.Recorded) -> str | None:
         """Return the line for an event; None for one that only the engine cares about."""
+        line, event = self._line(recorded), recorded.event
+        if line is None or not self._combinations:
+            return line
+        step: StepId | None = getattr(event, "step", None)
+        name = event.map if isinstance(event, ev.MapEnded | ev.MapReopened) else None if step is None else node_of(step)
+        known = None if name is None else self._combinations.get(name)
+        return line if name is None or known is None else f"{known}{line.removeprefix(name)}"
+
+    def _line(self, recorded: ev.Recorded) -> str | None:
         event = recorded.event
         if isinstance(event, ev.StepStarted):
             return self._started(event)
+        if isinstance(event, ev.ItemsMapped) and event.name == COMBINATION:
+            job = node_of(event.step)
+            self._combinations[event.map] = job
+            for number in range(event.count):
+                self._combinations[item_name(event.map, str(number))] = f"{job} ({number + 1} of {event.count})"
+            return f"{job} has {event.count} combinations"
         if isinstance(event, ev.AttemptFailed | ev.AttemptLost | ev.StepReplayed):
             self._failures[event.step] += 1
         line, error = tell(recorded), getattr(event, "error", None)
