@@ -106,3 +106,27 @@ async def test_a_step_that_was_not_begun_in_a_paused_run_begins_beside_others_wh
         stage.go.set()
         await run.result()
     assert stage.world == ["first", "second"]
+
+
+@bounded
+async def test_the_code_of_a_flow_that_waits_in_nested_gathers_hears_no_error_of_that(store: str) -> None:
+    heard: list[BaseException] = []
+
+    @flow
+    async def handle(ctx: Context) -> Any:
+        async def both(name: str) -> list[Any]:
+            return await ctx.gather(ctx.wait_signal(name), ctx.wait_signal(name))
+
+        try:
+            return await ctx.gather(both("a"), both("b"))
+        except Exception as problem:
+            heard.append(problem)
+            raise
+
+    async with opened(store) as engine:
+        run = await engine.start(handle)
+        await run.until(lambda state: state.steps["flow"].status == "suspended")
+        for name in ("a", "a", "b", "b"):
+            await engine.signal(run.id, name, name)
+        assert await run.result() == [["a", "a"], ["b", "b"]]
+    assert heard == []

@@ -6,6 +6,7 @@ Never here: the operations themselves (context), how they are recorded (journal)
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -96,4 +97,5 @@ def _letting_go(*branches: Awaitable[Any]) -> Iterator[None]:
         yield
     finally:
         for branch in filter(asyncio.iscoroutine, branches):
-            branch.close()
+            if inspect.getcoroutinestate(branch) == inspect.CORO_CREATED:  # what has begun is its task's
+                branch.close()
