@@ -75,9 +75,10 @@ async def test_a_timer_whose_end_cannot_be_stored_holds_no_other_run_up(
             await carried(append, patient=patient)
 
         carry_by(engine, append)
+        await engine._sweep.aclose()
         now.forward(days=2)
+        await asyncio.gather(engine._sweep.turn(), engine._sweep.turn())  # both get to their end, and meet at the run
         await other.result()
-        await engine._sweep.turn()  # it gets to its end
     told = [record.message for record in caplog.records if record.name == "holdfast"]
     assert told == [f"holdfast leaves run {poisoned.id} alone: This cannot be stored."]
 

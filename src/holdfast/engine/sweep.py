@@ -257,8 +257,9 @@ class Sweep:
         except (Conflict, NotFound):
             pass  # somebody else was there first
         except (CorruptHistory, Unstorable) as problem:  # its own fault, and the others' runs go on
-            self._runtime.runs.damaged.add(run)
-            log.error("holdfast leaves run %s alone: %s", run, problem)
+            if run not in self._runtime.runs.damaged:  # else another look has met it at the same moment, and said so
+                self._runtime.runs.damaged.add(run)
+                log.error("holdfast leaves run %s alone: %s", run, problem)
 
     async def _keep_looking(self) -> None:
         """Turn after turn. A fault of ours in here ends the process's work: silently blind would be worse."""
