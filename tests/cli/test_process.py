@@ -17,9 +17,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer.main
 
-from holdfast.cli.app import _COMMANDS, app
+from holdfast.cli.app import _COMMANDS, _made, app
 from tests.cli.conftest import Shell, spelled
 from tests.forks import Fork
 
@@ -65,6 +66,22 @@ def test_a_list_of_commands_says_what_each_says_of_itself_and_loads_none() -> No
     assert {name for name in loaded if name.startswith("holdfast.cli.")} == {
         f"holdfast.cli.{name}" for name in ("app", "failure", "terminal", "exit_code", "parent")
     }
+
+
+def test_of_a_group_the_one_command_is_made_that_is_meant(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
+    """To make one takes milliseconds, and `runs` has more than twenty."""
+    made: list[str] = []
+    make = typer.main.get_command_from_info
+
+    def noted(command_info: Any, **options: Any) -> Any:
+        made.append(command_info.callback.__name__)
+        return make(command_info, **options)
+
+    monkeypatch.setattr(typer.main, "get_command_from_info", noted)
+    _made.cache_clear()
+    for _ in range(2):
+        assert shell("runs", "list", "--help").code == 0
+    assert len(made) == 1, made
 
 
 def test_whoever_only_looks_at_lists_waits_for_no_engine(shell: Shell, home: Path) -> None:

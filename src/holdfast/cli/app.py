@@ -11,6 +11,8 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final, NoReturn, cast
 
@@ -102,21 +104,58 @@ class _Later(Mapping[str, Any]):
     """The commands, each made when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        module = import_module(f"holdfast.cli.{_COMMANDS[name][0]}")
-        found = getattr(module, name, None)
-        if callable(found):
-            only = typer.Typer(add_completion=False)
-            only.command(name)(found)
-            return typer.main.get_command(only)
-        group = typer.main.get_group(module.app)
-        group.name = name
-        return group
+        return _made(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
 
     def __len__(self) -> int:
         return len(_COMMANDS)
+
+
+class _Members(Mapping[str, Any]):
+    """The commands of one group, each made when it is asked for: to make one takes milliseconds, and a group has many."""
+
+    def __init__(self, group: typer.Typer) -> None:
+        self._group = group
+        self._known = {_name_of(each): each for each in group.registered_commands}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = typer.main.get_command_from_info(
+                self._known[name],
+                pretty_exceptions_short=self._group.pretty_exceptions_short,
+                rich_markup_mode=self._group.rich_markup_mode,
+            )
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _name_of(command: Any) -> str:
+    return command.name or str(typer.main.get_command_name(command.callback.__name__))
+
+
+@cache
+def _made(name: str) -> Any:
+    """A command or group, made once in this process."""
+    module = import_module(f"holdfast.cli.{_COMMANDS[name][0]}")
+    found = getattr(module, name, None)
+    if callable(found):
+        only = typer.Typer(add_completion=False)
+        only.command(name)(found)
+        return typer.main.get_command(only)
+    bare = copy(module.app)
+    bare.registered_commands = []
+    group = typer.main.get_group(bare)
+    group.name = name
+    group.commands = cast(Any, _Members(module.app))
+    return group
 
 
 class _Group(typer.core.TyperGroup):
