@@ -10,7 +10,7 @@ from tests.mutants.__main__ import hunt
 from tests.mutants.mutant import PATCHES, ROOT, Unusable, all_mutants, apply, copy, read, run
 
 FEWEST = 30
-HUNTED = ("join-counts-skipped", "gate-decided-twice", "effect-key-without-position")
+HUNTED = ("join-counts-skipped", "gate-decided-twice", "effect-key-means-another-request")
 
 
 def test_there_are_enough_of_them() -> None:
