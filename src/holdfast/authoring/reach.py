@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import sys
 from collections import ChainMap, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    NoneType,
+    SimpleNamespace,
+)
 from typing import Any, Final
 
 from holdfast.authoring import trace
@@ -33,6 +43,9 @@ _HOLDING: Final = (list, tuple, set, frozenset, deque, dict, ChainMap, MappingPr
 """Containers of any values, whose reading runs no user code."""
 _DEEP: Final = 4
 """Lists, dicts and objects inside one another."""
+_PAIRS: Final = (dict, ChainMap, MappingProxyType)
+_PLAIN: Final = frozenset({str, bytes, int, float, bool, NoneType, BuiltinFunctionType, GetSetDescriptorType})
+"""Types of what leads nowhere, which most of what stands in modules is."""
 
 
 def workflows(workflow: Workflow, *, but: Container[str] = ()) -> tuple[list[Workflow], set[str]]:
@@ -107,6 +120,7 @@ class _Walk:
         self._but = but
         self._seen: set[int] = set()
         self._left: deque[tuple[Any, int]] = deque()
+        self._is_of_project = cache(_is_of_project)
         self.modules: set[str] = set()
 
     def from_(self, start: Any) -> Iterator[Any]:
@@ -118,7 +132,7 @@ class _Walk:
             self._seen.add(id(value))
             try:
                 value.__class__  # noqa: B018 - isinstance asks for it
-                self._left.extend([*self._beyond(value, depth)])
+                self._left.extend([each for each in self._beyond(value, depth) if type(each[0]) not in _PLAIN])
             except BaseException:  # noqa: BLE001 - an object of the user's that answers no question
                 continue
             yield value
@@ -146,15 +160,15 @@ class _Walk:
             ):
                 inside = vars(value).values() if isinstance(value, SimpleNamespace) else value
                 if depth < _DEEP and len(inside) <= _LARGE:
-                    entries = chain(inside, inside.values()) if isinstance(inside, Mapping) else inside
+                    entries = chain(inside, inside.values()) if isinstance(inside, _PAIRS) else inside
                     yield from ((each, depth + 1) for each in [*entries])
             case type():
-                if _is_of_project(value.__module__):
+                if self._is_of_project(value.__module__):
                     yield from self._module(value.__module__)
                     yield from ((each, depth) for each in [*vars(value).values()])
             case _:
                 kind = type(value)
-                if depth < _DEEP and _is_of_project(kind.__module__):
+                if depth < _DEEP and self._is_of_project(kind.__module__):
                     yield kind, depth
                     methods = [name for name, each in vars(kind).items() if isinstance(each, FlowMethod)]
                     yield from _flat([getattr(value, name) for name in methods])
@@ -163,7 +177,7 @@ class _Walk:
                     )
 
     def _module(self, name: Any) -> Iterator[tuple[Any, int]]:
-        if name not in self.modules and name not in self._but and _is_of_project(name):
+        if name not in self.modules and name not in self._but and self._is_of_project(name):
             self.modules.add(name)
             yield from _flat([*vars(sys.modules[name]).values()])
 
@@ -201,8 +215,8 @@ def _held(function: FunctionType) -> Iterator[Any]:
 def _slots(value: Any) -> Iterator[Any]:
     """Yield the values of an object's slots."""
     for kind in type(value).__mro__:
-        for each in [*vars(kind).values()]:
-            if isinstance(each, MemberDescriptorType) and _is_of_project(kind.__module__):
+        for each in [*vars(kind).values()] if _is_of_project(kind.__module__) else ():
+            if isinstance(each, MemberDescriptorType):
                 with suppress(AttributeError):  # not assigned yet
                     yield each.__get__(value)
 
