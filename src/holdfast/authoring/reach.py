@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import ChainMap, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import chain
@@ -25,7 +25,7 @@ from types import (
     NoneType,
     SimpleNamespace,
 )
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from holdfast.authoring import trace
 from holdfast.authoring.flow import FlowMethod
@@ -43,6 +43,8 @@ _HOLDING: Final = (list, tuple, set, frozenset, deque, dict, ChainMap, MappingPr
 """Containers of any values, whose reading runs no user code."""
 _DEEP: Final = 4
 """Lists, dicts and objects inside one another."""
+_Values: TypeAlias = tuple[Sequence[Any], int]
+"""Some, and how many containers they are in."""
 _PAIRS: Final = (dict, ChainMap, MappingProxyType)
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, NoneType, BuiltinFunctionType, GetSetDescriptorType})
 """Types of what leads nowhere, which most of what stands in modules is."""
@@ -119,34 +121,37 @@ class _Walk:
     def __init__(self, but: Container[str] = ()) -> None:
         self._but = but
         self._seen: set[int] = set()
-        self._left: deque[tuple[Any, int]] = deque()
+        self._left: deque[_Values] = deque()
         self._is_of_project = cache(_is_of_project)
         self.modules: set[str] = set()
 
     def from_(self, start: Any) -> Iterator[Any]:
-        self._left.append((start, 0))
-        while self._left and len(self._seen) < _MOST:
-            value, depth = self._left.popleft()
-            if id(value) in self._seen:
-                continue
-            self._seen.add(id(value))
-            try:
-                value.__class__  # noqa: B018 - isinstance asks for it
-                self._left.extend([each for each in self._beyond(value, depth) if type(each[0]) not in _PLAIN])
-            except BaseException:  # noqa: BLE001 - an object of the user's that answers no question
-                continue
-            yield value
+        self._left.append(([start], 0))
+        while self._left:
+            values, depth = self._left.popleft()
+            for value in values:
+                if type(value) in _PLAIN or id(value) in self._seen:
+                    continue
+                if len(self._seen) >= _MOST:
+                    return
+                self._seen.add(id(value))
+                try:
+                    value.__class__  # noqa: B018 - isinstance asks for it
+                    self._left.extend([*self._beyond(value, depth)])
+                except BaseException:  # noqa: BLE001 - an object of the user's that answers no question
+                    continue
+                yield value
 
-    def _beyond(self, value: Any, depth: int) -> Iterator[tuple[Any, int]]:
-        """Yield the values inside `value`, with how many containers each is in."""
+    def _beyond(self, value: Any, depth: int) -> Iterator[_Values]:
+        """Yield the values inside `value`, with how many containers they are in."""
         match value:
             case ModuleType():
                 yield from self._module(value.__name__)
             case FunctionType():
                 yield from self._module(value.__module__)
-                yield from _flat(_held(value))
+                yield [*_held(value)], 0
             case MethodType() | partial() | Workflow() | NodeDefinition() | Step() | Tool() | Handoff():
-                yield from _flat(_inside(value))
+                yield _inside(value), 0
             case (
                 list()
                 | tuple()
@@ -160,30 +165,22 @@ class _Walk:
             ):
                 inside = vars(value).values() if isinstance(value, SimpleNamespace) else value
                 if depth < _DEEP and len(inside) <= _LARGE:
-                    entries = chain(inside, inside.values()) if isinstance(inside, _PAIRS) else inside
-                    yield from ((each, depth + 1) for each in [*entries])
+                    yield [*(chain(inside, inside.values()) if isinstance(inside, _PAIRS) else inside)], depth + 1
             case type():
                 if self._is_of_project(value.__module__):
                     yield from self._module(value.__module__)
-                    yield from ((each, depth) for each in [*vars(value).values()])
+                    yield [*vars(value).values()], depth
             case _:
                 kind = type(value)
                 if depth < _DEEP and self._is_of_project(kind.__module__):
-                    yield kind, depth
-                    methods = [name for name, each in vars(kind).items() if isinstance(each, FlowMethod)]
-                    yield from _flat([getattr(value, name) for name in methods])
-                    yield from (
-                        (each, depth + 1) for each in [*getattr(value, "__dict__", {}).values(), *_slots(value)]
-                    )
+                    yield [kind], depth
+                    yield [getattr(value, name) for name, each in vars(kind).items() if isinstance(each, FlowMethod)], 0
+                    yield [*getattr(value, "__dict__", {}).values(), *_slots(value)], depth + 1
 
-    def _module(self, name: Any) -> Iterator[tuple[Any, int]]:
+    def _module(self, name: Any) -> Iterator[_Values]:
         if name not in self.modules and name not in self._but and self._is_of_project(name):
             self.modules.add(name)
-            yield from _flat([*vars(sys.modules[name]).values()])
-
-
-def _flat(values: Iterable[Any]) -> Iterator[tuple[Any, int]]:
-    return ((value, 0) for value in values)
+            yield [*vars(sys.modules[name]).values()], 0
 
 
 def _inside(value: Any) -> tuple[Any, ...]:
