@@ -45,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(line)
     took_s = time.monotonic() - began_s
     _say(f"{len(report.failed)} of {report.programs} programs broke a promise; {took_s:.1f} s")
-    return 1 if report.failed else 0
+    weak = asked.mode is None and asked.made_of is None and report.should_have_seen()
+    if weak:
+        _say(f"the generator is too weak, no program has seen: {', '.join(weak)}")
+    return 1 if report.failed or weak else 0
 
 
 def _parser() -> argparse.ArgumentParser:

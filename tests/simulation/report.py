@@ -29,6 +29,10 @@ EVERY: Final[dict[str, tuple[str, ...]]] = {
     "besides": (*approval.SEEN, *answer.SEEN, *score.SEEN),
 }
 """Everything that there is to be seen, by chapter."""
+RARE: Final = {"OutcomeOrphaned", "OperationReused", "EffectDeferred"}
+"""Events that many programs may miss: about one in three thousand sees an orphan, one in a thousand an effect deferred."""
+_ENOUGH: Final = 1500
+"""Programs that see all the rest."""
 _CHAPTERS: Final = ("events", "nodes", "joins", "faults", "jobs", "talks", "besides", "refusals", "statuses")
 
 
@@ -55,6 +59,12 @@ class Report(msgspec.Struct):
         """What no program has seen, by chapter."""
         found = {name: [each for each in every if not self.seen[name][each]] for name, every in EVERY.items()}
         return {name: missing for name, missing in found.items() if missing}
+
+    def should_have_seen(self) -> list[str]:
+        """What no program has seen, where so many ran that one should have."""
+        if self.programs < _ENOUGH:
+            return []
+        return [each for missing in self.unseen().values() for each in missing if each not in RARE]
 
     def text(self) -> Iterator[str]:
         """The report as lines."""

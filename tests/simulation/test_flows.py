@@ -14,8 +14,8 @@ from tests.simulation.flow import CONSTRUCTS, LEAVES, Node, draw_flow, draw_node
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import simulate
 
-AMONG_FAULTS = range(24)
-KILLED = range(100, 112)
+AMONG_FAULTS = range(12)
+KILLED = range(100, 106)
 
 
 def test_random_flows_go_the_same_way_in_every_replay() -> None:

@@ -21,25 +21,20 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
 from tests.simulation.simulation import simulate
 
-SELECTED = 225
-MOST = 1500
-RARE = {"OutcomeOrphaned", "OperationReused", "EffectDeferred"}
-"""Events that so few programs may miss: about one in three thousand sees an orphan, one in a thousand an effect deferred."""
+SELECTED = 100
+MOST_MISSED = 25
+"""Of the kinds of event, fault, node, join, fate of a job and so on, of which there are some two hundred. What none of 1,500 programs
+sees `make simulate` fails for."""
 
 
 def test_no_program_breaks_a_promise() -> None:
-    """Nor is there a kind of event, fault, node, join or fate of a job that none of them has seen: it would prove nothing."""
+    """Nor do they miss much of what there is to be seen: they would prove nothing."""
     report = Report()
-    for seed in range(MOST):
+    for seed in range(SELECTED):
         report.add(simulate(seed))
-        if report.programs >= SELECTED and _is_rare(report.unseen()):
-            break
     assert [(failed.seed, failed.mode, failed.violations) for failed in report.failed] == []
-    assert _is_rare(report.unseen())
-
-
-def _is_rare(unseen: dict[str, list[str]]) -> bool:
-    return set(unseen) <= {"events"} and RARE.issuperset(unseen.get("events", ()))
+    missed = [each for missing in report.unseen().values() for each in missing]
+    assert len(missed) <= MOST_MISSED, missed
 
 
 # --- A seed repeats itself --------------------------------------------------------------------------------------------
@@ -49,7 +44,7 @@ TELL = (
     "from tests.simulation import simulation\n"
     "for module in (holdfast, simulation):\n"
     "    assert module.__file__.startswith(sys.argv[1]), module.__file__\n"
-    "for seed in range(300, 312):\n"
+    "for seed in range(300, 304):\n"
     "    told = simulation.simulate(seed)\n"
     "    print(seed, told.history, told.steps, told.status)\n"
 )
@@ -80,7 +75,7 @@ def test_a_seed_repeats_itself_anywhere(tmp_path: Path) -> None:
             ).stdout
         )
     assert told[0] == told[1]
-    for seed in (311, 303):
+    for seed in (303, 301):
         outcome = simulate(seed)
         assert f"{seed} {outcome.history} {outcome.steps} {outcome.status}" in told[0]
 
