@@ -61,8 +61,8 @@ $(NODE): examples/node_worker/package-lock.json
 demo: setup ## Run the support-triage example from start to end
 	@$(PY) -m examples.support_triage.demo $(ARGS)
 
-test: setup ## Run the tests
-	@$(PY) -m pytest $(ARGS)
+test: setup ## Run the tests, and say which took longest
+	@$(PY) -m pytest --durations=15 --durations-min=5 $(ARGS)
 
 # What .ci/run says: the record, and which tests.
 tests-again:
@@ -86,7 +86,8 @@ stores: setup ## Run every case of every test that has a store on each kind of s
 	@HOLDFAST_STORES=all $(PY) -m pytest tests/stores tests/engine tests/invariants tests/faults $(ARGS)
 
 properties: setup ## Play ten times as many random histories and files by the rules
-	@HOLDFAST_EXAMPLES=10 $(PY) -m pytest tests/core tests/actions/jobs/test_restoration.py tests/stores/test_properties_rows.py -k "propert or comes_back" --timeout=1800 $(ARGS)
+	@HOLDFAST_EXAMPLES=10 $(PY) -m pytest tests/core tests/actions/expressions tests/actions/jobs/test_model.py tests/actions/jobs/test_restoration.py \
+		tests/stores/test_properties_rows.py -k "propert or comes_back or test_model" --timeout=1800 $(ARGS)
 
 mutants: setup ## Break one rule at a time and see that every breakage is noticed (minutes)
 	@$(PY) -m tests.mutants $(ARGS)

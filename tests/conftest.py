@@ -15,7 +15,11 @@ from holdfast.testing.postgres_server import FAST, PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
 from tests.schemas import Schemas, new_schema
 
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TIMES = int(os.environ.get("HOLDFAST_EXAMPLES", "1"))
+"""How many times as many examples as usual: `make properties`."""
+settings.register_profile(
+    "any machine", deadline=None, max_examples=50 * TIMES, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
 """Whether every case is to run on each kind of store and each PostgreSQL: `make stores`."""
@@ -24,13 +28,20 @@ _ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled post
 from case to case is above the store; what a store makes of each value, the conformance suite asks every kind of store."""
 
 
-_ABOVE = ("test_agent_loop", "test_model_branch", "test_tool_approval", "test_tools_of_models")
-"""Modules of the engine's tests that are about conversations with models: of each, the first test alone runs on PostgreSQL."""
+_ABOVE = (
+    "test_agent_loop", "test_bad_input", "test_content", "test_endings", "test_flows", "test_handoffs", "test_maps",
+    "test_model_branch", "test_model_calls", "test_model_streams", "test_own_loop", "test_reach", "test_routing",
+    "test_slips", "test_steering", "test_tool_approval", "test_tool_results", "test_tool_rules", "test_tools_of_models",
+    "test_typed_state", "test_values",
+)  # fmt: skip
+"""Modules of the engine's tests that are about what stands above a store: how code and models are called, and what values and
+graphs mean. Of each, the first test alone runs on PostgreSQL."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """More than there are cores: for most of the time that a test takes it waits for a server, a process, a disk or a lease."""
-    return 2 * len(os.sched_getaffinity(0)) + 1
+    """More than there are cores: a test also waits for a server, a process, a disk or a lease. Each more costs seven seconds of a
+    core before its first test."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,7 +7,6 @@ always reach an end.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from typing import Any
@@ -47,6 +46,7 @@ from holdfast.core.scopes import run_scopes
 from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
 from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
+from tests.conftest import TIMES
 from tests.core.game import (
     ANN,
     COMPENSATE,
@@ -63,9 +63,6 @@ from tests.core.game import (
     node,
     same,
 )
-
-TIMES = int(os.environ.get("HOLDFAST_EXAMPLES", "1"))
-"""How many times as many examples as usual: `make properties`."""
 
 TWICE = RetryPolicy(max_attempts=2, initial_s=1, rate_limit_attempts=1)
 

@@ -36,4 +36,4 @@ def judge(directory: Path, flow: str) -> None:
 
 @pytest.mark.parametrize("flow", ["root", "regret"])
 def test_a_tree_killed_at_any_point_ends_as_if_nothing_had_been(tmp_path: Path, flow: str) -> None:
-    killed_everywhere("family", tmp_path, judge, shares=9, lent=lambda directory: nullcontext((directory, flow)))
+    killed_everywhere("family", tmp_path, judge, shares=17, lent=lambda directory: nullcontext((directory, flow)))

@@ -55,7 +55,7 @@ async def _judge(store: str, directory: Path) -> None:
 
 def test_a_conversation_killed_at_any_point_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     killed_everywhere(
-        "talker", tmp_path, judge, shares=29, lent=lambda directory: nullcontext((f"sqlite:///{directory}/talk.db", directory)),
+        "talker", tmp_path, judge, shares=53, lent=lambda directory: nullcontext((f"sqlite:///{directory}/talk.db", directory)),
     )  # fmt: skip
 
 
@@ -65,4 +65,4 @@ def test_so_does_one_on_postgresql(tmp_path: Path, postgres: PostgresServer, sch
         with schemas.lent() as schema:
             yield f"{postgres.url}?schema={schema}", directory
 
-    killed_everywhere("talker", tmp_path, judge, shares=29, lent=lent)
+    killed_everywhere("talker", tmp_path, judge, shares=53, lent=lent)

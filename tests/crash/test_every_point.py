@@ -23,7 +23,7 @@ SHARES = 16 if EVERYTHING else 1
 MOST_LIVES = 4
 TRIES = 3
 """To die at a kind of point. Steps run at the same time, and not each run crosses each kind of point."""
-PAIR_STRIDE = 1 if EVERYTHING else 251
+PAIR_STRIDE = 1 if EVERYTHING else 509
 """Of the pairs, every so many are tried; no divisor of the numbers of boundaries, so that all of them have their turn."""
 
 share = pytest.mark.parametrize("share", range(SHARES))

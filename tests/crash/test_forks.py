@@ -50,4 +50,4 @@ def _judge_fork(history: list[Any]) -> None:
 
 
 def test_who_forks_and_is_killed_at_any_point_forks_once(tmp_path: Path) -> None:
-    killed_everywhere("letter", tmp_path, judge, shares=11, since="before commit of RunForked")
+    killed_everywhere("letter", tmp_path, judge, shares=23, since="before commit of RunForked")

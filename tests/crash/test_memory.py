@@ -22,4 +22,4 @@ def judge(directory: Path) -> None:
 
 
 def test_what_is_remembered_killed_at_any_point_is_as_if_nothing_had_been(tmp_path: Path) -> None:
-    killed_everywhere("rememberer", tmp_path, judge, shares=9)
+    killed_everywhere("rememberer", tmp_path, judge, shares=17)

@@ -31,4 +31,4 @@ def judge(directory: Path) -> None:
 
 
 def test_who_fires_and_is_killed_at_any_point_starts_each_time_once(tmp_path: Path) -> None:
-    killed_everywhere("nightly", tmp_path, judge, shares=7, since="before commit of schedules")
+    killed_everywhere("nightly", tmp_path, judge, shares=13, since="before commit of schedules")

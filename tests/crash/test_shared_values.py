@@ -23,4 +23,4 @@ def judge(directory: Path) -> None:
 
 
 def test_what_runs_share_killed_at_any_point_is_as_if_nothing_had_been(tmp_path: Path) -> None:
-    killed_everywhere("sharers", tmp_path, judge, shares=11)
+    killed_everywhere("sharers", tmp_path, judge, shares=23)

@@ -35,4 +35,4 @@ async def _judge(directory: Path) -> None:
 
 
 def test_tasks_killed_at_any_point_are_done_as_if_nothing_had_been(tmp_path: Path) -> None:
-    killed_everywhere("desk", tmp_path, judge, shares=29)
+    killed_everywhere("desk", tmp_path, judge, shares=53)

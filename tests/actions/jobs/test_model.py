@@ -17,6 +17,7 @@ from holdfast.actions.syntax.load import load
 from holdfast.core.state import State
 from tests.actions.jobs.kit import Done, done
 from tests.actions.jobs.model import ALWAYS, JOB_CONDITIONS, LABEL, STEP_CONDITIONS, Job, Shell, Step, expected, file_of
+from tests.conftest import TIMES
 from tests.engine.kit import opened
 
 IDS = ("a", "b", "c", "d", "e")
@@ -46,7 +47,7 @@ def workflows(draw: st.DrawFn, fails: st.SearchStrategy[int], most_tries: int) -
 
 
 def quick(examples: int) -> Callable[[Any], Any]:
-    return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=examples * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def played(play: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
@@ -82,7 +83,7 @@ def outcomes(found: Done) -> dict[str, list[str]]:
     }
 
 
-@quick(60)
+@quick(30)
 @given(workflows(st.sampled_from([0, 0, 0, 1, 2, ALWAYS]), most_tries=3))
 def test_jobs_combinations_and_steps_do_what_the_rules_say(jobs: list[Job]) -> None:
     wanted = expected(jobs)
@@ -99,7 +100,7 @@ def test_jobs_combinations_and_steps_do_what_the_rules_say(jobs: list[Job]) -> N
     event(f"tried again: {any(times > 1 for times in wanted.ran.values())}")
 
 
-@quick(30)
+@quick(15)
 @given(workflows(st.sampled_from([0, 0, 0, ALWAYS]), most_tries=1), st.integers(1, 20))
 def test_a_process_that_is_stopped_in_the_middle_changes_nothing_about_the_result(jobs: list[Job], at: int) -> None:
     wanted = expected(jobs)

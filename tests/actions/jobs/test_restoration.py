@@ -20,7 +20,7 @@ from holdfast.core.graph import Definition, Graph
 from holdfast.engine.adoption import Adoption
 from tests.actions.jobs.documents import files
 from tests.actions.jobs.kit import done, workflow, world
-from tests.core.test_properties import TIMES
+from tests.conftest import TIMES
 from tests.engine.kit import eventually, opened
 
 FLOW = """

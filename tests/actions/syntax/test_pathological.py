@@ -146,8 +146,8 @@ def test_a_quarter_of_a_megabyte_of_one_thing_ends_in_short_messages(text: str) 
 
 
 def test_memory_grows_with_the_file_and_not_with_what_it_means() -> None:
-    """50 KiB of what expands elsewhere: each aliased, merged, repeated or quoted a hundred times over."""
-    for text in ("a: &a [x]\n" + "b: [*a, *a]\n" * 4000, "name: " + "${{ a }}" * 4000, jobs(1100), "a: 1\n" * 9000):
+    """25 KiB of what expands elsewhere: each aliased, merged, repeated or quoted a hundred times over."""
+    for text in ("a: &a [x]\n" + "b: [*a, *a]\n" * 2000, "name: " + "${{ a }}" * 2000, jobs(1100), "a: 1\n" * 4500):
         tracemalloc.start()
         try:
             told(text)
@@ -158,9 +158,9 @@ def test_memory_grows_with_the_file_and_not_with_what_it_means() -> None:
 
 
 SCRIPTS = [
-    "((" * 100_000, "$(" * 100_000, "'" * 99_999, "a <<E " * 10_000, "\\" * 99_999, "${" * 50_000, "`" * 99_999, "[[ " * 50_000,
+    "((" * 100_000, "$(" * 100_000, "'" * 99_999, "a <<E " * 10_000, "\\" * 99_999, "${" * 50_000, "`" * 99_999, "[[ " * 15_000,
     "case a in " * 20_000, "a=(" * 50_000, "$'" * 50_000, "<(" * 50_000, 'x"' * 49_999, "a | " * 50_000, "\n" * 200_000, "esac " * 30_000,
-    "$" * 300_000, "a()" * 100_000, "A=()" * 50_000, "declare -a" * 50_000, "[ a " * 50_000, "a{}" * 90_000, "<<<" * 90_000,
+    "$" * 80_000, "a()" * 100_000, "A=()" * 15_000, "declare -a" * 15_000, "[ a " * 15_000, "a{}" * 90_000, "<<<" * 90_000,
 ]  # fmt: skip
 
 
