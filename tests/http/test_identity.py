@@ -23,8 +23,8 @@ from starlette.routing import Route
 from holdfast.core.access import Access
 from holdfast.core.audit import broken
 from holdfast.observe.listening import listening
-from holdfast.service import signed_token
-from holdfast.service.identity import Holder, Identity
+from holdfast.service import signed_token, subscription
+from holdfast.service.identity import Holder, Identity, hashed
 from holdfast.service.signed_token import SignedTokens
 from holdfast.service.view import link_of
 from holdfast.settings import SignedTokenRules
@@ -366,6 +366,30 @@ async def test_a_key_is_shown_once_and_over_at_once(tmp_path: Path) -> None:
         for wrong in ({"name": "No Name"}, {"name": "x", "may": []}, {"name": "x", "life_s": 0}):
             assert await admin.refused("POST", "/keys", wrong) == (422, "invalid_input")
         assert await admin.refused("POST", "/keys", asked, idempotency_key="k") == (400, "invalid_idempotency_key")
+
+
+async def test_a_stream_ends_when_what_it_was_opened_with_is_over(
+    tmp_path: Path, issuer: KeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that is taken back and a token that is over: nothing that comes afterwards is heard, on any stream."""
+    monkeypatch.setattr(subscription, "AGAIN_S", 0.2)
+    identity = Identity(
+        tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")},
+        issuer=SignedTokens(rules(issuer, leeway_s=0)),
+    )
+    async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin:
+        run = (await admin.post("/runs", {"workflow": "rated"}, wait_s=10))["run_id"]
+        key = (await admin.post("/keys", {"name": "ear"}))["key"]
+        brief = signed(exp=int(time.time()) + 2, holdfast=["viewer"])
+        async with port.asked(key) as ear, port.asked(brief) as jwt_ear, asyncio.timeout(30):
+            streams = [each.events(path) for each in (ear, jwt_ear) for path in ("/events", f"/runs/{run}/events")]
+            heard = [await anext(each) for each in streams]
+            assert {kind for kind, _, _ in heard} == {"RunStarted"}
+            await admin.post("/keys/ear/revoke")
+            for stream in streams:
+                *_, last = [each async for each in stream]
+                assert (last[0], last[2]["code"]) == ("problem", "unauthorized")
+            assert (await admin.get(f"/runs/{run}"))["status"] == "waiting", "the run goes on without its listeners"
 
 
 # --- The audit log ----------------------------------------------------------------------------------------------------

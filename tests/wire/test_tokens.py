@@ -14,8 +14,10 @@ from holdfast import Engine, Workflow, remote_task
 from holdfast.core.claim import Claim
 from holdfast.core.events import RunCancelling
 from holdfast.errors import NotFound, NotPermitted, UsageError
-from holdfast.service import command, query
+from holdfast.service import command, query, subscription
 from holdfast.service.identity import Identity, read_tokens
+from holdfast.service.key import ApiKeys
+from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
 from holdfast.wire.connection import WorkerConnection
@@ -139,6 +141,19 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
         with pytest.raises(NotFound, match="no workflow 'other' for clients"):
             await client.submit("other")
     assert {row.tenant: row.status for row in await port.engine.runs()}["globex"] != "cancelled"
+
+
+async def test_a_watcher_hears_nothing_once_its_key_is_taken_back(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "AGAIN_S", 0.1)
+    keys = port.identity.keys = ApiKeys(port.engine.store)
+    made = await keys.make(Principal("ops"), command.MakeKey(name="ear", may=("operator",)))
+    async with port.client(Trust(made["key"])) as client:
+        watching = client.watch(await client.submit("echo", 1))
+        await anext(watching)
+        await keys.revoke(Principal("ops"), "ear")
+        with pytest.raises(UsageError, match="The token is missing or wrong"):
+            async for _ in watching:
+                pass
 
 
 async def test_the_record_says_whose_token_a_name_came_with(port: Port) -> None:

@@ -160,7 +160,18 @@ class Api:
             told = await sse.tail(service, caller.who, said, last)
         else:
             told = await sse.stream(service, caller.who, said, last)
-        return sse.response(self._turns.listened(caller.holder.name, told), caller.who.trace_id or "")
+        listened = self._turns.listened(caller.holder.name, told)
+        return sse.response(listened, caller.who.trace_id or "", self._checking(service, asked, said))
+
+    def _checking(self, service: Service, asked: Request, said: Any) -> Callable[[], Awaitable[None]]:
+        """What looks again whether the sender of a request is still known, and may still hear this."""
+
+        async def check() -> None:
+            trace_id = request.trace_id_of(asked) or self._new_trace()
+            caller = await request.caller(self._identity, asked, self._authorization(asked), trace_id)
+            await service.expect(caller.who, said)
+
+        return check
 
     async def _me(self, service: Service, caller: Caller, asked: Request) -> Response:
         who, access = caller.who, caller.who.access
@@ -178,7 +189,9 @@ class Api:
 
         async def answered() -> Response:
             told = await agui.answer(service, caller.who, workflow, said)
-            return sse.response(self._turns.listened(caller.holder.name, told), caller.who.trace_id or "")
+            listened = self._turns.listened(caller.holder.name, told)
+            talk = query.Conversations(name=str(said.get("threadId", "")))
+            return sse.response(listened, caller.who.trace_id or "", self._checking(service, asked, talk))
 
         if once.HEADER not in asked.headers:
             return await answered()

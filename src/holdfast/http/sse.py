@@ -10,7 +10,7 @@ Never here: who may see it, what an event says (service).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
@@ -25,12 +25,12 @@ from holdfast.service import query, view
 from holdfast.service.listing import no_cursor, seq_of
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
+from holdfast.service.subscription import while_permitted
 
 MEDIA_TYPE: Final = "text/event-stream"
 LAST: Final = "last-event-id"
 _PAGE: Final = 500
 """Events in memory at once: a history may be long."""
-_PING_S: Final = 15.0
 _WAIT_S: Final = 20.0
 _LOOK_S: Final = 0.25
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -41,9 +41,11 @@ def is_wanted(request: Request) -> bool:
     return MEDIA_TYPE in request.headers.get("accept", "")
 
 
-def response(told: AsyncGenerator[bytes, None], trace_id: str) -> EventSourceResponse:
-    """An answer of what is told, for as long as it is and the other side listens."""
-    return EventSourceResponse(_alive(_in_words(told, trace_id)), headers=_HEADERS, media_type=MEDIA_TYPE)
+def response(
+    told: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]]
+) -> EventSourceResponse:  # fmt: skip
+    """An answer of what is told, for as long as it is, the other side listens, and `check` finds that it may."""
+    return EventSourceResponse(_in_words(_alive(told, check), trace_id), headers=_HEADERS, media_type=MEDIA_TYPE)
 
 
 async def history(
@@ -125,27 +127,14 @@ async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGe
         yield _event(problem.told(wrong, trace_id).body, "problem")
 
 
-async def _alive(told: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """What is told, and a comment where nothing is for a while, so that nobody between takes the connection for dead."""
-    coming: asyncio.Future[bytes] | None = None
-    try:
-        while True:
-            coming = coming or asyncio.ensure_future(anext(told))
-            done, _ = await asyncio.wait([coming], timeout=_PING_S)
-            if not done:
-                yield KEEPALIVE_COMMENT
-                continue
-            try:
-                said = coming.result()
-            except StopAsyncIteration:
-                return
-            coming = None
-            yield said
-    finally:
-        if coming is not None:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
-        await told.aclose()
+async def _alive(
+    told: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]
+) -> AsyncGenerator[bytes, None]:  # fmt: skip
+    """What is told while its listener may hear it, and a comment where nothing is for a while, so that nobody between takes the
+    connection for dead."""
+    async with aclosing(while_permitted(told, check)) as telling:
+        async for each in telling:
+            yield KEEPALIVE_COMMENT if each is None else each
 
 
 def _event(data: Any, kind: str, id_: str | None = None) -> bytes:

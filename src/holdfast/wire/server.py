@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 import grpc
 
 from holdfast.core import trace
 from holdfast.errors import HoldfastError, InvalidInput, UsageError
+from holdfast.service import query
 from holdfast.service.identity import Holder, Identity
 from holdfast.service.service import Service
+from holdfast.service.subscription import while_permitted
 from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
@@ -119,8 +121,17 @@ class Server:
         try:
             async with self._asking:
                 request = await _request("Watch", said)
-            async for told in workflows.watch(request):
-                yield told
+            watched = query.Run(request.run)
+
+            async def check() -> None:
+                await (await self._workflows(context)).expect(watched)
+
+            async with aclosing(while_permitted(workflows.watch(request), check)) as telling:
+                async for told in telling:
+                    if told is not None:
+                        yield told
+        except grpc.aio.AbortError:
+            raise  # the token is over
         except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
             await self._refuse(context, "Watch", problem)
 

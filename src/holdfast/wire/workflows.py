@@ -6,7 +6,7 @@ who may do what (service).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -21,6 +21,7 @@ from holdfast.service.declaration import declaration_of
 from holdfast.service.identity import ANYBODY, Holder
 from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
+from holdfast.service.query import Query
 from holdfast.service.service import Service
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
@@ -150,7 +151,11 @@ class Workflows:
             ]
         )  # fmt: skip
 
-    async def watch(self, said: wire.WatchRequest) -> AsyncIterator[wire.WatchReply]:
+    async def expect(self, asked: Query) -> None:
+        """See that the caller may ask this. Raises NotPermitted, NotFound."""
+        await self._service.expect(self._who(), asked)
+
+    async def watch(self, said: wire.WatchRequest) -> AsyncGenerator[wire.WatchReply, None]:
         after, state = said.after, await self._service.state(self._who(), said.run)
         run = self._service.control.run(said.run)
         while True:
