@@ -502,6 +502,16 @@ def test_who_is_asked_has_others_asked_too() -> None:
     game.decide("approve", by="eve")
 
 
+def test_a_gate_is_given_to_nobody_who_asked_for_its_run_unless_it_asks_them() -> None:
+    """Also without four eyes: reviewers bind, and nobody makes themselves one for what they have started."""
+    game = approval(reviewers=("eve",))
+    with pytest.raises(DecisionRefused, match="'ann' asked for, and is not given to them"):
+        assign(game, "bob", " ANN", delegates=False, by="bob")
+    asks_them = approval(reviewers=("eve", "ann"))
+    assign(asks_them, "ann", delegates=False, by="bob")
+    assert [each.reviewers for each in asks_them.events(ev.GateAssigned)] == [("ann",)]
+
+
 def test_others_are_asked_in_the_place_of_those_who_were() -> None:
     game = approval(reviewers=("ann",))
     assign(game, "eve", delegates=False, by="bob")

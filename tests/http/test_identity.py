@@ -127,10 +127,11 @@ async def test_a_reviewer_comes_with_a_signed_token_and_decides(tmp_path: Path, 
         assert (await ida.get("/me"))["teams"] == ["ops"]
 
 
-async def test_who_is_asked_hands_a_question_on_and_an_operator_gives_it_to_others(
+async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_others(
     tmp_path: Path, issuer: KeyServer
 ) -> None:
-    """Neither is for one who is not asked, nor for a reviewer who is no operator; `mine` goes with it."""
+    """The first is for one who is asked, neither for an operator, and nobody gives it to who asked for the run; `mine` goes with
+    it."""
     identity = Identity(issuer=SignedTokens(rules(issuer)))
     async with (
         served(tmp_path, identity) as port,
@@ -138,12 +139,14 @@ async def test_who_is_asked_hands_a_question_on_and_an_operator_gives_it_to_othe
         port.asked(signed(roles=[], teams=[])) as ida,
         port.asked(signed(sub="eve", roles=[], teams=[])) as eve,
         port.asked(signed(tenant="globex", holdfast=["reviewer", "operator"])) as stranger,
+        port.asked(signed(sub="boss", roles=[], teams=[])) as boss,
     ):
         run = (await shop.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
         gate = f"/gates/{await ida.gate(run)}"
         assert await eve.refused("POST", f"{gate}/delegate", {"to": ["eve"]}) == (409, "decision_refused")
-        assert await ida.refused("POST", f"{gate}/reassign", {"to": ["ida"]}) == (403, "not_permitted")
-        assert await shop.refused("POST", f"{gate}/delegate", {"to": ["shop"]}) == (403, "not_permitted")
+        for way in ("delegate", "reassign"):
+            assert await shop.refused("POST", f"{gate}/{way}", {"to": ["shop"]}) == (403, "not_permitted")
+        assert await boss.refused("POST", f"{gate}/reassign", {"to": ["SHOP"]}) == (409, "decision_refused")
         for way in ("delegate", "reassign"):
             assert await stranger.refused("POST", f"{gate}/{way}", {"to": ["eve"]}) == (404, "not_found")
             assert await shop.refused("POST", f"{gate}/{way}", {"to": "eve"}) in [
@@ -152,13 +155,13 @@ async def test_who_is_asked_hands_a_question_on_and_an_operator_gives_it_to_othe
             ]
         await ida.post(f"{gate}/delegate", {"to": ["eve"], "reason": "on holiday"})
         assert [len(await each.rows("/gates", mine=True)) for each in (ida, eve)] == [1, 1]
-        await shop.post(f"{gate}/reassign", {"to": ["eve"]})
+        await boss.post(f"{gate}/reassign", {"to": ["eve"]})
         assert [len(await each.rows("/gates", mine=True)) for each in (ida, eve)] == [0, 1]
         assert await ida.refused("POST", f"{gate}/decision", {}) == (409, "decision_refused")
         assert (await eve.post(f"{gate}/decision", {}, wait_s=10))["status"] == "completed"
         record = await ida.get(gate)
         assert [(each["by"], each["verified"], each["delegated"], each["reviewers"], each["reason"]) for each in record["assigned"]] == [
-            ("ida", True, True, ["ida", "legal", "eve"], "on holiday"), ("shop", True, False, ["eve"], None),
+            ("ida", True, True, ["ida", "legal", "eve"], "on holiday"), ("boss", True, False, ["eve"], None),
         ]  # fmt: skip
 
 

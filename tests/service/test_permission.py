@@ -52,7 +52,7 @@ BulkDeadLetters      operator           403 404 ok  ok  hg
 Decide               reviewer           404 404 ok  403 hgla
 DecideTogether       reviewer           404 404 ok  403 hg
 Delegate             reviewer           404 404 ok  403 hg
-Reassign             operator           404 404 ok  403 hg
+Reassign             reviewer           404 404 ok  403 hg
 Resolve              operator|reviewer  404 404 ok  403 hg
 Reconcile            admin              404 404 ok  ok  hg
 GrantApproval        reviewer           403 404 ok  403 hg

@@ -6,7 +6,7 @@ engine asks (an unknown effect, a limit, a failure) is a gate like any other. Ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, policies, steps, waits
@@ -142,6 +142,11 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
             f"Gate {c.gate} needs a second pair of eyes, and {opened.requester!r} is who asked for the run. It still asks"
             f" {asked(opened)}."
         )
+    if not c.delegates and _is_new(opened, opened.requester, c.to):
+        raise DecisionRefused(
+            f"Gate {c.gate} is about a run that {opened.requester!r} asked for, and is not given to them. It still asks"
+            f" {asked(opened)}: name somebody else."
+        )
     if any(is_among(opened.not_by, name, ()) for name in c.to):
         raise DecisionRefused(
             f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}."
@@ -160,8 +165,13 @@ def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
     if not folded(c.by.name) or not is_among(opened.reviewers, c.by.name, c.roles):
         raise DecisionRefused(
             f"Gate {c.gate} asks {asked(opened)}, and {c.by.name or 'somebody unnamed'!r} is not among them, so it is not"
-            " theirs to hand on. Nothing was changed: an operator may give it to others."
+            " theirs to hand on. Nothing was changed: a reviewer may give it to others."
         )
+
+
+def _is_new(opened: ev.GateOpened, name: str | None, to: Sequence[str]) -> bool:
+    """True if somebody who is not asked is among those who are to be."""
+    return bool(folded(name)) and folded(name) in map(folded, to) and not is_among(opened.reviewers, name, ())
 
 
 # --- Deciding ---------------------------------------------------------------------------------------------------------

@@ -263,7 +263,7 @@ class Delegate(Struct, frozen=True):
     reason: str | None = None
 
 
-@command("operator", about={"gate": Thing.GATE})
+@command("reviewer", about={"gate": Thing.GATE})
 class Reassign(Struct, frozen=True):
     """Have a gate ask others, persons or roles, in the place of those whom it asks."""
 
