@@ -15,7 +15,7 @@ import pytest
 from holdfast import Context, Engine, RunFailed, Workflow, flow, human_gate, step, task
 from holdfast.core import events as ev
 from holdfast.engine.loop_watch import LoopWatch
-from holdfast.errors import AlreadyDecided, Conflict, NotFound, UsageError
+from holdfast.errors import AlreadyDecided, Conflict, InvalidInput, NotFound, UsageError
 from holdfast.testing import VirtualTime
 from tests.engine.history import events_of
 from tests.engine.kit import eventually, gate_of, opened
@@ -250,3 +250,15 @@ async def test_a_loop_that_goes_on_is_not_complained_of(caplog: pytest.LogCaptur
         await asyncio.sleep(0.2)  # a few looks
         assert watch._thread.is_alive()
     assert "holds the event loop" not in caplog.text
+
+
+async def test_an_input_that_is_given_by_the_name_of_the_one_parameter_is_told_so(store: str) -> None:
+    @flow
+    async def quote(ctx: Context, item: str) -> str:
+        return item
+
+    async with opened(store) as engine:
+        with pytest.raises(InvalidInput, match=r"Give the input without its name.* the parameters of workflow 'quote'"):
+            await engine.start(quote, {"item": "lamp"})
+        with pytest.raises(InvalidInput, match=r"\AThe input does not fit the parameters of workflow 'quote'"):
+            await engine.start(quote, {"other": "lamp"})

@@ -145,8 +145,10 @@ class Flow(Workflow[Input, Output_co]):
             return self._input.validated(raw)
         except ValidationError as problem:
             fits = "the parameters" if self.input_model is None else self.input_model.__name__
+            alone = "Give the input without its name: the one parameter is the whole input. "
             raise InvalidInput(
-                f"The input does not fit {fits} of workflow {self.name!r}: {describe(problem)}. No run was started."
+                f"{alone if self._input.is_named(raw) else ''}The input does not fit {fits} of workflow {self.name!r}:"
+                f" {describe(problem)}. No run was started."
             ) from None
         except (InvalidInput, SchemaMismatch) as problem:
             raise InvalidInput(

@@ -62,6 +62,10 @@ class FlowInput:
         assert self._writes is not None
         return self._writes.dump(_fitted(self.model, raw))
 
+    def is_named(self, raw: Any) -> bool:
+        """Return True if `raw` is an object that names the one parameter, which is the whole input itself."""
+        return self._is_whole and isinstance(raw, Mapping) and [*raw] == self._names
+
     def given(self, plain: Any) -> dict[str, Any]:
         """Return the arguments of the function, made of what its run has started with."""
         if not self._names:
