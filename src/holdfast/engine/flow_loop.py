@@ -77,7 +77,8 @@ class FlowTask(asyncio.Task[Any]):
         self.row = row
         self._code = code
         self._context = context
-        super().__init__(_tended(loop, code), loop=loop, name=name, context=context)
+        around = _awaited(code) if type(code) is OperationCall else _tended(loop, code)
+        super().__init__(around, loop=loop, name=name, context=context)
 
     def __hash__(self) -> int:
         return self._number
@@ -511,6 +512,11 @@ def _maker() -> CodeType | None:
             break
         frame = frame.f_back
     return None
+
+
+async def _awaited(call: OperationCall) -> Any:
+    """Run the code of a task that is one operation, which waits for nothing of another loop."""
+    return await call
 
 
 async def _tended(loop: FlowLoop, code: Coroutine[Any, Any, T]) -> T:
