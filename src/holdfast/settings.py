@@ -256,6 +256,9 @@ class Settings(BaseModel):
     lease_s: float = Field(default=LEASE_S, ge=1, le=300)
     """How long a process that executes steps may be out of touch with its store, or stand still, before what it does is
     others' to go on with. It is renewed five times as often."""
+    resident_flows_mb: int = Field(default=64, ge=0)
+    """How much memory flows that wait may take in each process, about: one that is kept there goes on where it stands, the
+    others are replayed. With 0 none is kept."""
     weights: dict[str, Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]] = {}
     """How many turns a tenant gets, where others get one and slots or pools are short: `[weights]` in holdfast.toml."""
     retention: RetentionRules | None = None
@@ -325,6 +328,7 @@ def load(directory: Path | None = None) -> Settings:
             "placement",
             "pools",
             "queue",
+            "resident_flows_mb",
             "retention",
             "retention_days",
             "secrets_file",
@@ -335,8 +339,8 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [fetch], [identity], [lanes.NAME],"
-                " [limits], [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
+                " queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s, [budget], [fetch], [identity],"
+                " [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
             )
     try:
         return Settings(**given)

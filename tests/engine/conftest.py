@@ -12,11 +12,21 @@ from holdfast.testing.model_server import ModelServer
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import everything_in
 
+REPLAYS = "HOLDFAST_RESIDENT_FLOWS_MB", "0"
+"""What has a process keep no flow that waits in its memory."""
+
+
+@pytest.fixture
+def replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every flow that waited be replayed."""
+    monkeypatch.setenv(*REPLAYS)
+
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new store is. The same workflows run on each, unchanged."""
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where a new store is. The same workflows run on each, unchanged; on one of them every flow that waited is replayed."""
     if request.param == "postgres":
+        monkeypatch.setenv(*REPLAYS)
         database: str = request.getfixturevalue("database")
         return database
     return f"sqlite:///{tmp_path / 'holdfast.db'}"

@@ -203,6 +203,7 @@ async def test_who_retries_a_parent_takes_its_child_up_where_it_failed(store: st
         assert len(await children_of(run, engine)) == 1
 
 
+@pytest.mark.usefixtures("replays")
 @bounded
 async def test_who_retries_a_parent_hears_that_its_child_in_the_background_was_cancelled_with_it(store: str) -> None:
     broken: list[str] = []

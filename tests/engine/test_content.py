@@ -90,6 +90,7 @@ def _this_month(now_ms: int) -> str:
     return datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m")
 
 
+@pytest.mark.usefixtures("replays")
 @bounded
 async def test_a_file_that_has_changed_is_other_code(store: str, wire: Wire, model: Providers, tmp_path: Path) -> None:
     file = tmp_path / "cat.png"

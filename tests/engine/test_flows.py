@@ -55,6 +55,7 @@ async def recorded(run: Any) -> list[str]:
     return [each.name for each in await events_of(run, ev.ValueRecorded) if each.kind == FUNCTION]
 
 
+@pytest.mark.usefixtures("replays")
 async def test_what_a_flow_has_looked_at_before_a_step_that_fails_is_the_same_on_a_replay(store: str) -> None:
     seen: list[Any] = []
 
@@ -137,6 +138,7 @@ async def test_a_step_that_was_interrupted_runs_again_and_only_one_result_counts
         assert await recorded(run) == ["work"]
 
 
+@pytest.mark.usefixtures("replays")
 async def test_what_a_flow_gets_is_what_the_function_says_that_it_returns_each_time(store: str) -> None:
     seen: list[Any] = []
     results = [Price(3.5, (1, 2)), Order(item="tea"), Receipt(7), [Price(1.0)], {"a": (1,)}, (1, "x"), None]
@@ -194,6 +196,7 @@ async def test_a_failed_try_waits_without_a_slot_and_the_other_branches_go_on(st
     assert sorted(map(str, world)) == ["1", "2", "tries", "tries", "tries"]
 
 
+@pytest.mark.usefixtures("replays")
 async def test_an_error_that_the_flow_lives_with_is_the_same_on_every_replay(store: str, world: list[Any]) -> None:
     @step
     async def refuse() -> None:
@@ -483,6 +486,7 @@ async def test_a_flow_goes_on_where_its_file_lies_elsewhere(tmp_path: Path, monk
         assert await engine.run(run.id).result() == "fetchedfetched"
 
 
+@pytest.mark.usefixtures("replays")
 @pytest.mark.parametrize(
     ("old", "new", "differs"),
     [

@@ -168,6 +168,7 @@ async def test_a_reply_billed_above_its_bound_is_the_last_that_passes_the_limit(
 # --- What is left ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("replays")
 async def test_what_is_left_is_recorded_and_a_replay_is_told_the_same(store: str) -> None:
     seen: list[int | None] = []
 

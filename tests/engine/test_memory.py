@@ -64,6 +64,7 @@ async def test_what_one_run_keeps_another_recalls_by_words_kind_and_relevance(st
         assert use == 1
 
 
+@pytest.mark.usefixtures("replays")
 async def test_a_step_that_is_run_again_keeps_and_counts_once_and_sees_the_same(store: str) -> None:
     tries = []
     embedded: list[str] = []

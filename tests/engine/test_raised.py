@@ -89,6 +89,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
         yield engine
 
 
+@pytest.mark.usefixtures("replays")
 @bounded
 async def test_an_error_of_a_step_is_caught_by_its_own_class_on_each_pass(engine: Engine) -> None:
     passes: list[list[str]] = []

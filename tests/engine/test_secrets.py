@@ -180,6 +180,7 @@ async def test_a_way_that_is_named_after_a_secret_is_not_told(
     assert_nowhere(tmp_path, stored(), str(failed.value))
 
 
+@pytest.mark.usefixtures("replays")
 async def test_what_a_step_of_a_flow_tells_has_no_secret_in_it(
     store: str, stored: Callable[[], bytes], tmp_path: Path
 ) -> None:

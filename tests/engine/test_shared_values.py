@@ -118,6 +118,7 @@ async def test_a_write_that_comes_late_is_refused_in_words(store: str) -> None:
         )
 
 
+@pytest.mark.usefixtures("replays")
 async def test_a_replay_sees_what_the_step_saw_and_writes_nothing_again(store: str) -> None:
     seen: list[object] = []
 

@@ -411,6 +411,7 @@ async def test_a_model_that_gives_a_tool_wrong_arguments_is_told_and_nothing_hap
     assert paid == []
 
 
+@pytest.mark.usefixtures("replays")
 async def test_code_that_no_longer_asks_for_a_call_that_a_person_has_answered_stops_and_asks(
     tmp_path: Path, pay: Tool, paid: list[Any]
 ) -> None:
@@ -434,6 +435,7 @@ async def test_code_that_no_longer_asks_for_a_call_that_a_person_has_answered_st
     assert paid == []
 
 
+@pytest.mark.usefixtures("replays")
 async def test_nobody_is_asked_about_a_call_where_something_else_stands(
     tmp_path: Path, pay: Tool, look: Tool, paid: list[Any]
 ) -> None:

@@ -335,6 +335,7 @@ def check_same(seen: Any, value: Any) -> None:
         assert str(seen) == str(value)
 
 
+@pytest.mark.usefixtures("replays")
 @pytest.mark.parametrize(("hint", "value"), [*KEPT, *SAME], ids=named)
 async def test_what_a_step_returns_comes_back_as_its_hint_says(store: str, hint: Any, value: Any) -> None:
     seen: list[Any] = []

@@ -50,6 +50,7 @@ from holdfast.engine.model_knowledge import ModelKnowledge
 from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.pool_client import PoolClient
+from holdfast.engine.residents import Residents
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.step_services import StepServices
 from holdfast.engine.stream_writer import StreamWriter
@@ -360,6 +361,7 @@ def _services(
         streams=StreamWriter(store.streams, around.clock, listening.nudge),
         listening=listening,
         supervising=Supervising(runtime, payloads, gateway),
+        residents=Residents(known.resident_flows_mb * 1024 * 1024),
         stand_in=around.stand_in,
         script_limits=known.limits,
     )

@@ -21,6 +21,7 @@ from holdfast.engine.job_log import JobLog
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.payloads import Storage
 from holdfast.engine.remote import RemoteWorker, worker_of
+from holdfast.engine.residents import Flow
 from holdfast.ports import Clock
 from holdfast.settings import ScriptLimits
 
@@ -29,6 +30,9 @@ T = TypeVar("T")
 
 class AttemptContext:
     """The part of `ctx` that is the same whatever was recorded."""
+
+    flow: Flow | None = None
+    """The flow that it is the `ctx` of, once that has begun."""
 
     def __init__(self, attempt: Attempt, journal: StepJournal) -> None:
         self._attempt = attempt
@@ -39,6 +43,12 @@ class AttemptContext:
         self.step_id: StepId = attempt.step
         self.provisional = False
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
+
+    def go_on(self, attempt: Attempt) -> None:
+        """Belong to the attempt in which its flow goes on."""
+        self._attempt = self._journal.attempt = attempt
+        self._journal.number = attempt.number
+        self.provisional = False
 
     @property
     def journal(self) -> StepJournal:

@@ -80,8 +80,8 @@ async def execute(attempt: Attempt) -> None:
 
     Raises a cancellation that the engine has asked for, and StoreError where the end could not be committed.
     """
-    journal = StepJournal(attempt)
-    context = StepContext(attempt, journal, conversation.talk)
+    context = _context(attempt)
+    journal, residents = context.journal, attempt.services.residents
     cursor.begin()
     is_step.set(True)
     enter(context if attempt.calls_steps else None)
@@ -92,6 +92,8 @@ async def execute(attempt: Attempt) -> None:
         await journal.open()
         hears_nothing = journal.before.cleans_up and not attempt.has_tasks
         command = cancelled(attempt) if hears_nothing else await _end(attempt, context, journal)
+        if not isinstance(command, cmd.SuspendStep):
+            residents.drop(context, attempt.number)
         if command is not None:
             if attempt.writes:  # what code wrote that does not run again is there before anybody hears of its end
                 await attempt.services.streams.flushed()
@@ -101,7 +103,20 @@ async def execute(attempt: Attempt) -> None:
             _learn(attempt, [pool for pool, _ in lent])
         await attempt.drain()
     except BaseException as problem:  # noqa: BLE001 - all of it is seen to
+        residents.drop(context, attempt.number)
         await _see_to(problem, attempt, journal)
+
+
+def _context(attempt: Attempt) -> StepContext:
+    """The `ctx` of an attempt: that of the attempt before, where its flow is still in memory."""
+    state = attempt.mailbox.state
+    step = None if state is None or not attempt.has_tasks else state.step(attempt.step)
+    if step is not None:
+        context: StepContext | None = attempt.services.residents.take(attempt.run, step, attempt.definition)
+        if context is not None:
+            context.go_on(attempt)
+            return context
+    return StepContext(attempt, StepJournal(attempt), conversation.talk)
 
 
 async def _see_to(problem: BaseException, attempt: Attempt, journal: StepJournal) -> None:

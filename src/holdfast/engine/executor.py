@@ -349,6 +349,7 @@ class Executor:
         if tidying and self._membership.broken is None:
             await asyncio.wait(tidying)  # each has a bound of its own
         await _cancel(tasks)
+        self.services.residents.close()
         await self._reminders.aclose()
         await self._guards.aclose()
         await self.services.calls.aclose(call_grace_s)

@@ -204,6 +204,8 @@ class LendingLoop(_Loop):
         self._await_outside(own)
 
         def arrived(_: asyncio.Future[Any]) -> None:
+            if not foreign.cancelled():
+                foreign.exception()  # seen, as asyncio asks: a flow that was left meanwhile does not look
             if not own.done():
                 own.set_result(None)
 

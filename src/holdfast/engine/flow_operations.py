@@ -104,6 +104,8 @@ class FlowOperations(FlowOutcomes):
         self._has_rung = False
         self._operations: dict[Operation, None] = {}
         """Those without an outcome."""
+        self.held_bytes = 0
+        """The JSON of the results that its code was given."""
         self.moving: dict[Operation, None] = {}
         """Those of which it is not known yet whether what they come to will be recorded: they are waited for."""
         self._at_work = 0
@@ -206,6 +208,7 @@ class FlowOperations(FlowOutcomes):
                 raise operation.cursor.left
         except Suspension as why:
             self.moving.pop(operation, None)
+            why.__traceback__ = None  # it is remembered, and its frames hold the run as it was
             if type(why) is not Suspension:
                 self._loop.left = self._loop.left or why
             elif operation.is_wanted:
@@ -233,6 +236,8 @@ class FlowOperations(FlowOutcomes):
             op = step.journal.get(path)
             if op is not None and op.settled > settled:
                 settled, at_ms = op.settled, op.settled_ms
+            if op is not None and op.outcome is not None:
+                self.held_bytes += op.outcome.size_bytes or len(op.outcome.json)
         self.moving.pop(operation, None)
         self._operations.pop(operation, None)
         if operation.is_wanted:
@@ -370,6 +375,11 @@ def _standing(step: Step, path: Path) -> tuple[Any, ...]:
     """How what an operation waits for stands."""
     found = (step.journal.get(path), step.journal.get(approval_at(path)))
     return tuple(None if op is None else (op.status, op.settled) for op in found)
+
+
+def is_open(step: Step, path: Path) -> bool:
+    """Return True if something is waited for whose coming is recorded at that place: an answer, a signal, a time, a child."""
+    return any((op := step.journal.get(each)) is not None and op.status == "open" for each in (path, approval_at(path)))
 
 
 def _was_called_off(problem: BaseException) -> bool:

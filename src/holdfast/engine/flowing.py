@@ -11,7 +11,7 @@ Never here: what an operation is, the rules of a journal (core).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from heapq import heappop
 from typing import Any, Final
 
@@ -19,10 +19,13 @@ from holdfast.border import is_cut_off
 from holdfast.core import commands as cmd
 from holdfast.core.ids import Path
 from holdfast.core.policies import CANCELLED
+from holdfast.core.state import Step
+from holdfast.engine.attempt import is_left
 from holdfast.engine.cursor import Suspension
-from holdfast.engine.flow_operations import FlowOperations
+from holdfast.engine.flow_operations import FlowOperations, is_open
 from holdfast.engine.flow_outcomes import TIMER_HASH
 from holdfast.engine.journal import StepJournal
+from holdfast.engine.residents import Standing, outcomes
 from holdfast.errors import StepError
 
 NEAR_S: Final = 1.0
@@ -38,6 +41,11 @@ GOES_ON: Final = (
     "End the task when it is cancelled: it goes on for more than a minute after the flow's function has returned, as code does"
     " that catches asyncio.CancelledError and does not raise it again"
 )
+FLOW_BYTES: Final = 10 * 1024
+TASK_BYTES: Final = 6 * 1024
+"""What a flow that waits takes in memory, and each of its tasks, without what its code holds (measured)."""
+VALUE_FACTOR: Final = 8
+"""How much larger a value of Python may be than its JSON: dictionaries are."""
 WAITS_FOR_NOTHING: Final = (
     "Wait for an operation: the flow waits for what no operation brings (a lock that is never released, an event that no task"
     " sets)"
@@ -51,22 +59,31 @@ GOES_ON_WITHOUT: Final = (
 class Flowing(FlowOperations):
     """A flow that is under way in this attempt."""
 
-    def __init__(self, journal: StepJournal) -> None:
+    def __init__(self, journal: StepJournal, code: Coroutine[Any, Any, Any]) -> None:
         super().__init__(journal)
+        self._code: Coroutine[Any, Any, Any] | None = code
+        """What the flow's function is called with, until it begins."""
         self._handed_over = 0
         """The number of the last outcome that was."""
         self._closing_s: float | None = None
         """The recorded time at which the function had returned."""
+        self.stands = False
+        """Its step was left to wait, and its code was not: it may go on here in the next attempt."""
 
-    async def carry(self, code: Coroutine[Any, Any, Any]) -> Any:
+    async def carry(self) -> Any:
         """Return what the flow's function returns. Raises what it raises, and Suspension where the step waits."""
         loop, task = self._loop, asyncio.current_task()
         assert task is not None
         self._carrier = task
+        self._attempt = self._journal.attempt
         self._attempt.heeds = self._heed
-        if (step := self._step()).cancelled_at:
+        if (step := self._step()).cancelled_at and not self._is_cancelled:
             self._note_cancelling(step)
-        loop.start(code, loop.row(""))
+        code, self._code = self._code, None
+        if code is not None:
+            loop.start(code, loop.row(""))
+        elif self.stands:
+            self._wake(step)
         is_dropped = False
         try:
             while not await self._go_on():
@@ -81,13 +98,42 @@ class Flowing(FlowOperations):
             raise
         finally:
             self._attempt.heeds = None
-            try:
-                if not is_dropped:
-                    await self._leave()
-            finally:
-                loop.let_go()
-            for end in () if is_dropped else self._journal.ends:
-                await end()
+            if not self.stands:
+                try:
+                    if not is_dropped:
+                        await self._leave()
+                finally:
+                    loop.let_go()
+                for end in () if is_dropped else [*self._journal.ends]:
+                    await end()
+
+    def _wake(self, step: Step) -> None:
+        """Go on where the code waits, with what has come since."""
+        self.stands = False
+        self._has_rung = True
+        for operation, waits in [*self._waiting.items()]:
+            if not all(is_open(step, path) for path in waits):  # nothing will be heard of it: it asks again
+                del self._waiting[operation]
+                self._do_again(operation)
+        for path in self._timers:
+            op = step.journal.get(Path(path))
+            if op is not None and op.due_at_ms is not None:
+                self._timers[path] = op.due_at_ms
+
+    def let_go(self) -> None:
+        """Leave the code where it waits."""
+        self._loop.let_go()
+
+    def standing(self) -> Standing:
+        """Where it waits."""
+        journal, step = self._journal, self._step()
+        return Standing(
+            journal.run, journal.step, journal.number, self._attempt.definition, step.generation, step.settlements,
+            outcomes(step, step.settlements), self._size_bytes(),
+        )  # fmt: skip
+
+    def _size_bytes(self) -> int:
+        return FLOW_BYTES + TASK_BYTES * self._loop.unfinished + VALUE_FACTOR * self.held_bytes
 
     async def _go_on(self) -> bool:
         """Take the flow one step further. Returns True at its end."""
@@ -159,6 +205,7 @@ class Flowing(FlowOperations):
             loop.refuse(WAITS_FOR_NOTHING)
         await self._see_what_came()
         if not (self._at_work or self._finished):
+            self.stands = self._may_stay()
             raise self._suspension()
         return False
 
@@ -175,6 +222,14 @@ class Flowing(FlowOperations):
             for task in left:
                 task.cancel()
         return True
+
+    def _may_stay(self) -> bool:
+        """Return True if the code may be kept where it waits: it is in no lock and has no connection open."""
+        attempt = self._attempt
+        return (
+            not (self._journal.ends or self._loop.is_connected or is_left(attempt))
+            and attempt.services.residents.is_open
+        )
 
     def _suspension(self) -> Suspension:
         """Why the step is left: it waits, for its timers among others."""
@@ -276,8 +331,3 @@ class Flowing(FlowOperations):
         if due_s is not None:
             await self._fire_due()
         return has_rung
-
-
-def carry(journal: StepJournal, code: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
-    """What the function of a flow returns, run in an event loop of its own."""
-    return Flowing(journal).carry(code)

@@ -378,6 +378,11 @@ async def look_again(journal: StepJournal) -> None:
     journal._see(await journal.attempt.state())
 
 
+def let_wait(journal: StepJournal) -> None:
+    """Forget what earlier attempts left, until the next one opens it."""
+    journal.before, journal._gathered = _NOT_SEEN, {}
+
+
 async def keep_place(journal: StepJournal) -> None:
     """Wait while it is not known whether the process still has its session. Leaves the step where it has lost it."""
     if not await journal.attempt.services.runtime.membership.keeps(journal.attempt.session):

@@ -26,10 +26,13 @@ from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import NodeName
 from holdfast.core.policies import CHECK_FAILED, ERROR, REJECTED, ROUTING, TEMPORARY
 from holdfast.core.routing import Complexity
-from holdfast.engine import conversation, flowing, item, remote_task
+from holdfast.engine import conversation, item, remote_task
 from holdfast.engine import prompt as prompts
 from holdfast.engine.child import Request
 from holdfast.engine.exchange import Exchange
+from holdfast.engine.flowing import Flowing
+from holdfast.engine.journal import let_wait
+from holdfast.engine.residents import Flow
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError, UsageError
 from holdfast.ports import AnswerSpec, Ended, Turn
 from holdfast.threads import is_async
@@ -96,15 +99,28 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     cannot take long runs at once, if it sees nothing large."""
     definition = attempt.definition
     assert definition is not None
+    if context.flow is not None:
+        return await _flow(attempt, context, context.flow)
     handler = definition.handler
     given = definition.given(await attempt.view(), context)
     if attempt.item is not None:
         given["item"] = definition.item.load(await item.value(attempt))
     if attempt.has_tasks and is_async(handler):
-        return await flowing.carry(context.journal, handler(**given))
+        context.flow = flow = Flowing(context.journal, handler(**given))
+        return await _flow(attempt, context, flow)
     if not attempt.sees_large and is_immediate(handler):
         return handler(**given)
     return await attempt.services.threads.run(handler, given)
+
+
+async def _flow(attempt: Attempt, context: StepContext, flow: Flow) -> Any:
+    """What a flow's function returns. Where the step has to wait, the flow is kept."""
+    try:
+        return await flow.carry()
+    finally:
+        if flow.stands:
+            let_wait(context.journal)
+            attempt.services.residents.keep(context)
 
 
 def _as_data(given: Any) -> Any:

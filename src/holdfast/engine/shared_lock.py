@@ -53,7 +53,6 @@ class SharedLocks:
     def __init__(self, journal: StepJournal) -> None:
         self._journal = journal
         self._held: list[Held] = []
-        journal.ends.append(self._free_all)
 
     def lock(self, space: str, key: str, wait_s: float, lease_s: float) -> SharedLock:
         """Raises InvalidInput for times that are none."""
@@ -74,6 +73,8 @@ class SharedLocks:
         held = self.around(*name)
         if held is None:
             held = Held(name, wait_s, lease_s)
+            if not self._held:
+                self._journal.ends.append(self._free_all)
             self._held.append(held)
         held.depth += 1
         return held
@@ -83,11 +84,14 @@ class SharedLocks:
         if held.depth:
             return
         self._held.remove(held)
+        if not self._held:
+            self._journal.ends.remove(self._free_all)
         if held.fence is not None:
             await self._free(held, held.fence)
 
     async def _free_all(self) -> None:
         """Free what the code had when it was left."""
+        self._journal.ends.remove(self._free_all)
         while self._held:
             held = self._held.pop()
             if held.fence is not None:

@@ -6,6 +6,7 @@ Never here: anything that changes while the process lives.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.engine.call_pools import CallPools
 from holdfast.engine.content import Contents
@@ -16,6 +17,7 @@ from holdfast.engine.model_knowledge import ModelKnowledge
 from holdfast.engine.outside_calls import OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_client import PoolClient
+from holdfast.engine.residents import Residents
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stream_writer import StreamWriter
 from holdfast.engine.supervising import Supervising
@@ -50,6 +52,8 @@ class StepServices:
     listening: Listening
     """Those who watch what runs say."""
     supervising: Supervising
+    residents: Residents[Any]
+    """The flows that wait, and are kept in memory."""
     stand_in: StandIn | None
     """Who answers in the place of the world, where recorded runs are replayed."""
     script_limits: ScriptLimits

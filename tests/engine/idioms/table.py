@@ -253,7 +253,8 @@ IDIOMS: list[Idiom] = [
     ),
     Idiom(
         "`finally` without operations, around a wait", "right",
-        "runs whenever the flow is left at a wait, as often as it is replayed: make a step of what must happen once",
+        "runs when the block is left; and at the wait too, if the flow has to leave memory meanwhile: make a step of what must"
+        " happen once",
         flows.plain_cleaning_up_at_a_wait, Returned("ok"), (SIGNAL,),
     ),
     Idiom(
