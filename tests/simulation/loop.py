@@ -69,6 +69,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, float, int, asyncio.TimerHandle, Lane]] = []
         self._number = 0
         self._graves: list[asyncio.Task[Any]] = []
+        self._last: list[Callable[[], Any]] = []
         self._task_factory: Any = None
         self.world = Lane("world")
         self._lanes = [self.world]
@@ -105,6 +106,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         lane.dead = True
         lane.ready.clear()
         self._lanes.remove(lane)
+
+    def at_last(self, tidy: Callable[[], Any]) -> None:
+        """Have something let go of when all is over, that lives in the memory of a process, and is no task of it."""
+        self._last.append(tidy)
 
     def later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
         """Have something happen outside of all processes."""
@@ -165,6 +170,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._graves.extend(asyncio.all_tasks(self))
         self._closed = True
         with _silence():
+            for tidy in self._last:
+                tidy()
+            self._last.clear()
             for lane in self._lanes:
                 lane.dead = True
                 lane.ready.clear()

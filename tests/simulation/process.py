@@ -47,7 +47,8 @@ PRICES: Final = Prices(
         EMBEDS: DeclaredPrice(input_usd_per_mtok="0.02", output_usd_per_mtok=0, cache_write_usd_per_mtok="0.02"),  # type: ignore[arg-type]
     }
 )
-_SETTINGS: Final = Settings()
+_SETTINGS: Final = tuple(Settings(resident_flows_mb=most) for most in (0, 64))
+"""Of processes that keep no flow that waits in their memory, and of those that do."""
 _BEFORE_RENEWAL_S: Final = 0.05
 """How long a process that stood still works on before its lease is renewed."""
 
@@ -162,6 +163,7 @@ class Process:
         self._stopping: asyncio.Event | None = None
         self._ids = DrawnIds(chance.stream(f"ids/{name}"))
         self._delays = chance.stream(f"delay/{name}")
+        self._memory = chance.stream(f"memory/{name}")
 
     def __repr__(self) -> str:
         return f"<process {self.name}>"
@@ -191,10 +193,11 @@ class Process:
         try:
             async with Engine.open(
                 store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
-                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, yaml=self._yaml, workers=workers,
+                settings=self._memory.choice(_SETTINGS), grace_s=grace_s, labels=self.labels, yaml=self._yaml, workers=workers,
                 observers=self._observers, environment=around,
             ) as engine:  # fmt: skip
                 workers.open(engine.executor.placing)
+                self.loop.at_last(engine.executor.services.residents.close)
                 self.engine = engine
                 _wake_for_unknown_commits(engine, mount)
                 await self._until_broken(engine, stopping)
