@@ -14,6 +14,7 @@ from decimal import Decimal
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
@@ -203,9 +204,7 @@ class SignedTokenRules(BaseModel):
     def _has_one_kind_of_key(self) -> SignedTokenRules:
         if (self.jwks_url is None) == (self.key_file is None):
             raise ValueError("say either jwks_url or key_file")
-        if self.jwks_url is not None and not self.jwks_url.startswith(
-            ("https://", "http://127.0.0.1", "http://localhost")
-        ):
+        if self.jwks_url is not None and not _is_private(self.jwks_url):
             raise ValueError("jwks_url is https: whoever could change what it answers could sign tokens")
         known = _ASYMMETRIC if self.jwks_url is not None else (*_ASYMMETRIC, *_SYMMETRIC)
         if not self.algorithms or (wrong := next((each for each in self.algorithms if each not in known), None)):
@@ -215,6 +214,16 @@ class SignedTokenRules(BaseModel):
         if self.key_file is not None and len({each[:2] for each in self.algorithms}) > 1:
             raise ValueError("the algorithms of one key are of one kind")
         return self
+
+
+def _is_private(url: str) -> bool:
+    """Return True for an address whose answer nobody on the way can change: of https, or of this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    is_local = parts.hostname in ("127.0.0.1", "::1", "localhost") and parts.username is None
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and is_local))
 
 
 class ScriptLimits(BaseModel):

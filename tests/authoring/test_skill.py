@@ -65,6 +65,7 @@ def test_a_folder_is_read_once_and_known_by_all_that_is_in_it(written: Written) 
         (HEAD.replace("refunds", "Re Funds"), "the name is that of its folder"),
         ("---\nname: refunds\n---\n", "needs a description"),
         (f"---\nname: refunds\ndescription: {'x' * 1025}\n---\n", "needs a description of 1 to 1024"),
+        ("---\na: &a [1, 1]\nallowed-tools: [*a, *a]\n---\n", r"Write out what .* names by an alias"),
     ],
 )
 def test_a_head_that_says_too_little_is_refused_in_words(written: Written, head: str, words: str) -> None:

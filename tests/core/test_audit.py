@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.audit import FIRST, Entry, Link, broken, link
+from holdfast.core.audit import FIRST, MOST_CHARACTERS, Entry, Link, broken, link
 
 ENTRIES = [Entry(at_ms, "Pause", f"run-{at_ms}", "done", "ann", False, "clients.ops") for at_ms in range(6)]
 
@@ -44,3 +44,22 @@ def test_an_entry_that_is_missing_or_elsewhere_breaks_it(place: int) -> None:
 def test_an_entry_reads_back_as_it_was_linked() -> None:
     last = chain()[-1]
     assert msgspec.json.decode(msgspec.json.encode(last), type=Link) == last
+
+
+def test_no_text_of_an_entry_is_longer_than_it_may_be() -> None:
+    entry = Entry(
+        1, "Start", "w" * 3_900_000, "forbidden", "n" * 201, True, "c" * 200, origin="6.6.6.6," * 10_000
+    ).bounded()
+    assert [len(text) for text in entry if isinstance(text, str)] == [
+        5,
+        MOST_CHARACTERS,
+        9,
+        MOST_CHARACTERS,
+        200,
+        0,
+        200,
+        0,
+        0,
+    ]
+    assert entry.about.endswith("w…")
+    assert (entry.at_ms, entry.verified) == (1, True)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import time
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from starlette.routing import Route
 
 from holdfast.core.access import Access
 from holdfast.core.audit import broken
+from holdfast.errors import UsageError
 from holdfast.observe.listening import listening
 from holdfast.service import signed_token, subscription
 from holdfast.service.identity import Holder, Identity, hashed
@@ -265,11 +267,52 @@ async def test_a_key_may_stand_in_a_file(tmp_path: Path) -> None:
     assert await SignedTokens(by_secret).holder(signed(kid=None)) is None
 
 
+SHORT_RSA = rsa.generate_private_key(65537, 1024)
+OPEN_TO_CHANGE = (
+    "http://id.example/jwks", "http://127.0.0.1.evil.com/jwks", "http://localhost.evil.com/jwks", "http://127.0.0.1@evil.com/jwks",
+    "http://localhost:x@evil.com/jwks", "https:///jwks", "ftp://127.0.0.1/jwks", "http://[::1/jwks",
+)  # fmt: skip
+"""Addresses whose answers another can change on their way, or that are none."""
+
+
+@pytest.mark.parametrize(
+    ("secret", "algorithm"), [(b"s", "HS256"), (b"s" * 31, "HS256"), (b"s" * 47, "HS384"), (b"s" * 63, "HS512")]
+)
+def test_a_secret_that_can_be_guessed_is_refused_at_the_start(tmp_path: Path, secret: bytes, algorithm: str) -> None:
+    file = tmp_path / "secret"
+    file.touch(0o600)
+    file.write_bytes(secret)
+    rules_ = SignedTokenRules(issuer=ISSUER, audience=AUDIENCE, key_file=file, algorithms=(algorithm,))
+    with pytest.raises(UsageError, match=r"below the minimum.*Nothing was started"):
+        SignedTokens(rules_)
+
+
+async def test_a_short_key_of_rsa_is_none(tmp_path: Path, issuer: KeyServer) -> None:
+    file = tmp_path / "id.pem"
+    file.write_bytes(
+        SHORT_RSA.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    with pytest.raises(UsageError, match="below the minimum"):
+        SignedTokens(SignedTokenRules(issuer=ISSUER, audience=AUDIENCE, key_file=file))
+    issuer.keys = [jwk(SHORT_RSA, "k1")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyJWT warns who signs with it
+        token = signed(SHORT_RSA)
+    assert await SignedTokens(rules(issuer)).holder(token) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["https://id.example/jwks", "http://127.0.0.1:8/jwks", "http://localhost/jwks", "http://[::1]:8/j"]
+)
+def test_keys_of_this_machine_may_come_in_clear_text(url: str) -> None:
+    assert SignedTokenRules(issuer=ISSUER, audience=AUDIENCE, jwks_url=url).jwks_url == url
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
         ({}, "either jwks_url or key_file"), ({"jwks_url": "https://x", "key_file": "x"}, "either jwks_url or key_file"),
-        ({"jwks_url": "http://id.example/jwks"}, "jwks_url is https"),
+        *(({"jwks_url": each}, "jwks_url is https") for each in OPEN_TO_CHANGE),
         ({"jwks_url": "https://x", "algorithms": ["HS256"]}, "'HS256' is none here"),
         ({"key_file": "x", "algorithms": ["none"]}, "'none' is none here"),
         ({"key_file": "x", "algorithms": ["RS256", "HS256"]}, "of one kind"), ({"key_file": "x", "algorithms": []}, "say"),
@@ -427,6 +470,14 @@ async def test_what_was_done_and_what_was_refused_stands_in_the_audit_log(tmp_pa
         links = [link_of(row) for row in rows]
         assert broken(links) is None
         assert broken([links[0], *links[2:]]) == 3
+
+
+async def test_what_is_refused_writes_no_more_than_a_line(tmp_path: Path) -> None:
+    identity = known(admin=Holder("clients.admin"), looks=Holder("clients.looks", access=Access(("viewer",))))
+    async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin, port.asked("looks" * 4) as looks:
+        assert await looks.refused("POST", "/runs", {"workflow": "w" * 3_000_000}) == (403, "not_permitted")
+        (row,) = await admin.rows("/audit")
+        assert len(str(row)) < 2_000
 
 
 async def test_a_name_that_is_claimed_is_kept_as_a_claim(api: Asked) -> None:

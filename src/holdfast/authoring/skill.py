@@ -166,6 +166,7 @@ def _parsed(root: Path, content: bytes) -> tuple[dict[str, Any], str]:
     """The head of a `SKILL.md`, and its body. Raises UsageError."""
     from ruamel.yaml import YAML  # noqa: PLC0415 - for those who have skills
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    from ruamel.yaml.events import AliasEvent  # noqa: PLC0415
 
     try:
         text = content.decode()
@@ -177,7 +178,13 @@ def _parsed(root: Path, content: bytes) -> tuple[dict[str, Any], str]:
             f"{root / HEAD_FILE} has to begin with a head between two lines of `---`, with a name and a description."
         )
     try:
-        said = YAML(typ="safe", pure=True).load(head[1])
+        reader = YAML(typ="safe", pure=True)
+        if any(isinstance(each, AliasEvent) for each in reader.parse(head[1])):
+            raise UsageError(
+                f"Write out what the head of {root / HEAD_FILE} names by an alias (*): a few lines of them may stand for more"
+                " than fits into memory."
+            )
+        said = reader.load(head[1])
     except YAMLError as problem:
         raise UsageError(f"The head of {root / HEAD_FILE} is no YAML: {' '.join(str(problem).split())[:300]}") from None
     if not isinstance(said, dict):

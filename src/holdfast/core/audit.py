@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 FIRST: Final = "0" * 64
 """What stands before the first entry."""
 DONE: Final = "done"
+MOST_CHARACTERS: Final = 200
+"""Of each text of an entry: who is refused writes here too."""
 
 
 class Entry(NamedTuple):
@@ -40,6 +42,11 @@ class Entry(NamedTuple):
     """For whom they act; empty for everybody."""
     trace_id: str = ""
 
+    def bounded(self) -> Entry:
+        """The same, with no text longer than an entry may have."""
+        texts: dict[str, Any] = {name: _cut(each) for name, each in self._asdict().items() if isinstance(each, str)}
+        return self._replace(**texts)
+
 
 class Link(NamedTuple):
     """An entry in its place."""
@@ -47,6 +54,10 @@ class Link(NamedTuple):
     number: int
     entry: Entry
     hash: str
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
 def link(before: str, number: int, entry: Entry) -> Link:

@@ -123,7 +123,8 @@ class Service(Answers):
         )  # fmt: skip
         clean = self.control.payloads.redact
         try:
-            await self.control.store.audit.append(entry._replace(about=clean(entry.about), name=clean(entry.name)))
+            entry = entry._replace(about=clean(entry.about), name=clean(entry.name)).bounded()
+            await self.control.store.audit.append(entry)
         except StoreError as problem:
             log.error("holdfast could not write down in the audit log: %s: %s", entry, problem.message)
 

@@ -138,7 +138,7 @@ async def _fetched(url: str, algorithms: Sequence[str]) -> Mapping[str | None, A
             key = jwt.PyJWK(each)
         except jwt.PyJWTError:
             continue  # of a kind that is not known here
-        if key.algorithm_name in algorithms:
+        if key.algorithm_name in algorithms and _weakness(key.algorithm_name, key.key) is None:
             found[each.get("kid")] = key
     return found
 
@@ -148,7 +148,15 @@ def _key_of(rules: SignedTokenRules) -> Any:
     assert file is not None
     try:
         raw = privacy.read_secret(file, "key of signed tokens") if secret else file.read_bytes()
-        algorithm = jwt.get_algorithm_by_name(rules.algorithms[0])
-        return algorithm.prepare_key(raw.strip() if secret else raw)
+        key = jwt.get_algorithm_by_name(rules.algorithms[0]).prepare_key(raw.strip() if secret else raw)
+        if (weak := next(filter(None, (_weakness(each, key) for each in rules.algorithms)), None)) is not None:
+            raise ValueError(weak)
+        return key
     except (OSError, ValueError, TypeError, jwt.PyJWTError) as wrong:
         raise UsageError(f"The key file {file} of [identity] cannot be used: {wrong}. Nothing was started.") from None
+
+
+def _weakness(algorithm: str, key: Any) -> str | None:
+    """Return why a key is too short for an algorithm (RFC 7518, 3.2 and 3.3); None for one that is not."""
+    weak: str | None = jwt.get_algorithm_by_name(algorithm).check_key_length(key)
+    return weak
