@@ -19,7 +19,7 @@ from holdfast.core.folding.moves import (
     visit,
     wake,
 )
-from holdfast.core.ids import is_item, node_of, step_id
+from holdfast.core.ids import Path, approval_at, is_item, node_of, step_id
 from holdfast.core.payload import NULL
 from holdfast.core.policies import RATE_LIMIT, ErrorRecord
 from holdfast.core.state import (
@@ -87,7 +87,7 @@ def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
     _count(step, e.error)
     step.error, step.retry_at_ms = e.error, e.retry_at_ms
     remember(s, e.error)
-    reopen(s, step, e.reopens)
+    _reopen(s, step, e.reopens)
     move(s, name, step, "retrying", at_ms)
 
 
@@ -129,7 +129,7 @@ def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     _begin_anew(s, step)
-    reopen(s, step, e.reopens)
+    _reopen(s, step, e.reopens)
     if is_item(name):
         items.take_up(s, name)
     move(s, name, step, "suspended", at_ms)
@@ -157,6 +157,19 @@ def _begin_anew(s: State, step: Step) -> None:
     unjudge(s, step.id)
 
 
+def _reopen(s: State, step: Step, path: Path | None) -> None:
+    """Forget the failure at `path`. Where tasks have rows of their own, what had its outcome after it may have come of it, as
+    what a task group has called off: it is taken out, and the code that asks for the same again gets what is kept of it."""
+    op = None if path is None else step.journal.get(path)
+    failed = op.settled if op is not None and op.status == "failed" else 0
+    reopen(s, step, path)
+    if failed and path is not None and s.naming > 1:
+        own = (path, approval_at(path))
+        later = [each for each, other in step.journal.items() if other.settled > failed and each not in own]
+        if later:
+            _take_out(s, step, later, KEPT_FROM_A_PLACE)
+
+
 def _step_stopped(s: State, e: ev.StepStopped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
@@ -169,10 +182,18 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     keeps = KEPT_FROM_A_PLACE if e.edited or e.path is not None else KEPT_FROM_THE_BEGINNING
-    dropped = [path for path in step.journal if e.path is None or comes_after(s, step, path, e.path)]
+    _take_out(s, step, [path for path in step.journal if e.path is None or comes_after(s, step, path, e.path)], keeps)
+    step.stops, step.retry_at_ms, step.edited = 0, None, False
+    move(s, name, step, "suspended", at_ms)
+    wake(s, step)
+
+
+def _take_out(s: State, step: Step, paths: list[Path], keeps: frozenset[str]) -> None:
+    """Take operations out of a step's journal. Of those that have come to something, some kinds are kept for whoever asks for
+    the same."""
     if step.maps:
-        items.drop_maps(s, step, frozenset(dropped))
-    for path in dropped:
+        items.drop_maps(s, step, frozenset(paths))
+    for path in paths:
         op = step.journal.pop(path)
         step.pending.pop(path, None)
         s.deferred.pop(f"{step.id}:{path}", None)
@@ -183,9 +204,6 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
         elif op.kind == CHILD and op.status == "open":
             step.kept[step.named(path)] = op  # it goes on meanwhile
     step.generation += 1
-    step.stops, step.retry_at_ms, step.edited = 0, None, False
-    move(s, name, step, "suspended", at_ms)
-    wake(s, step)
 
 
 def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
