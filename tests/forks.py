@@ -149,7 +149,9 @@ class AsyncFork(_Process):
         return said
 
 
-_TYPED: Final = """#!{python} -ISE
+_TYPED: Final = """#!/bin/sh
+'''exec' "{python}" -ISE "$0" "$@"
+' '''
 import _signal, _socket, marshal, os, struct, sys
 there = _socket.socket(_socket.AF_UNIX)
 there.connect({address!r})
@@ -165,6 +167,8 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
+"""To a shell it is one line, to Python a text and what follows: a first line of `#!` could not name a Python in a folder with a
+space in its name."""
 
 
 class Typed:
