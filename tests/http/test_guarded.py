@@ -76,6 +76,10 @@ async def of_acme(store: PostgresStore) -> Story:
 # --- A service without its filters ------------------------------------------------------------------------------------
 
 
+THEIRS = "7919"
+"""The other tenant's limits: figures that stand in no date."""
+
+
 class Blind(str):
     """A tenant's name that equals any other: whoever has it passes every comparison."""
 
@@ -108,8 +112,8 @@ async def something_of_everything(
     """What another tenant has, by the names that paths have for it."""
     theirs = await filled(globex, port.engine)
     await globex.post("/keys", {"name": "theirs"})
-    await ops.post("/budgets", {"tenant": GLOBEX, "period": "day", "limit_usd": "7"})
-    await ops.post("/admission", {"tenant": GLOBEX, "runs": 7})
+    await ops.post("/budgets", {"tenant": GLOBEX, "period": "day", "limit_usd": THEIRS})
+    await ops.post("/admission", {"tenant": GLOBEX, "runs": int(THEIRS)})
     schema = url.partition("schema=")[2].partition("&")[0]
     run = theirs["run"]
     say(postgres, f"insert into {schema}.costs values ('2026-11-24', '{GLOBEX}', 'order', 'price', 'm', 1, 1, 1, 1)")
@@ -136,7 +140,7 @@ async def leaking(acme: Asked, theirs: dict[str, str]) -> set[str]:
             answer = await acme.http.get(path_of(route, theirs), params=said)
             assert answer.status_code in (200, 400, 404, 422), (route.path, answer.text)
             told = answer.json()
-            if answer.status_code != 200 or (route.path in ("/budgets", "/admission") and "7" not in answer.text):
+            if answer.status_code != 200 or (route.path in ("/budgets", "/admission") and THEIRS not in answer.text):
                 continue
             if [row for row in told.get("rows", [told]) if row.get("tenant") != ACME]:
                 found.add(route.path)
