@@ -32,7 +32,7 @@ _MACHINERY: Final = re.compile(r"(_hash|_digest|_fingerprint|\bsession|\bcounted
 """Fields that say nothing to people."""
 _PLACE: Final = re.compile(r'^ *File "(?:.*/)?([^"/]+)", line (\d+), in (\S+)$', re.MULTILINE)
 COMBINATION: Final = "combination"
-"""What each item of a job's matrix is done by (actions)."""
+"""The node by which each item of a job's matrix is done (actions)."""
 _ERROR: Final = {"error_class", "message"}
 
 
@@ -48,7 +48,7 @@ class Teller:
     def __init__(self) -> None:
         self.told: set[str] = set()
         self._combinations: dict[str, str] = {}
-        """What the combinations of a job's matrix, and all together, are called here, by the names of their steps."""
+        """The names shown here of the combinations of a job's matrix, and of all together, by the names of their steps."""
         self._failures: Counter[StepId] = Counter()
         """The number of times each step has failed or lost its process."""
 

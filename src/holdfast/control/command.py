@@ -238,7 +238,7 @@ class Commands(ControlBase):
     async def _meant(
         self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None, tenant: str
     ) -> Workflow | StoredWorkflow:
-        """What is to be started for a tenant; its code, where that is here."""
+        """Return the workflow that a name means to a tenant; its code, where that is here."""
         if version is not None and not isinstance(workflow, str):
             raise UsageError(f"version={version} goes with a workflow's name. Nothing was started.")
         if not isinstance(workflow, StoredWorkflow | str):

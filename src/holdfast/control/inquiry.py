@@ -267,5 +267,5 @@ class Inquiries(OfLoop, called="engine"):
 
 
 def no_run(run_id: str) -> NotFound:
-    """Return the refusal for a run that is not there, or not for whoever asks."""
+    """Return the refusal for a run that is not there, or is hidden from the caller."""
     return NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")

@@ -12,7 +12,7 @@ from holdfast.errors import InvalidInput
 from holdfast.ports import Letter
 
 DEFAULT_TENANT: Final = "default"
-"""Whose it is where nobody says whose."""
+"""The tenant of what is named without one."""
 _FIELDS: Final = {"run": ("id", "run"), "gate": ("gate",), "call": ("call",), "dead letter": ("id", "letter")}
 """The attributes in which rows and handles have the id of their subject."""
 

@@ -111,7 +111,7 @@ class StandingApprovals(ControlBase):
 
 
 def no_approval(id_: str, tenant: str) -> NotFound:
-    """Return the refusal for a standing approval that is not there, or not for whoever asks."""
+    """Return the refusal for a standing approval that is not there, or is hidden from the caller."""
     return NotFound(
         f"Tenant {tenant!r:.130} has no standing approval {id_!r:.200}; `holdfast approvals list` shows those that are."
     )

@@ -35,7 +35,7 @@ class Access(NamedTuple):
     workflows: tuple[str, ...] = ANY
     tools: tuple[str, ...] = ANY
     unoffered: bool = False
-    """Whether whoever runs the fleet has named these workflows: then they are there also where nobody offers them."""
+    """True if the operator of the fleet has named these workflows: they are there also where no process offers them."""
 
     def allows(self, grant: Grant) -> bool:
         return any(grant in _IMPLIED[each] for each in self.may)

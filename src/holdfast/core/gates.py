@@ -145,7 +145,7 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
     if not c.delegates and _is_new(opened, opened.requester, c.to):
         raise DecisionRefused(
             f"Gate {c.gate} is about a run that {opened.requester!r} asked for, and is not given to them. It still asks"
-            f" {asked(opened)}: name somebody else."
+            f" {asked(opened)}: name another person."
         )
     if any(is_among(opened.not_by, name, ()) for name in c.to):
         raise DecisionRefused(
@@ -170,7 +170,7 @@ def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
 
 
 def _is_new(opened: ev.GateOpened, name: str | None, to: Sequence[str]) -> bool:
-    """True if somebody who is not asked is among those who are to be."""
+    """Return True if a person who has not been asked is among those who are to be."""
     return bool(folded(name)) and folded(name) in map(folded, to) and not is_among(opened.reviewers, name, ())
 
 

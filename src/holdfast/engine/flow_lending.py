@@ -235,7 +235,7 @@ _LENT: Final = (
     "sock_accept", "sock_sendfile", "add_reader", "remove_reader", "add_writer", "remove_writer", "_add_reader",
     "_remove_reader", "add_signal_handler", "remove_signal_handler",
 )  # fmt: skip
-"""What a flow may do by the loop that has it: as ordinary code does it, again in each replay."""
+"""Methods that a flow uses of the loop that carries it, as ordinary code does, again in each replay."""
 _OPENING: Final = (
     "create_connection", "create_unix_connection", "create_datagram_endpoint", "start_tls", "connect_accepted_socket",
     "connect_read_pipe", "connect_write_pipe", "subprocess_exec", "subprocess_shell",

@@ -227,7 +227,7 @@ class FlowLoop(LendingLoop):
         """Those that are not over, and those whose error no code has taken."""
         self.unfinished = 0
         self.open_operations = 0
-        """Those that tasks wait for."""
+        """The number of operations that tasks wait for."""
         self.begun: list[OperationCall] = []
         """Operations that were begun since the last outcome."""
         self.called_off: list[OperationCall] = []

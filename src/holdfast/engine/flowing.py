@@ -36,7 +36,7 @@ OUTSIDE_S = 60.0
 """How long a flow of one task waits for what neither an operation nor a future of another loop brings: other code of its
 process may."""
 CLOSING_S: Final = 60.0
-"""How long the tasks of a flow may go on that are cancelled when its function has returned."""
+"""The longest time for which tasks go on that are cancelled when the function of their flow has returned."""
 GOES_ON: Final = (
     "End the task when it is cancelled: it goes on for more than a minute after the flow's function has returned, as code does"
     " that catches asyncio.CancelledError and does not raise it again"

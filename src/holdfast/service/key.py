@@ -148,5 +148,5 @@ class ApiKeys:
 
 
 def no_key(name: str) -> NotFound:
-    """Return the refusal for a key that is not there, or not for whoever asks."""
+    """Return the refusal for a key that is not there, or is hidden from the caller."""
     return NotFound(f"There is no key {name!r:.80}; `holdfast keys list` shows those that are.")
