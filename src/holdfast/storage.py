@@ -33,20 +33,22 @@ def is_postgres(where: str) -> bool:
 
 
 async def open_store(
-    where: str | Path, elsewhere: BlobPlace | None = None, *, lease_s: float = settings_.LEASE_S
+    where: str | Path, elsewhere: BlobPlace | None = None, *, lease_s: float = settings_.LEASE_S, audit_key: bytes = b""
 ) -> Store:
     """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
 
     `elsewhere` is where archives are besides the store's own table, as `open_blobs` says. `lease_s` is how long a
-    session of this process lives without renewal.
+    session of this process lives without renewal. `audit_key` signs the entries that it adds to the audit log.
     """
     text = str(where)
     if is_postgres(text):
-        opened: Store = await postgres().PostgresStore.connect(text, lease_s=lease_s, elsewhere=elsewhere)
+        opened: Store = await postgres().PostgresStore.connect(
+            text, lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key
+        )
         return opened
     from holdfast.stores.sqlite import SqliteStore
 
-    return await SqliteStore.connect(_path_of(text), lease_s=lease_s, elsewhere=elsewhere)
+    return await SqliteStore.connect(_path_of(text), lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key)
 
 
 async def open_administration(where: str | Path, elsewhere: BlobPlace | None = None) -> Administration:

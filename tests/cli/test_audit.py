@@ -54,18 +54,91 @@ def test_the_audit_log_tells_a_claim_from_a_name_and_breaks_where_it_was_changed
     exported = [
         json.loads(line) for line in said(capsys, "audit", "export", "--json", "--store", store)[1].splitlines()
     ]
+    head = exported.pop()["head"]
     assert [(row["deed"], row["about"]) for row in exported] == [
         ("MakeKey", "one"),
         ("MakeKey", "two"),
         ("MakeKey", "three"),
     ]
-    assert exported[-1]["hash"] == noted
-    assert said(capsys, "audit", "export", "--store", store)[1].splitlines()[-1].endswith(noted)
+    assert exported[-1]["hash"] == noted == head["hash"]
+    assert said(capsys, "audit", "export", "--store", store)[1].splitlines()[-1] == f"head  3  {noted}  not signed"
     said(capsys, "keys", "revoke", "one", "--store", store)
     assert said(capsys, "audit", "verify", "--hash", noted, "--store", store)[0] == 0
     assert said(capsys, "audit", "verify", "--hash", "0" * 64, "--store", store)[0] == 4
-    db = apsw.Connection(store)
-    db.execute("update audit set entry = replace(entry, 'ann', 'bob') where number = 2")
-    db.close()
+    by_hand(store, "update audit set entry = replace(entry, 'ann', 'bob') where number = 2")
     code, _, err = said(capsys, "audit", "verify", "--store", store)
     assert (code, "from entry 2 on" in err) == (4, True)
+
+
+def by_hand(store: str, *statements: str) -> None:
+    """What one who can write the store does to its audit log."""
+    db = apsw.Connection(store)
+    db.execute("drop trigger audit_keeps_entries_unchanged; drop trigger audit_keeps_entries")
+    for each in statements:
+        db.execute(each)
+    db.close()
+
+
+@pytest.mark.parametrize(
+    ("deed", "words"),
+    [
+        ("delete from audit where number > 2", "Entries 3 to 4 of the audit log are missing at its end."),
+        ("delete from audit", "Entries 1 to 4 of the audit log are missing at its end."),
+        (
+            "delete from audit; delete from audit_head",
+            "The audit log has no head: it was taken away, or the log emptied.",
+        ),
+        (
+            "update audit set tenant = 'globex' where number = 2",
+            "Entry 2 of the audit log was moved to another tenant's.",
+        ),
+        (
+            "delete from audit where number > 2; update audit_head set (number, hash) = (select 2, hash from audit where number = 2)",
+            "The head of the audit log is not signed with the key: it was forged, or the key is another.",
+        ),
+        (
+            "delete from audit where number > 2; update audit_head set (number, hash, signature) ="
+            " (select number, hash, signature from audit where number = 2)",
+            "The head of the audit log is not signed with the key: it was forged, or the key is another.",
+        ),
+        (
+            "update audit set signature = '' where number = 3",
+            "Entry 3 of the audit log is not signed: it was written by a process without the key, or forged.",
+        ),
+    ],
+)
+def test_a_signed_log_that_was_cut_emptied_or_written_again_is_noticed(
+    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, deed: str, words: str
+) -> None:
+    monkeypatch.setenv("HOLDFAST_AUDIT_KEY", "k" * 32)
+    for name in ("one", "two", "three", "four"):
+        said(capsys, "keys", "create", name, "--as", "ann", "--store", store)
+    code, _, err = said(capsys, "audit", "verify", "--store", store)
+    assert (code, "4 entries, each as it was written, signed with the key" in err) == (0, True)
+    by_hand(store, deed)
+    code, _, err = said(capsys, "audit", "verify", "--store", store)
+    assert (code, words in err) == (4, True), err
+
+
+def test_an_export_is_verified_where_there_is_no_store(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_AUDIT_KEY", "k" * 32)
+    for name in ("one", "two"):
+        said(capsys, "keys", "create", name, "--store", store)
+    file, text = tmp_path / "audit.jsonl", said(capsys, "audit", "export", "--json", "--store", store)[1]
+    file.write_text(text)
+    assert said(capsys, "audit", "verify", "--file", str(file))[0] == 0
+    monkeypatch.setenv("HOLDFAST_AUDIT_KEY", "a" * 32)
+    assert said(capsys, "audit", "verify", "--file", str(file))[0] == 4
+    monkeypatch.setenv("HOLDFAST_AUDIT_KEY", f"{'a' * 32}, {'k' * 32}")
+    assert said(capsys, "audit", "verify", "--file", str(file))[0] == 0
+    file.write_text(text.splitlines()[0])
+    assert said(capsys, "audit", "verify", "--file", str(file))[0] == 4
+    for wrong in ("a line\n", "[]\n", '{"number": 1}\n'):
+        file.write_text(wrong)
+        code, _, err = said(capsys, "audit", "verify", "--file", str(file))
+        assert (code, "is no export of an audit log" in err) == (2, True)
+    monkeypatch.setenv("HOLDFAST_AUDIT_KEY", "short")
+    code, _, err = said(capsys, "audit", "verify", "--file", str(file))
+    assert (code, "needs 32 bytes" in err) == (2, True)

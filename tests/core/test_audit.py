@@ -6,23 +6,35 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.audit import FIRST, MOST_CHARACTERS, Entry, Link, broken, link
+from holdfast.core.audit import MOST_CHARACTERS, Entry, Head, Link, Verification, head_of, link
 
 ENTRIES = [Entry(at_ms, "Pause", f"run-{at_ms}", "done", "ann", False, "clients.ops") for at_ms in range(6)]
+KEY, OLDER, STRANGE = b"k" * 32, b"o" * 32, b"s" * 32
 
 
-def chain() -> list[Link]:
+def chain(*keys: bytes) -> list[Link]:
+    """A log whose entries were signed with these keys, one after the other."""
     links: list[Link] = []
-    for number, entry in enumerate(ENTRIES, 1):
-        links.append(link(links[-1].hash if links else FIRST, number, entry))
+    for entry, key in zip(ENTRIES, keys or [b""] * len(ENTRIES), strict=True):
+        links.append(link(head_of(links[-1]) if links else None, entry, key))
     return links
 
 
-def test_a_chain_holds_from_anywhere_on() -> None:
+def problem(links: list[Link], head: Head | None, *keys: bytes, signed_from: int | None = None) -> str | None:
+    reading = Verification(keys, signed_from)
+    return next(filter(None, map(reading.problem, links)), None) or reading.problem_at_end(head)
+
+
+def broken(links: list[Link]) -> int | None:
+    """The first entry that is missing, or not as it was written."""
+    reading = Verification()
+    return next((reading.last.number + 1 for each in links if reading.problem(each)), None)
+
+
+def test_a_log_is_as_it_was_written() -> None:
     links = chain()
-    assert broken(links) is None
-    assert broken(links[3:], links[2].hash) is None
-    assert broken([]) is None
+    assert problem(links, head_of(links[-1])) is None
+    assert problem([], None) is None
 
 
 @given(st.integers(0, 5), st.sampled_from(Entry._fields))
@@ -36,13 +48,71 @@ def test_an_entry_that_was_changed_breaks_it(place: int, field: str) -> None:
 @given(st.integers(0, 4))
 def test_an_entry_that_is_missing_or_elsewhere_breaks_it(place: int) -> None:
     links = chain()
-    assert broken([*links[:place], *links[place + 1 :]]) == place + 2
+    assert broken([*links[:place], *links[place + 1 :]]) == place + 1
     links[place], links[place + 1] = links[place + 1], links[place]
-    assert broken(links) == place + 2
+    assert broken(links) == place + 1
+
+
+@given(st.integers(0, 5), st.booleans())
+def test_a_log_that_was_cut_short_does_not_agree_with_its_head(left: int, is_signed: bool) -> None:
+    keys = (KEY,) if is_signed else ()
+    links = chain(*(keys or (b"",)) * 6)
+    head = head_of(links[-1], *keys)
+    assert problem(links[:left], head, *keys) == f"Entries {left + 1} to 6 of the audit log are missing at its end."
+    if left or is_signed:
+        assert "has no head" in str(problem(links[:left], None, *keys))
+
+
+def test_what_was_added_past_the_head_is_noticed() -> None:
+    links = chain()
+    assert "should end with entry 4" in str(problem(links, head_of(links[3])))
+    assert "should end with entry 6" in str(problem(links, head_of(links[-1])._replace(hash="0" * 64)))
+
+
+def test_a_row_that_was_moved_to_another_tenant_is_noticed() -> None:
+    links = chain()
+    links[2] = links[2]._replace(tenant="globex")
+    assert problem(links, head_of(links[-1])) == "Entry 3 of the audit log was moved to another tenant's."
+
+
+@given(st.integers(0, 5))
+def test_a_log_written_again_without_the_key_is_noticed(place: int) -> None:
+    links = chain(*[KEY] * 6)
+    assert problem(links, head_of(links[-1], KEY), KEY) is None
+    for forged in (STRANGE, b""):
+        again = chain(*[KEY] * place, *[forged] * (6 - place))
+        assert "not signed" in str(problem(again, head_of(again[-1], forged), KEY))
+    assert "head" in str(problem(links[: place + 1], forged_head(links[place]), KEY)), (
+        "the signature of an entry is no head's"
+    )
+
+
+def forged_head(last: Link) -> Head:
+    return Head(last.number, last.hash, last.signature)
+
+
+def test_signatures_begin_somewhere_and_do_not_end() -> None:
+    begun = chain(b"", b"", *[KEY] * 4)
+    assert problem(begun, head_of(begun[-1], KEY), KEY) is None
+    assert "Entry 2 " in str(problem(begun, head_of(begun[-1], KEY), KEY, signed_from=2))
+    rolled = chain(b"", KEY, b"", KEY, KEY, KEY)
+    assert "Entry 3 " in str(problem(rolled, head_of(rolled[-1], KEY), KEY))
+    assert problem(rolled, head_of(rolled[-1], KEY), KEY, signed_from=4) is None
+    assert "Entry 1 " in str(problem(chain(), head_of(chain()[-1]), KEY, signed_from=1))
+    assert "The head" in str(problem(chain(), head_of(chain()[-1]), KEY))
+
+
+def test_an_older_key_counts_until_a_newer_one_was_used() -> None:
+    rotated = chain(OLDER, OLDER, OLDER, KEY, KEY, KEY)
+    assert problem(rotated, head_of(rotated[-1], KEY), KEY, OLDER) is None
+    assert "Entry 1 " in str(problem(rotated, head_of(rotated[-1], KEY), KEY))
+    back = chain(OLDER, KEY, KEY, KEY, KEY, OLDER)
+    assert "Entry 6 " in str(problem(back, head_of(back[-1], OLDER), KEY, OLDER))
+    assert "The head" in str(problem(rotated, head_of(rotated[-1], OLDER), KEY, OLDER))
 
 
 def test_an_entry_reads_back_as_it_was_linked() -> None:
-    last = chain()[-1]
+    last = chain(*[KEY] * 6)[-1]
     assert msgspec.json.decode(msgspec.json.encode(last), type=Link) == last
 
 

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from holdfast.core.access import Access
-from holdfast.core.audit import broken
+from holdfast.core.audit import Verification
 from holdfast.errors import UsageError
 from holdfast.observe.listening import listening
 from holdfast.service import signed_token, subscription
@@ -467,9 +467,10 @@ async def test_what_was_done_and_what_was_refused_stands_in_the_audit_log(tmp_pa
         assert {(row["client"], row["origin"], len(row["trace_id"])) for row in rows} == {
             ("clients.admin", "127.0.0.1", 32), ("clients.looks", "127.0.0.1", 32),
         }  # fmt: skip
-        links = [link_of(row) for row in rows]
-        assert broken(links) is None
-        assert broken([links[0], *links[2:]]) == 3
+        reading = Verification()
+        assert [reading.problem(link_of(row)) for row in rows] == [None] * 4
+        ((head,), last) = (await admin.rows("/audit/head"), reading.last)
+        assert head == {"number": 4, "hash": last.hash, "signature": None}
 
 
 async def test_what_is_refused_writes_no_more_than_a_line(tmp_path: Path) -> None:
@@ -484,3 +485,16 @@ async def test_a_name_that_is_claimed_is_kept_as_a_claim(api: Asked) -> None:
     await api.post("/runs", {"workflow": "quick"}, holdfast_as="ann")
     (row,) = await api.rows("/audit")
     assert (row["name"], row["verified"], row["client"]) == ("ann", False, None)
+
+
+async def test_a_token_that_is_not_known_is_written_down_and_does_not_fill_the_log(tmp_path: Path) -> None:
+    identity = known(admin=Holder("clients.admin"))
+    async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin, port.asked("guess" * 4) as guess:
+        for _ in range(20):
+            assert await guess.refused("GET", "/me") == (401, "unauthorized")
+        rows = await admin.rows("/audit")
+        assert {(row["deed"], row["outcome"], row["origin"], row["name"]) for row in rows} == {
+            ("LogIn", "unauthorized", "127.0.0.1", None)
+        }
+        assert len(rows) <= 3, "one a minute of an address"
+        assert "guess" not in str(rows)

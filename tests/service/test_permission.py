@@ -113,6 +113,7 @@ Costs                viewer             403 ok  ok  ok  hg
 Tail                 viewer             403 ok  ok  ok  h
 Keys                 admin              403 ok  ok  ok  h
 Audit                admin              403 403 403 ok  h
+AuditHead            admin              ok  ok  ok  ok  h
 SharedValues         viewer             403 403 403 ok  hg
 Memories             viewer             403 403 403 ok  h
 TeamBudgets          viewer             403 403 403 ok  hg

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeVar, Unpack
 import msgspec
 
 from holdfast.core import model_estimates
-from holdfast.core.audit import FIRST, Entry, Link, link
+from holdfast.core.audit import Entry, Head, Link, head_of, link
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use, learned
@@ -918,12 +918,16 @@ class Audit(Port):
     async def append(self, entry: Entry) -> Link:
         await self._mount.write("append_audit")
         links = self._disk.audit
-        links.append(link(links[-1].hash if links else FIRST, len(links) + 1, entry))
+        links.append(link(head_of(links[-1]) if links else None, entry))
         return links[-1]
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
         await self._mount.read()
         return [each for each in self._disk.audit[after:] if tenant in (None, each.entry.tenant)][:limit]
+
+    async def head(self) -> Head | None:
+        await self._mount.read()
+        return head_of(self._disk.audit[-1]) if self._disk.audit else None
 
 
 class Replies(Port):

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core import supervision
-from holdfast.core.audit import Entry, broken
+from holdfast.core.audit import Entry, Verification
 from holdfast.core.claim import Claim
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import Cost, Uncounted
@@ -2044,12 +2044,15 @@ class StoreConformance:
             BORN_MS, "Decide", "run:gate", "done", "ann é", True, "clients.shop", "", "127.0.0.1", "acme", "t"
         )
         others = entry._replace(tenant="globex", outcome="not_found")
+        assert await store.audit.head() is None
         await asyncio.gather(
             *(each.audit.append(kind) for kind in (entry, others) for each in (store, there) for _ in range(3))
         )
         links = list(await store.audit.links(0, None, 100))
         assert [each.number for each in links] == list(range(1, 13))
-        assert broken(links) is None
+        reading = Verification()
+        assert [reading.problem(each) for each in links] == [None] * 12
+        assert reading.problem_at_end(await there.audit.head()) is None
         assert {each.entry for each in links} == {entry, others}
         assert [each.entry for each in await there.audit.links(0, "acme", 100)] == [entry] * 6
         assert list(await there.audit.links(10, None, 1)) == links[10:11]

@@ -18,6 +18,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from holdfast.core import audit
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.ids import AppendId
@@ -657,3 +658,14 @@ async def test_no_connection_is_kept_from_those_who_wait_for_one(connect: Connec
     assert await waiting == {}
     for db in lent[1:]:
         await connections._give_back(db)
+
+
+@pytest.mark.parametrize("deed", ["update audit set entry = 'x'", "delete from audit", "truncate audit"])
+async def test_nothing_of_the_audit_log_is_changed_or_taken_out(connect: Connect, database: str, deed: str) -> None:
+    store = await connect()
+    await store.audit.append(audit.Entry(1, "Pause", "run", "done", "ann", False))
+    db = await asyncpg.connect(database.partition("?")[0])
+    await db.execute(f"set search_path = {schema_of(database)}")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="insert-only"):
+        await db.execute(deed)
+    await db.close()

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
+from holdfast.core.audit import Entry
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.lending import Visit, Visitor
 from holdfast.core.payload import inline
@@ -825,3 +826,16 @@ async def test_a_thread_ends_in_order_though_nobody_waits_for_that_any_more(
     assert await blocked
     await reader.close()
     assert said == []
+
+
+@pytest.mark.parametrize(
+    "deed", ["update audit set entry = 'x'", "delete from audit", "replace into audit select * from audit"]
+)
+async def test_nothing_of_the_audit_log_is_changed_or_taken_out(path: Path, deed: str) -> None:
+    store = await SqliteStore.connect(path)
+    await store.audit.append(Entry(1, "Pause", "run", "done", "ann", False))
+    await store.aclose()
+    db = apsw.Connection(str(path))
+    with pytest.raises(apsw.ConstraintError, match="insert-only"):
+        db.execute(deed)
+    db.close()

@@ -6,8 +6,10 @@ Never here: how entries are chained (core.audit).
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -16,7 +18,10 @@ from holdfast.cli.given import who
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.core.audit import Verification
 
 app = typer.Typer(help="See who did what from outside, and check that nothing of it was changed.", no_args_is_help=True)
 
@@ -47,65 +52,120 @@ def verify(
         str | None,
         typer.Option("--hash", metavar="HASH", help="A hash that was noted before: it must still be that of an entry."),
     ] = None,
+    signed_from: Annotated[
+        int | None,
+        typer.Option("--signed-from", metavar="NUMBER", min=1, help="Where signatures begin, if not with the first."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Verify what `audit export --json` wrote, not the log of the store."),
+    ] = None,
     as_json: AsJson = False,
     store: Store = None,
-) -> None:
-    """Follow the chain of hashes from the first entry to the last; exit with 4 where it is broken.
+) -> None:  # fmt: skip
+    """Verify the log from its first entry to its last; exit with 4 where it is not as it was written.
 
-    One who can write the store can write the whole chain anew: note its last hash elsewhere, and say it with --hash later.
+    With HOLDFAST_AUDIT_KEY, the key with which the servers sign it, nothing can have been written by others. A log that was
+    put back as it once stood shows only against a hash that was noted later: say it with --hash.
     """
-    count, last = asyncio.run(_verify(known, store))
+    from holdfast import settings
+    from holdfast.core.audit import Verification
+
+    keys = settings.Secrets(settings.load().secrets_file).audit_keys()
+    reading = Verification(keys, signed_from)
+    asyncio.run(_verify(reading, _stored(store) if file is None else _exported(file), known))
+    last = reading.last
     if as_json:
-        terminal.emit({"entries": count, "hash": last})
-    else:
-        terminal.say(f"{count} entries, each as it was written; the last hash is {last}.")
+        terminal.emit({"entries": last.number, "hash": last.hash, "signed": bool(keys)})
+        return
+    how = ", signed with the key" if keys else ""
+    terminal.say(f"{last.number} entries, each as it was written{how}; the last hash is {last.hash}.")
+    if not keys:
+        terminal.say("Signatures were not compared: HOLDFAST_AUDIT_KEY is not set.")
 
 
 @app.command()
 def export(as_json: AsJson = False, store: Store = None) -> None:
-    """Print all entries, one a line, each with its hash."""
+    """Print all entries, one a line, each with its hash, and which is the last."""
     asyncio.run(_export(as_json, store))
 
 
-async def _verify(known: str | None, store: str | None) -> tuple[int, str]:
-    from holdfast.core.audit import FIRST, broken
-    from holdfast.service.view import link_of
+_Part: TypeAlias = "tuple[list[dict[str, Any]], dict[str, Any] | None]"
+"""Entries, and which one is the last of all; None before the end, and where it is not known."""
 
-    last, number, seen = FIRST, 0, known is None
-    async for rows in _pages(store):
-        links = [link_of(row) for row in rows]
-        if links[0].number != number + 1 or (wrong := broken(links, last)) is not None:
-            place = number + 1 if links[0].number != number + 1 else wrong
-            raise Conflict(f"The audit log is not as it was written from entry {place} on.")
-        seen = seen or any(each.hash == known for each in links)
-        number, last = links[-1].number, links[-1].hash
+
+async def _verify(reading: Verification, parts: AsyncIterator[_Part], known: str | None) -> None:
+    """Raises Conflict where something is not as it was written."""
+    from holdfast.service.view import audit_head_of, link_of
+
+    last, seen = None, known is None
+    async for rows, head in parts:
+        last = head
+        for link in map(link_of, rows):
+            if (wrong := reading.problem(link)) is not None:
+                raise Conflict(wrong)
+            seen = seen or link.hash == known
+    if (wrong := reading.problem_at_end(None if last is None else audit_head_of(last))) is not None:
+        raise Conflict(wrong)
     if not seen:
         raise Conflict(
-            f"No entry has the hash {known}: the audit log was written anew, or it is that of another store."
+            f"No entry has the hash {known}: the audit log was put back or written again, or it is another store's."
         )
-    return number, last
 
 
 async def _export(as_json: bool, store: str | None) -> None:
-    async for rows in _pages(store):
+    last = None
+    async for rows, head in _stored(store):
+        last = head
         for row in rows:
             if as_json:
                 terminal.emit_line(row)
             else:
                 terminal.show(terminal.line("  ".join((*_line(row), row["hash"]))))
+    if last is not None and as_json:
+        terminal.emit_line({"head": last})
+    elif last is not None:
+        terminal.show(terminal.line(f"head  {last['number']}  {last['hash']}  {last['signature'] or 'not signed'}"))
 
 
-async def _pages(store: str | None) -> AsyncIterator[list[dict[str, Any]]]:
-    """All entries, page by page."""
+async def _stored(store: str | None) -> AsyncIterator[_Part]:
+    """All entries of the store's log, page by page, and the head as it is after the last."""
     from holdfast.service import query
 
     asked = query.Audit(limit=query.MOST)
     async with backend(store, who(None)) as service:
-        while (page := await service.ask(asked)).rows:
-            yield page.rows
-            if page.cursor is None:
+        while True:
+            page = await service.ask(asked)
+            if page.cursor is not None:
+                yield page.rows, None
+                asked = query.Audit(limit=query.MOST, cursor=page.cursor)
+                continue
+            head = next(iter((await service.ask(query.AuditHead())).rows), None)
+            yield page.rows, head
+            if head is None or not page.rows or head["number"] <= page.rows[-1]["number"]:
                 return
-            asked = query.Audit(limit=query.MOST, cursor=page.cursor)
+            asked = query.Audit(limit=query.MOST, cursor=str(page.rows[-1]["number"]))  # some were added since
+
+
+async def _exported(file: Path) -> AsyncIterator[_Part]:
+    """The same of a file. Raises UsageError for one that is no export."""
+    from holdfast.service.view import audit_head_of, link_of
+
+    rows, head = [], None
+    try:
+        with file.open(encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                if "head" in row:
+                    head = row["head"]
+                    audit_head_of(head)
+                else:
+                    rows.append(row)
+                    link_of(row)
+        yield rows, head
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise UsageError(
+            f"{file} is no export of an audit log ({problem}): `holdfast audit export --json` writes one."
+        ) from None
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

@@ -46,7 +46,8 @@ async def answering(service: Service, how: HttpPort, say: Callable[[str], None])
     _expect_safe(host, how)
     browser = None if how.browser is None else Browser(read_token(how.browser / SESSION) or "", how.browser / CODE)
     api = Api(how.identity, new_trace, hosts=LOOPBACK | {host} if is_loopback(host) else None, browser=browser)
-    api.service, how.identity.keys = service, service.keys
+    api.service = service
+    how.identity.keys, how.identity.failures = service.keys, service.failed_log_ins
     scheme, shown = "http" if how.certificate is None else "https", f"[{host}]" if ":" in host else host
     async with listening(
         api.application(),

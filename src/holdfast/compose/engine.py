@@ -201,7 +201,13 @@ class Engine(Control):
         clean_log = RedactedLog(secrets)
         around = environment if environment is not None else Environment.of_machine(slots, known.models)
         elsewhere = open_blobs(known.blobs, secrets)
-        opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
+        opened = (
+            store
+            if not isinstance(store, str | Path)
+            else await open_store(
+                store, elsewhere, lease_s=known.lease_s, audit_key=next(iter(secrets.audit_keys()), b"")
+            )
+        )
         providers: Any = model or Providers(_served_by(known))
         catalog = Catalog(
             opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute,

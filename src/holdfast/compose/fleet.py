@@ -183,7 +183,7 @@ async def taking(
             engine, workflows, files.take if files is not None else None, recorder,
             has_shells_of=lambda tenant: not how.shell and identity.has_shells_of(tenant),
         )  # fmt: skip
-        identity.keys = server.service.keys
+        identity.keys, identity.failures = server.service.keys, server.service.failed_log_ins
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         say(f"gRPC on {host}:{port}, store {without_passwords(where)}: {names}.")

@@ -1,13 +1,15 @@
 """The audit log: who did what from outside, from where, and what came of it, each entry chained to the one before by its hash.
 
-An entry that was changed, taken out or put in between breaks the chain from there on; one who can write the store can write the
-whole chain anew, so its newest hash is worth keeping elsewhere. Never here: where it is kept (ports.audit).
+An entry that was changed, taken out or put in between breaks the chain from there on. The head, kept beside the log, says which
+entry is the last: a log that was cut short or emptied does not agree with it. One who can write the store can write chain and
+head again. With a key that is not in the store, each entry and the head are signed (HMAC with SHA-256, RFC 2104), which only a
+holder of the key can do. Never here: where it is kept (ports.caller).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import hmac
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -49,27 +51,99 @@ class Entry(NamedTuple):
 
 
 class Link(NamedTuple):
-    """An entry in its place."""
+    """An entry in its place. `tenant` is the tenant whose row it is, which is that of the entry; `signature` is empty where the
+    process that added it had no key."""
 
     number: int
     entry: Entry
     hash: str
+    tenant: str
+    signature: str = ""
+
+
+class Head(NamedTuple):
+    """Which entry is the last."""
+
+    number: int
+    hash: str
+    signature: str = ""
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
-def link(before: str, number: int, entry: Entry) -> Link:
-    """The entry after the one with the hash `before`."""
-    text = msgspec.json.encode((before, number, *entry))
-    return Link(number, entry, hashlib.sha256(text).hexdigest())
+def link(before: Head | None, entry: Entry, key: bytes = b"") -> Link:
+    """The entry that follows the last one, signed with a key if there is one."""
+    number = 1 if before is None else before.number + 1
+    hash_ = _hash(FIRST if before is None else before.hash, number, entry)
+    return Link(number, entry, hash_, entry.tenant, _signed(key, "entry", number, hash_))
 
 
-def broken(links: Iterable[Link], before: str = FIRST) -> int | None:
-    """The number of the first entry that does not follow from the one before; None where all do."""
-    for each in links:
-        if link(before, each.number, each.entry) != each:
-            return each.number
-        before = each.hash
-    return None
+def head_of(last: Link, key: bytes = b"") -> Head:
+    """The head of a log that ends so."""
+    return Head(last.number, last.hash, _signed(key, "head", last.number, last.hash))
+
+
+def _hash(before: str, number: int, entry: Entry) -> str:
+    return hashlib.sha256(msgspec.json.encode((before, number, *entry))).hexdigest()
+
+
+def _signed(key: bytes, what: str, number: int, hash_: str) -> str:
+    """What a key makes of an entry or head: of either it says nothing about the other."""
+    return hmac.digest(key, f"holdfast audit {what} {number} {hash_}".encode(), "sha256").hex() if key else ""
+
+
+class Verification:
+    """A reading of the log from its first entry on, which says in words what is not as it was written.
+
+    With `keys`, the newest first, signatures are compared too: an older key counts only until a newer one was used. Entries
+    from `signed_from` on must have a signature; where it is not said, those after the first that has one."""
+
+    def __init__(self, keys: tuple[bytes, ...] = (), signed_from: int | None = None) -> None:
+        self.last = Head(0, FIRST)
+        self._keys = keys
+        self._signed_from = signed_from
+
+    def problem(self, next_: Link) -> str | None:
+        """What is wrong with the entry that follows; None where nothing is."""
+        number = self.last.number + 1
+        if next_.number != number:
+            return f"Entry {number} of the audit log is missing."
+        if next_.hash != _hash(self.last.hash, number, next_.entry):
+            return f"The audit log is not as it was written from entry {number} on."
+        if next_.tenant != next_.entry.tenant:
+            return f"Entry {number} of the audit log was moved to another tenant's."
+        if (wrong := self._problem_of_signature("entry", number, next_.hash, next_.signature)) is not None:
+            return wrong
+        self.last = Head(number, next_.hash)
+        return None
+
+    def problem_at_end(self, head: Head | None) -> str | None:
+        """What is wrong with the log's end, after its last entry, by the head that is kept beside it."""
+        last = self.last.number
+        if head is None:
+            if last or self._keys:
+                return "The audit log has no head: it was taken away, or the log emptied."
+            return None
+        if head.number > last:
+            return f"Entries {last + 1} to {head.number} of the audit log are missing at its end."
+        if (head.number, head.hash) != (last, self.last.hash):
+            return f"The audit log should end with entry {head.number}: what follows was put there."
+        return self._problem_of_signature("head", head.number, head.hash, head.signature)
+
+    def _problem_of_signature(self, what: str, number: int, hash_: str, signature: str) -> str | None:
+        if not self._keys:
+            return None
+        shown = f"Entry {number} of the audit log" if what == "entry" else "The head of the audit log"
+        if not signature:
+            if what == "entry" and (self._signed_from is None or number < self._signed_from):
+                return None  # from before there was a key
+            return f"{shown} is not signed: it was written by a process without the key, or forged."
+        for place, key in enumerate(self._keys):
+            if hmac.compare_digest(signature, _signed(key, what, number, hash_)):
+                self._keys = self._keys[: place + 1]
+                if self._signed_from is None:
+                    self._signed_from = number
+                return None
+        return f"{shown} is not signed with the key: it was forged, or the key is another."

@@ -186,9 +186,7 @@ class Gathered:
         if not tasks:
             self.end()
 
-    def _over(self, task: asyncio.Future[Any]) -> None:
-        if not task.cancelled():
-            task.exception()  # taken: the first that failed speaks for them all
+    def _over(self, _: asyncio.Future[Any]) -> None:
         self._left -= 1
         if not self._left:
             self.end()

@@ -48,7 +48,8 @@ async def caller(identity: Identity, request: Request, authorization: str, trace
     """Who sends the request with that `authorization`. `Holdfast-As` and `Holdfast-Roles` are claims, which nobody verifies.
     Raises Problem."""
     headers = request.headers
-    holder = await identity.holder(authorization)
+    origin = request.client.host if request.client is not None else ""
+    holder = await identity.holder(authorization, origin)
     if holder is None:
         raise Problem(
             HTTPStatus.UNAUTHORIZED, "unauthorized",
@@ -59,7 +60,6 @@ async def caller(identity: Identity, request: Request, authorization: str, trace
         words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
         raise Problem(HTTPStatus.FORBIDDEN, "not_permitted", words)
     roles = tuple(each.strip() for each in headers.get(ROLES, "").split(",") if each.strip())
-    origin = request.client.host if request.client is not None else ""
     return Caller(holder, holder.principal(headers.get(AS, ""), roles, origin=origin, trace_id=trace_id))
 
 

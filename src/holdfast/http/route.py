@@ -171,6 +171,7 @@ ROUTES: Final = (
     Route("POST", "/keys/{name}/rotate", cmd.RotateKey, _KEY),
     Route("POST", "/keys/{name}/revoke", cmd.RevokeKey, _KEY),
     Route("GET", "/audit", ask.Audit, _PAGE),
+    Route("GET", "/audit/head", ask.AuditHead, _PAGE),
 )
 """Of two that fit a path the first is meant. Ids may hold `/`, and are percent-encoded in a path: paths are compared as they
 are sent, and decoded then."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from holdfast.core.access import ANY, Grant
-from holdfast.core.audit import Entry, Link
+from holdfast.core.audit import Entry, Head, Link
 
 
 class ToDecide(msgspec.Struct, frozen=True):
@@ -71,11 +71,15 @@ class Audit(Protocol):
     """The audit log. Nothing in it changes, and nothing leaves it."""
 
     async def append(self, entry: Entry) -> Link:
-        """Chain one more, whoever else does."""
+        """Chain one more, and note that it is the last, whoever else does."""
         ...
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
         """Those after a number, of those who act for a tenant or all."""
+        ...
+
+    async def head(self) -> Head | None:
+        """Which entry is the last, as the append of it has noted; None where there was none yet."""
         ...
 
 

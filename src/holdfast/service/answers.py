@@ -70,6 +70,7 @@ class Answers:
             asked.Gate: self._gate, asked.Tail: self._tail,
             asked.TeamBudgets: self._team_budgets, asked.Approvals: self._approvals, asked.Supervisors: self._supervisors,
             asked.Workers: self._workers, asked.Keys: self._keys, asked.Audit: self._audit,
+            asked.AuditHead: self._audit_head,
         }  # fmt: skip
 
     # --- One run ------------------------------------------------------------------------------------------------------
@@ -186,6 +187,10 @@ class Answers:
     async def _audit(self, query: asked.Audit, tenant: str | None) -> Page:
         found = await self.control.store.audit.links(seq_of(query.cursor), tenant, query.limit + 1)
         return listing.page([view.of_link(each) for each in found], query.limit, "number")
+
+    async def _audit_head(self, query: asked.AuditHead, tenant: str | None) -> Page:
+        head = await self.control.store.audit.head() if tenant is None else None
+        return Page([] if head is None else [view.of_audit_head(head)], None)
 
     async def _gates(self, query: asked.Gates, tenant: str | None) -> Page:
         return await listing.gates(self.control, query, tenant)

@@ -90,6 +90,12 @@ class Issuer(Protocol):
     async def holder(self, token: str) -> Holder | None: ...
 
 
+class Failures(Protocol):
+    """Who is told of callers that are refused."""
+
+    async def note(self, origin: str, why: str) -> None: ...
+
+
 class Identity:
     """Whom a port knows: everybody, those with the one `token`, or those that are told apart: with `tokens` by the SHA-256 of
     each, with tokens that an `issuer` signed, with `keys` of the store."""
@@ -104,6 +110,8 @@ class Identity:
         self._takes_keys = takes_keys
         self.keys: Issuer | None = None
         """Who knows the keys of the store, as soon as that is open."""
+        self.failures: Failures | None = None
+        """Who is told of callers that are refused, as soon as there is a store."""
 
     @property
     def tells_apart(self) -> bool:
@@ -125,9 +133,15 @@ class Identity:
             tenant in (each.tenants or ()) for each in shells
         )
 
-    async def holder(self, authorization: str) -> Holder | None:
-        """Who sends this, `Bearer TOKEN`; None for a token that nobody has. A token is looked up by its hash, so how long that
-        takes tells nothing about any."""
+    async def holder(self, authorization: str, origin: str = "") -> Holder | None:
+        """Who sends this, `Bearer TOKEN`, from the address `origin`; None for a token that is not known, which is noted. It is
+        looked up by its hash, so how long that takes tells nothing about any."""
+        found = await self._holder(authorization)
+        if found is None and self.failures is not None:
+            await self.failures.note(origin, "a token that is not known" if authorization else "no token")
+        return found
+
+    async def _holder(self, authorization: str) -> Holder | None:
         if self.token is None and not self.tells_apart:
             return ANYBODY
         if not authorization.startswith(SCHEME):

@@ -446,10 +446,16 @@ class Audit(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+@query("admin", whole=Whole.COUNTS)
+class AuditHead(Struct, frozen=True):
+    """Which entry of the audit log is the last, with its hash and its signature if it has one. None where there is no entry,
+    and for a caller who acts for a tenant, who sees only some of them."""
+
+
 Query: TypeAlias = (
     Run | Runs | Steps | RunCosts | RunBudget | Drawing | Trace | Logs | Scores | ScoreMeans | Gate | Gates | Effects | Events
     | Evaluations | Evaluation
     | Streams | ForkQuote | CancelQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts | Schedules
     | Conversations | SharedValues | Memories | Pools | Budget | Admission | Workflows | Queue | Tail | Workers | Keys
-    | Audit | TeamBudgets | Approvals | Supervisors
+    | Audit | AuditHead | TeamBudgets | Approvals | Supervisors
 )  # fmt: skip

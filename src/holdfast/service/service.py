@@ -56,6 +56,7 @@ from holdfast.service.declaration import declaration_of
 from holdfast.service.gate import decidable
 from holdfast.service.key import ApiKeys, told_by
 from holdfast.service.listing import expect_statuses, sought
+from holdfast.service.log_in import LOG_IN, FailedLogIns
 from holdfast.service.principal import Principal
 from holdfast.service.query import Page, Query, View
 
@@ -85,6 +86,7 @@ class Service(Answers):
         super().__init__(control, [each.name for each in offered])
         self._offered = {(each.name, each.version): each for each in offered}
         self.keys = ApiKeys(control.store)
+        self.failed_log_ins = FailedLogIns(control.now_ms, self._record_log_in)
         self._from_yaml = from_yaml
         self._has_shells_of = has_shells_of
         self._reading = asyncio.Lock()
@@ -127,6 +129,9 @@ class Service(Answers):
             await self.control.store.audit.append(entry)
         except StoreError as problem:
             log.error("holdfast could not write down in the audit log: %s: %s", entry, problem.message)
+
+    async def _record_log_in(self, origin: str, about: str) -> None:
+        await self._record(Principal(origin=origin), LOG_IN, about, "unauthorized")
 
     async def _do(self, who: Principal, command: Command) -> RunId | None:
         if isinstance(command, cmd.Start):

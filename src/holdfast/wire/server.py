@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
+from urllib.parse import unquote
 
 import grpc
 
@@ -85,7 +86,7 @@ class Server:
 
     async def _holder(self, context: Any) -> Holder:
         """Who calls. Ends the call of somebody who has no token of ours, before any of it is read."""
-        holder = await credential.holder(self._identity, context.invocation_metadata() or ())
+        holder = await credential.holder(self._identity, context.invocation_metadata() or (), _origin(context))
         if holder is None:
             words = "The token is missing or wrong: send it as the metadata `authorization: Bearer TOKEN`. Nothing was done."
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
@@ -103,7 +104,7 @@ class Server:
         if self.service is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
         assert self.service is not None
-        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()), context.peer() or "")
+        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()), _origin(context))
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
@@ -194,6 +195,12 @@ class Server:
             log.debug("the stream of worker %s broke: %s", connection.name, problem)
         finally:
             outbox.close()
+
+
+def _origin(context: Any) -> str:
+    """From which address a client speaks: gRPC says `ipv4:127.0.0.1:50000`, or `ipv6:%5B::1%5D:50000`."""
+    peer = unquote(context.peer() or "").partition(":")[2]
+    return peer.rpartition(":")[0].strip("[]")
 
 
 def _trace_id(sent: Iterable[tuple[str, str | bytes]]) -> str | None:

@@ -93,17 +93,6 @@ async def gathered_where_one_fails(ctx: Context) -> Any:
 
 
 @flow
-async def gathered_by_ctx_where_two_fail(ctx: Context) -> Any:
-    async def branch(name: str) -> str:
-        return await broken(name)
-
-    try:
-        return await ctx.gather(broken("a"), later("b", "c"), branch("c"))
-    except OperationFailed as failed:
-        return failed.message.split()[1]
-
-
-@flow
 async def a_task(ctx: Context) -> Any:
     task = asyncio.create_task(pay("a"))
     beside = await pay("b")

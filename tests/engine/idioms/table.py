@@ -103,12 +103,6 @@ IDIOMS: list[Idiom] = [
         paths={"b": "~1.0", "c": "0"},
     ),
     Idiom(
-        "`ctx.gather(…)`, two fail and the error is caught", "right",
-        "each branch comes to its end; then the first error in the order of the calls is raised",
-        flows.gathered_by_ctx_where_two_fail, Returned("a"), calls={"broken a": 1, "later b": 1, "broken c": 1},
-        paths={"a": "0.0.0", "b": "0.1.0", "c": "0.2.0"},
-    ),
-    Idiom(
         "`task = asyncio.create_task(a()); …; await task`", "right", "beside what comes in between",
         flows.a_task, Returned(["a", "b"]), calls=PAID, paths={"a": "~0.0", "b": "0"},
     ),

@@ -4,7 +4,7 @@ Never here: printing, who may see it.
 """
 
 from holdfast.service.view.approval import of_approval
-from holdfast.service.view.caller import link_of, of_key, of_link
+from holdfast.service.view.caller import audit_head_of, link_of, of_audit_head, of_key, of_link
 from holdfast.service.view.capacity import (
     demanded,
     of_admission,
@@ -45,6 +45,7 @@ from holdfast.service.view.workflow import of_workflow, of_workflow_whole
 __all__ = [
     "MOST_EFFECTS",
     "SHOWN_AS",
+    "audit_head_of",
     "demanded",
     "facts",
     "is_verified",
@@ -54,6 +55,7 @@ __all__ = [
     "news",
     "of_admission",
     "of_approval",
+    "of_audit_head",
     "of_backfilled",
     "of_budget",
     "of_cancel",

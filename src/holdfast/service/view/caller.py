@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.audit import Entry, Link
+from holdfast.core.audit import Entry, Head, Link
 from holdfast.core.ids import GateId, run_of
 from holdfast.service.view.plain import iso
 
@@ -40,7 +40,8 @@ def _of_opens(opens: Opens | None) -> dict[str, Any] | None:
 
 
 def of_link(link: Link) -> dict[str, Any]:
-    """An entry of the audit log; `hash` is of it and of the one before."""
+    """An entry of the audit log; `hash` is of it and of the one before, `kept_for` the tenant whose row it is, and `signature`
+    None where the process that added it had no key."""
     entry = link.entry
     return {
         "number": link.number,
@@ -57,10 +58,22 @@ def of_link(link: Link) -> dict[str, Any]:
         "trace_id": entry.trace_id or None,
         "at_ms": entry.at_ms,
         "hash": link.hash,
+        "kept_for": link.tenant or None,
+        "signature": link.signature or None,
     }
+
+
+def of_audit_head(head: Head) -> dict[str, Any]:
+    """Which entry is the last."""
+    return {"number": head.number, "hash": head.hash, "signature": head.signature or None}
+
+
+def audit_head_of(row: dict[str, Any]) -> Head:
+    """The same back."""
+    return Head(row["number"], row["hash"], row["signature"] or "")
 
 
 def link_of(row: dict[str, Any]) -> Link:
     """The same back."""
     fields: dict[str, Any] = {name: "" if row[name] is None else row[name] for name in Entry._fields}
-    return Link(row["number"], Entry(**fields), row["hash"])
+    return Link(row["number"], Entry(**fields), row["hash"], row["kept_for"] or "", row["signature"] or "")

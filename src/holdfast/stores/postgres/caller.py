@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.audit import FIRST, Entry, Link, link
+from holdfast.core.audit import Entry, Head, Link, head_of, link
 from holdfast.ports import ApiKey, Pending, Reply
-from holdfast.stores.postgres.context import StorePort
+from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.row import decode_entry, decode_key, decode_reply, encode
 
 
@@ -42,19 +42,27 @@ class Keys(StorePort):
 class Audit(StorePort):
     """Keeps ports.Audit."""
 
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._key = context.audit_key
+
     async def append(self, entry: Entry) -> Link:
         async with self._db.writing() as db:
             await db.execute(self._sql["lock_audit"])
             last = await db.fetchrow(self._sql["last_link"])
-            number, before = (0, FIRST) if last is None else last
-            added = link(before, number + 1, entry)
+            added = link(None if last is None else Head(*last), entry, self._key)
             text = msgspec.json.encode(entry).decode()
-            await db.execute(self._sql["add_link"], added.number, entry.tenant, added.hash, text)
+            await db.execute(self._sql["add_link"], added.number, added.tenant, added.hash, text, added.signature)
+            await db.execute(self._sql["move_audit_head"], *head_of(added, self._key))
             return added
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
         found = await self._db.fetch(self._sql["links"], after, tenant, limit)
-        return [Link(number, decode_entry(entry), hash_) for number, entry, hash_ in found]
+        return [Link(number, decode_entry(entry), *rest) for number, entry, *rest in found]
+
+    async def head(self) -> Head | None:
+        found = await self._db.fetch(self._sql["audit_head"])
+        return Head(*found[0]) if found else None
 
 
 class Replies(StorePort):

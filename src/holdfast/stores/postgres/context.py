@@ -39,6 +39,8 @@ class StoreContext(NamedTuple):
     lease_s: float
     elsewhere: BlobPlace | None = None
     """Where archives go and are, besides the table."""
+    audit_key: bytes = b""
+    """With what the audit log is signed; empty: with nothing."""
 
 
 class StorePort:

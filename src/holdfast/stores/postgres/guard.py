@@ -43,6 +43,7 @@ GUARDED: Final[Mapping[str, str]] = MappingProxyType({
     "blobs": _IN_OWN_HOME,
     "scopes": _OF_OWN_SCOPE.format(column="scope"),
     "limits": _OF_OWN_SCOPE.format(column="family"),
+    "audit_head": "false",  # it is of all tenants' entries
 })  # fmt: skip
 """What the read role sees of which table. All others are closed to it."""
 

@@ -67,13 +67,14 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         lease_s: float = LEASE_S,
         connections: int = MOST_CONNECTIONS,
         elsewhere: BlobPlace | None = None,
+        audit_key: bytes = b"",
         own_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
 
         `lease_s` is how long this process's sessions live without renewal; `own_ms` takes the place of the database's
-        time in histories, where a test owns time; `elsewhere` is a place of archives beside the table. Raises UsageError,
-        StoreUnreadable, StoreTooNew, StoreBusy.
+        time in histories, where a test owns time; `elsewhere` is a place of archives beside the table; `audit_key` signs
+        the audit log (core.audit). Raises UsageError, StoreUnreadable, StoreTooNew, StoreBusy.
         """
         address = Address.of(url)
         async with contextlib.AsyncExitStack() as undo:
@@ -86,7 +87,9 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             await expect_kept(opened)
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
             clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
-            context = StoreContext(opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere)
+            context = StoreContext(
+                opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere, audit_key
+            )
             undo.pop_all()
         return cls.on(context)
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from holdfast.core.audit import FIRST, Entry, Link, link
+from holdfast.core.audit import Entry, Head, Link, head_of, link
 from holdfast.ports import ApiKey, Pending, Reply
 from holdfast.stores.row import decode_entry, decode_key, decode_reply, encode
-from holdfast.stores.sqlite.context import StorePort, rows, value
+from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 
 
 class Keys(StorePort):
@@ -44,18 +44,28 @@ class Keys(StorePort):
 class Audit(StorePort):
     """Keeps ports.Audit."""
 
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._key = context.audit_key
+
     async def append(self, entry: Entry) -> Link:
         def write(db: apsw.Connection) -> Link:
-            number, before = next(iter(rows(db, "last_link")), (0, FIRST))
-            added = link(before, number + 1, entry)
-            rows(db, "add_link", (added.number, entry.tenant, added.hash, msgspec.json.encode(entry).decode()))
+            last = next(iter(rows(db, "last_link")), None)
+            added = link(None if last is None else Head(*last), entry, self._key)
+            text = msgspec.json.encode(entry).decode()
+            rows(db, "add_link", (added.number, added.tenant, added.hash, text, added.signature))
+            rows(db, "move_audit_head", head_of(added, self._key))
             return added
 
         return await self._writer.write(write)
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
         found = await self._reader.ask(lambda db: rows(db, "links", (after, tenant, limit)))
-        return [Link(number, decode_entry(entry), hash_) for number, entry, hash_ in found]
+        return [Link(number, decode_entry(entry), *rest) for number, entry, *rest in found]
+
+    async def head(self) -> Head | None:
+        found = await self._reader.ask(lambda db: rows(db, "audit_head"))
+        return Head(*found[0]) if found else None
 
 
 class Replies(StorePort):

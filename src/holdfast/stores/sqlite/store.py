@@ -55,13 +55,14 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         lease_s: float = LEASE_S,
         wait_s: float = WAIT_S,
         elsewhere: BlobPlace | None = None,
+        audit_key: bytes = b"",
         machine_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `path`, made if it is not there.
 
         `lease_s` is how long this process's sessions live without renewal, `wait_s` bounds the wait for other
-        processes, `elsewhere` is a place of archives beside the table, and `machine_ms` takes the machine's clock's place
-        where a test owns time.
+        processes, `elsewhere` is a place of archives beside the table, `audit_key` signs the audit log (core.audit), and
+        `machine_ms` takes the machine's clock's place where a test owns time.
         Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
         """
         file = resolve(path)
@@ -80,6 +81,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
                 data_version=await writer.ask(data_version),
                 lease_s=lease_s,
                 elsewhere=elsewhere,
+                audit_key=audit_key,
             )
             undo.pop_all()
         return cls.on(context)

@@ -1833,11 +1833,20 @@ select number, hash from holdfast.audit order by number desc limit 1
 
 -- name: add_link
 -- One more entry, chained to the last.
-insert into holdfast.audit (number, tenant, hash, entry) values ($1, $2, $3, $4)
+insert into holdfast.audit (number, tenant, hash, entry, signature) values ($1, $2, $3, $4, $5)
+
+-- name: move_audit_head
+-- Which entry is the last.
+insert into holdfast.audit_head (number, hash, signature) values ($1, $2, $3)
+on conflict (is_head) do update set number = excluded.number, hash = excluded.hash, signature = excluded.signature
+
+-- name: audit_head
+-- The same, to compare.
+select number, hash, signature from holdfast.audit_head
 
 -- name: links
 -- Entries in their order.
-select number, entry, hash from holdfast.audit
+select number, entry, hash, tenant, signature from holdfast.audit
 where number > $1 and ($2::text is null or tenant = $2) order by number limit $3
 
 -- name: forget_replies

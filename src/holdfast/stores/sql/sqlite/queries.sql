@@ -1317,11 +1317,20 @@ select number, hash from audit order by number desc limit 1
 
 -- name: add_link
 -- One more entry, chained to the last.
-insert into audit (number, tenant, hash, entry) values (?, ?, ?, ?)
+insert into audit (number, tenant, hash, entry, signature) values (?, ?, ?, ?, ?)
+
+-- name: move_audit_head
+-- Which entry is the last.
+insert into audit_head (number, hash, signature) values (?, ?, ?)
+on conflict (is_head) do update set number = excluded.number, hash = excluded.hash, signature = excluded.signature
+
+-- name: audit_head
+-- The same, to compare.
+select number, hash, signature from audit_head
 
 -- name: links
 -- Entries in their order.
-select number, entry, hash from audit where number > ?1 and (?2 is null or tenant = ?2) order by number limit ?3
+select number, entry, hash, tenant, signature from audit where number > ?1 and (?2 is null or tenant = ?2) order by number limit ?3
 
 -- name: forget_replies
 -- What nobody may ask for again goes, so much at a time.
