@@ -26,6 +26,7 @@ FLOORS = (
         "isolation",
         "own_loop",
         "lasting_loop",
+        "fair_share",
     },
     {"core"},
     {"ports", "authoring"},
@@ -42,6 +43,7 @@ FLOORS = (
 
 NEIGHBOURS = {
     ("extra", "errors"),
+    ("fair_share", "errors"),
     ("settings", "errors"),
     ("settings", "masking"),
     ("settings", "privacy"),

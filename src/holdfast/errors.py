@@ -14,6 +14,7 @@
     ├── Unauthorized                   a server does not know the token; nothing was done
     ├── Unreachable                    a server cannot be reached, or does not answer
     ├── NotFound                       no such run, gate, call or workflow
+    ├── TooMuch                        a caller has its share of what a server does at a time; nothing was done
     ├── Conflict                       somebody else was first; nothing was written
     │   ├── SeqConflict                the run is not where the append expected it (reload and decide again)
     │   ├── StaleAttempt               the step has moved on to another attempt
@@ -231,6 +232,12 @@ class OverLimit(Conflict):
     held: int
     wanted: int
     team: Sequence[Any] = ()
+
+
+class TooMuch(HoldfastError):
+    """You have your share of what this server does at a time. Nothing was done: try again after `retry_after_s`."""
+
+    retry_after_s: int = 1
 
 
 class TooManyRuns(Conflict):

@@ -230,6 +230,36 @@ def _is_private(url: str) -> bool:
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and is_local))
 
 
+class PortBounds(BaseModel):
+    """`[bounds]` in holdfast.toml: how much the ports of a process do at a time, for all callers together. Of what the others
+    leave free, one address or tenant has half at most, and one token half of what its tenant has. So a newcomer finds room, and
+    a caller who is alone has a half or a quarter of each figure here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    connections: int = Field(default=4_000, ge=4)
+    """Open connections to an HTTP port, and calls to a gRPC port; never more than half of the files that the process may open.
+    Connections of proxies (`--behind-proxy`) are counted together only."""
+    requests: int = Field(default=400, ge=4)
+    """Requests and gRPC calls that are answered at a time,"""
+    waiting: int = Field(default=4_000, ge=4)
+    """and those that wait for their turn,"""
+    wait_s: float = Field(default=5.0, gt=0, le=60, allow_inf_nan=False)
+    """for so many seconds at most."""
+    reading: int = Field(default=64, ge=4)
+    """Bodies and messages, up to 4 MiB each, that are read at a time, or are over 64 KiB and being answered."""
+    streams: int = Field(default=4_000, ge=4)
+    """Streams that are listened to."""
+    requests_per_s: int = Field(default=1_000, ge=1)
+    """Requests of one token in a second; a tenant has twice as many."""
+    burst: int = Field(default=2_000, ge=1)
+    """Requests of one token at once after a pause; a tenant has twice as many."""
+    head_s: float = Field(default=10.0, gt=0, le=300, allow_inf_nan=False)
+    """Seconds for the head of a request, and for what a worker says first."""
+    body_s: float = Field(default=30.0, gt=0, le=300, allow_inf_nan=False)
+    """Seconds for a body or message, and for a client to read what it was sent."""
+
+
 class ScriptLimits(BaseModel):
     """`[limits]` in holdfast.toml: how far each process of a script in a workflow file may go, where the file says nothing.
 
@@ -282,6 +312,8 @@ class Settings(BaseModel):
     """From where content parts are read: `[fetch]` in holdfast.toml."""
     identity: SignedTokenRules | None = None
     """Whose signed tokens are taken on gRPC and HTTP ports: `[identity]` in holdfast.toml. Without it none are."""
+    bounds: PortBounds = PortBounds()
+    """How much gRPC and HTTP ports do at a time: `[bounds]` in holdfast.toml."""
     limits: ScriptLimits = ScriptLimits()
     """How far a script of a workflow file may go: `[limits]` in holdfast.toml."""
     lanes: dict[str, LaneRules] = {}
@@ -331,6 +363,7 @@ def load(directory: Path | None = None) -> Settings:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
         unknown = set(given) - {
             "blobs",
+            "bounds",
             "budget",
             "fetch",
             "identity",
@@ -352,8 +385,8 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s, [budget], [fetch], [identity],"
-                " [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
+                " queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s, [bounds], [budget], [fetch],"
+                " [identity], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
             )
     try:
         return Settings(**given)

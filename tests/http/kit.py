@@ -15,6 +15,8 @@ from holdfast import Engine
 from holdfast.compose.api import HttpPort, answering
 from holdfast.service.identity import Holder, Identity, hashed
 from holdfast.service.service import Service
+from holdfast.service.turn import Turns
+from holdfast.settings import PortBounds
 from tests.http import flows
 
 WORKFLOWS = (
@@ -88,9 +90,10 @@ class Asked:
 class Port:
     """Where it answers."""
 
-    def __init__(self, address: str, engine: Engine) -> None:
+    def __init__(self, address: str, engine: Engine, turns: Turns | None = None) -> None:
         self.address = address
         self.engine = engine
+        self.turns = Turns() if turns is None else turns
 
     @asynccontextmanager
     async def asked(self, token: str = "") -> AsyncIterator[Asked]:
@@ -107,14 +110,16 @@ def known(**tokens: Holder) -> Identity:
 
 @asynccontextmanager
 async def served(
-    store: Path | str, identity: Identity | None = None, *, address: str = "127.0.0.1:0", execute: bool = True
-) -> AsyncIterator[Port]:
+    store: Path | str, identity: Identity | None = None, *, address: str = "127.0.0.1:0", execute: bool = True,
+    bounds: PortBounds | None = None,
+) -> AsyncIterator[Port]:  # fmt: skip
     """An engine on a store, or one in that folder, and its port."""
     where = str(store / "runs.db") if isinstance(store, Path) else store
     async with (
         Engine.open(where, workflows=WORKFLOWS if execute else (), execute=execute) as engine,
         answering(
-            Service(engine, WORKFLOWS if execute else ()), HttpPort(address, identity or Identity()), lambda _: None
+            Service(engine, WORKFLOWS if execute else (), turns=(turns := Turns(bounds))),
+            HttpPort(address, identity or Identity()), lambda _: None,
         ) as at,
     ):  # fmt: skip
-        yield Port(at, engine)
+        yield Port(at, engine, turns)

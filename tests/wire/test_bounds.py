@@ -14,8 +14,10 @@ import pytest
 from holdfast.core.ids import RunId, StepId
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed
 from holdfast.ports import Work
-from holdfast.service.identity import Identity
-from holdfast.wire import CallFailed, Job, Tasks, server, worker
+from holdfast.service.identity import Holder, Identity, Scope
+from holdfast.service.turn import Turns
+from holdfast.settings import PortBounds
+from holdfast.wire import CallFailed, Job, Tasks, worker
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub, handlers
 from holdfast.wire.connection import MOST_INBOX, MOST_SLOTS, MOST_TASKS, WorkerConnection
@@ -102,11 +104,16 @@ DONE = wire.Result(job="job", output_json='"done"')
 
 
 async def test_so_many_workers_may_be_connected_and_no_more_until_one_has_gone() -> None:
-    registry = WorkerRegistry(msgspec.structs.replace(PATIENT, workers=2))
+    registry = WorkerRegistry(msgspec.structs.replace(PATIENT, workers=4))
     first, second = Hand(registry, "first"), Hand(registry, "second")
     refused = registry.register(registration("third"), Outbox(10))
     assert isinstance(refused, wire.Refused)
-    assert (refused.reason, refused.again) == ("2 workers are connected, and no more may be.", True)
+    assert refused.again
+    assert refused.reason == "Too many workers are connected with the token 'anybody', or in all: no more may be."
+    for name, taken in (("fourth", True), ("fifth", False)):
+        other = registry.register(registration(name), Outbox(10), Holder("workers.other", asks=False, works=Scope()))
+        assert isinstance(other, WorkerConnection) == taken, "there is room for those of another token"
+    registry._lose(registry._connections["fourth"], "it is not needed")
     first.say(drain=wire.Drain())
     registry.leave(first.connection, first.outbox)
     Hand(registry, "third")
@@ -143,14 +150,13 @@ async def test_a_worker_may_offer_as_much_as_is_said() -> None:
     assert isinstance(WorkerRegistry(PATIENT).register(registration(**offered), Outbox(10)), WorkerConnection)
 
 
-async def test_a_stream_that_does_not_say_who_it_is_is_ended_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_REGISTER_S", 0.05)
-
+async def test_a_stream_that_does_not_say_who_it_is_is_ended_in_words() -> None:
     async def silent() -> AsyncIterator[wire.FromWorker]:
         await asyncio.Event().wait()
         yield wire.FromWorker()
 
-    async with listening(WorkerRegistry(PATIENT)) as address, grpc.aio.insecure_channel(address) as channel:
+    brief = Turns(PortBounds(head_s=0.05))
+    async with listening(WorkerRegistry(PATIENT), brief) as address, grpc.aio.insecure_channel(address) as channel:
         said = [message async for message in Stub(channel, "Workers").Work(silent(), timeout=MOST_S)]
     assert [message.refused.reason for message in said] == ["A worker says first who it is, and it did not."]
 
@@ -294,8 +300,9 @@ async def test_words_of_a_worker_are_cut_to_what_a_history_may_hold() -> None:
 
 
 @asynccontextmanager
-async def listening(registry: WorkerRegistry) -> AsyncIterator[str]:
-    async with asyncio.timeout(MOST_S), Server(registry, Identity()).listening("127.0.0.1:0") as port:
+async def listening(registry: WorkerRegistry, turns: Turns | None = None) -> AsyncIterator[str]:
+    server = Server(registry, Identity(), turns=turns)
+    async with asyncio.timeout(MOST_S), server.listening("127.0.0.1:0") as port:
         yield f"127.0.0.1:{port}"
 
 

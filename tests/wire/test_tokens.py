@@ -8,17 +8,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from holdfast import Engine, Workflow, remote_task
 from holdfast.core.claim import Claim
 from holdfast.core.events import RunCancelling
-from holdfast.errors import NotFound, NotPermitted, UsageError
+from holdfast.errors import NotFound, NotPermitted, TooMuch, UsageError
 from holdfast.service import command, query, subscription
 from holdfast.service.identity import Identity, read_tokens
 from holdfast.service.key import ApiKeys
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
+from holdfast.service.turn import Turns
+from holdfast.settings import PortBounds
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
 from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.offer import Offer
@@ -76,7 +79,7 @@ class Port:
 async def port(tmp_path: Path) -> AsyncIterator[Port]:
     identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
     registry = WorkerRegistry(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
-    server = Server(registry, identity)
+    server = Server(registry, identity, turns=Turns(PortBounds(reading=8, wait_s=0.2, streams=8)))
     async with (
         asyncio.timeout(MOST_S),
         server.listening("127.0.0.1:0") as number,
@@ -85,6 +88,51 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
         registry.open(engine.executor.placing)
         server.service = Service(engine, [wf])
         yield Port(f"127.0.0.1:{number}", engine, registry, identity)
+
+
+async def test_calls_that_say_nothing_keep_no_other_tenant_from_being_answered(port: Port) -> None:
+    silence, silent = asyncio.Event(), 0
+
+    async def nothing() -> AsyncIterator[bytes]:
+        nonlocal silent
+        silent += 1
+        await silence.wait()
+        yield b""
+
+    async with (
+        grpc.aio.insecure_channel(port.address) as channel,
+        port.client(TENANTS) as acme,
+        port.client(CLIENT) as ops,
+    ):
+        ask = channel.stream_unary("/holdfast.v1.Workflows/List")
+        calls = [ask(nothing(), metadata=credential.metadata(TENANTS), timeout=MOST_S) for _ in range(12)]
+        ended = await asyncio.wait(
+            [asyncio.ensure_future(_code(each)) for each in calls], return_when="FIRST_COMPLETED"
+        )
+        assert {each.result() for each in ended[0]} == {grpc.StatusCode.RESOURCE_EXHAUSTED}, "two are read, and no more"
+        assert silent == 12
+        with pytest.raises(TooMuch, match="Too many bodies and messages are read: 2 for this caller"):
+            await acme.list_()
+        assert await ops.list_() == []
+        silence.set()
+
+
+async def _code(call: Any) -> Any:
+    return await call.code()
+
+
+async def test_those_who_watch_are_counted_by_token(port: Port) -> None:
+    async with port.client(CLIENT) as ops, port.client(TENANTS) as acme:
+        run = await ops.submit("echo", 1, tenant="acme")
+        watching = [ops.watch(run) for _ in range(3)]
+        for each in watching[:2]:
+            await anext(aiter(each))
+        with pytest.raises(TooMuch, match="Too many streams are listened to"):
+            await anext(aiter(watching[2]))
+        async for _ in acme.watch(run):
+            break
+        for each in watching:
+            await each.aclose()  # type: ignore[attr-defined] # a generator
 
 
 ASKED = {

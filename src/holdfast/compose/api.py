@@ -57,6 +57,7 @@ async def answering(service: Service, how: HttpPort, say: Callable[[str], None])
         certificate=how.certificate,
         key=how.key,
         behind_proxy=how.behind_proxy,
+        bounds=service.turns.bounds,
     ) as taken:
         say(f"HTTP on {scheme}://{shown}:{taken}/api/v1.")
         yield f"{scheme}://{shown}:{taken}"

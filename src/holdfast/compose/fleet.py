@@ -31,6 +31,7 @@ from holdfast.masking import without_passwords
 from holdfast.ports import Administration
 from holdfast.service.identity import Identity
 from holdfast.service.service import Recorder, Service
+from holdfast.service.turn import Turns
 from holdfast.settings import Secrets, Settings
 from holdfast.storage import is_postgres, open_administration, open_blobs, postgres
 
@@ -170,7 +171,8 @@ async def taking(
     files = wire.submission.Submissions(known.blobs, known.vars) if how.yaml else None
     bounds = wire.registry.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
     registry = wire.registry.WorkerRegistry(bounds, say, tells_tenants_apart=identity.tells_tenants_apart)
-    server = wire.server.Server(registry, identity, wire.credential.Tls(how.certificate, how.key, how.client_ca))
+    tls, turns = wire.credential.Tls(how.certificate, how.key, how.client_ca), Turns(known.bounds)
+    server = wire.server.Server(registry, identity, tls, turns)
     async with (
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
@@ -181,7 +183,7 @@ async def taking(
         registry.open(engine.executor.placing)
         server.service = Service(
             engine, workflows, files.take if files is not None else None, recorder,
-            has_shells_of=lambda tenant: not how.shell and identity.has_shells_of(tenant),
+            has_shells_of=lambda tenant: not how.shell and identity.has_shells_of(tenant), turns=turns,
         )  # fmt: skip
         identity.keys, identity.failures = server.service.keys, server.service.failed_log_ins
         host = how.address.rpartition(":")[0]
@@ -268,7 +270,7 @@ async def serving(
             engine = await stack.enter_async_context(
                 Engine.open(where, workflows=workflows, execute=bool(workflows), settings=known, lane=lane)
             )
-            service = Service(engine, workflows, recorder=recorder)
+            service = Service(engine, workflows, recorder=recorder, turns=Turns(known.bounds))
         if http is not None and service is not None:
             address = await stack.enter_async_context(answering(service, http, say))
         yield Serving(leader, engine, taken, address)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,13 +21,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.core.ids import RunId
 from holdfast.errors import NotFound
 from holdfast.http import once, openapi, problem, request, sse
-from holdfast.http.bounds import Bounds, Turns
 from holdfast.http.browser import Browser
 from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
 from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route, methods_of
 from holdfast.http.single_flight import SingleFlight
-from holdfast.ports import ToDecide
+from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import query
 from holdfast.service.identity import SCHEME, Identity
 from holdfast.service.principal import Principal
@@ -41,7 +40,7 @@ class Api:
 
     def __init__(
         self, identity: Identity, new_trace: Callable[[], str], *, hosts: Collection[str] | None = None,
-        bounds: Bounds | None = None, browser: Browser | None = None,
+        browser: Browser | None = None,
     ) -> None:  # fmt: skip
         """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
         speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `browser` may come with
@@ -50,7 +49,6 @@ class Api:
         self._identity = identity
         self._new_trace = new_trace
         self._hosts = hosts
-        self._turns = Turns(bounds if bounds is not None else Bounds())
         self._reads = SingleFlight()
         self._browser = browser
 
@@ -71,17 +69,21 @@ class Api:
 
     # --- Before anything is read --------------------------------------------------------------------------------------
 
-    def _guarded(self, answer: Callable[[Service, Caller, Request], Awaitable[Response]]) -> Callable[..., Any]:
-        """The endpoint that answers who may ask, in his turn, and tells everybody else why not."""
+    def _guarded(self, answer: Callable[[Service, Caller, Request, str], Awaitable[Response]]) -> Callable[..., Any]:
+        """The endpoint that answers a caller who may ask, in its turn, from the request and its body, and tells all others why
+        not."""
 
         async def endpoint(asked: Request) -> Response:
             trace_id = request.trace_id_of(asked) or self._new_trace()
             try:
                 self._expect_host(asked)
-                caller = await request.caller(self._identity, asked, self._authorization(asked), trace_id)
                 service = self._expect_service()
-                async with self._turns.of(caller.holder.name):
-                    return await answer(service, caller, asked)
+                turns = service.turns
+                async with turns.of_stranger(request.origin_of(asked)):
+                    caller = await request.caller(self._identity, asked, self._authorization(asked), trace_id)
+                reading = partial(request.text_of, asked, turns.bounds.body_s)
+                async with turns.asking(caller.holder.share, reading) as body:
+                    return await answer(service, caller, asked, body)
             except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
                 return problem.response(wrong, trace_id)
 
@@ -99,7 +101,7 @@ class Api:
         try:
             self._expect_host(asked)
             assert self._browser is not None
-            async with self._turns.of(_BROWSERS):
+            async with self._expect_service().turns.of_stranger(request.origin_of(asked)):
                 return self._browser.handed_over(asked)
         except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
             return problem.response(wrong, trace_id)
@@ -132,8 +134,8 @@ class Api:
     # --- What is asked ------------------------------------------------------------------------------------------------
 
     def _endpoint(self, route: Route) -> Callable[..., Any]:
-        async def answered(service: Service, caller: Caller, asked: Request) -> Response:
-            said = await request.made(route, asked)
+        async def answered(service: Service, caller: Caller, asked: Request, body: str) -> Response:
+            said = await request.made(route, asked, body)
             if sse.is_wanted(asked) and isinstance(said, query.Events | query.Streams | query.Tail):
                 return await self._listening(service, caller, said, asked)
             if route.tag and (tag := asked.headers.get("if-match")) is not None:
@@ -152,16 +154,17 @@ class Api:
     async def _listening(
         self, service: Service, caller: Caller, said: query.Events | query.Streams | query.Tail, asked: Request
     ) -> Response:  # fmt: skip
-        self._turns.expect_room(caller.holder.name)
-        last = asked.headers.get(sse.LAST)
-        if isinstance(said, query.Events):
-            told = await sse.history(service, caller.who, said, last, self._reads)
-        elif isinstance(said, query.Tail):
-            told = await sse.tail(service, caller.who, said, last)
-        else:
-            told = await sse.stream(service, caller.who, said, last)
-        listened = self._turns.listened(caller.holder.name, told)
-        return sse.response(listened, caller.who.trace_id or "", self._checking(service, asked, said))
+        with ExitStack() as counted:
+            counted.enter_context(service.turns.listening(caller.holder.share))
+            last = asked.headers.get(sse.LAST)
+            if isinstance(said, query.Events):
+                told = await sse.history(service, caller.who, said, last, self._reads)
+            elif isinstance(said, query.Tail):
+                told = await sse.tail(service, caller.who, said, last)
+            else:
+                told = await sse.stream(service, caller.who, said, last)
+            check, over = self._checking(service, asked, said), counted.pop_all().close
+            return sse.response(told, caller.who.trace_id or "", check, over)
 
     def _checking(self, service: Service, asked: Request, said: Any) -> Callable[[], Awaitable[None]]:
         """What looks again whether the sender of a request is still known, and may still hear this."""
@@ -173,7 +176,7 @@ class Api:
 
         return check
 
-    async def _me(self, service: Service, caller: Caller, asked: Request) -> Response:
+    async def _me(self, service: Service, caller: Caller, asked: Request, _: str) -> Response:
         who, access = caller.who, caller.who.access
         return _json({
             "name": who.name, "verified": who.verified, "client": who.client or None, "tenant": who.tenant,
@@ -181,17 +184,18 @@ class Api:
             "workflows": list(access.workflows), "tools": list(access.tools),
         })  # fmt: skip
 
-    async def _agui(self, service: Service, caller: Caller, asked: Request) -> Response:
+    async def _agui(self, service: Service, caller: Caller, asked: Request, body: str) -> Response:
         from holdfast.http import agui  # noqa: PLC0415 - 100 ms for those who speak it
 
-        self._turns.expect_room(caller.holder.name)
-        workflow, said = request.in_path(asked)["workflow"], await request.body_of(asked)
+        workflow, said = request.in_path(asked)["workflow"], await request.body_of(asked, body)
 
         async def answered() -> Response:
-            told = await agui.answer(service, caller.who, workflow, said)
-            listened = self._turns.listened(caller.holder.name, told)
-            talk = query.Conversations(name=str(said.get("threadId", "")))
-            return sse.response(listened, caller.who.trace_id or "", self._checking(service, asked, talk))
+            with ExitStack() as counted:
+                counted.enter_context(service.turns.listening(caller.holder.share))
+                told = await agui.answer(service, caller.who, workflow, said)
+                talk = query.Conversations(name=str(said.get("threadId", "")))
+                check, over = self._checking(service, asked, talk), counted.pop_all().close
+                return sse.response(told, caller.who.trace_id or "", check, over)
 
         if once.HEADER not in asked.headers:
             return await answered()
@@ -202,8 +206,7 @@ class Api:
         trace_id = request.trace_id_of(asked) or self._new_trace()
         try:
             self._expect_host(asked)
-            async with self._turns.of(_LINKS):
-                return await _by_link(self._expect_service(), asked, trace_id)
+            return await _by_link(self._expect_service(), asked, trace_id)
         except Exception as wrong:  # noqa: BLE001 - whatever it is, the sender is told
             return problem.response(wrong, trace_id)
 
@@ -319,18 +322,21 @@ def _under_key(caller: Caller, asked: Request) -> list[Any]:
 
 
 _MOST_KEY: Final = 255
-_BROWSERS: Final = "browsers"
-_LINKS: Final = "links"
-"""As whom those with links take turns: together, for nobody knows who they are."""
 
 
 async def _by_link(service: Service, asked: Request, trace_id: str) -> Response:
-    token = asked.path_params["token"]
-    key = await service.keys.opened(token)
+    token, origin, turns = asked.path_params["token"], request.origin_of(asked), service.turns
+    async with turns.of_stranger(origin):
+        key = await service.keys.opened(token)
     if key is None:
         raise Problem(HTTPStatus.NOT_FOUND, "not_found", "This link is nobody's, or it is over. Nothing was done.")
-    said = await request.body_of(asked)
-    origin = asked.client.host if asked.client is not None else ""
+    share = (key.tenant or "", f"links.{key.name}")
+    async with turns.asking(share, partial(request.text_of, asked, turns.bounds.body_s)) as body:
+        return await _through_link(service, key, asked, body, trace_id)
+
+
+async def _through_link(service: Service, key: ApiKey, asked: Request, body: str, trace_id: str) -> Response:
+    said, origin = await request.body_of(asked, body), request.origin_of(asked)
 
     async def answer() -> Response:
         if key.revoked_at_ms is not None:

@@ -32,6 +32,7 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], HTTPStatus], ...]] = (
     (errors.UsageError, HTTPStatus.BAD_REQUEST),
     (errors.NotPermitted, HTTPStatus.FORBIDDEN),
     (errors.NotFound, HTTPStatus.NOT_FOUND),
+    (errors.TooMuch, HTTPStatus.TOO_MANY_REQUESTS),
     (errors.TooManyRuns, HTTPStatus.TOO_MANY_REQUESTS),
     (errors.Conflict, HTTPStatus.CONFLICT),
     (errors.Suspended, HTTPStatus.CONFLICT),
@@ -104,7 +105,7 @@ def _known(problem: Exception, trace_id: str) -> Problem:
             else "The store cannot be used just now. Nothing was done. The server's log says why, under the trace_id."
         )
         headers["Retry-After"] = _RETRY_S
-    if isinstance(problem, errors.TooManyRuns):
+    if isinstance(problem, errors.TooMuch | errors.TooManyRuns):
         headers["Retry-After"] = str(problem.retry_after_s)
     where = _PLACE.search(detail) if isinstance(problem, errors.InvalidInput) else None
     mistakes = [] if where is None else [{"pointer": pointer(where[1]), "detail": detail}]

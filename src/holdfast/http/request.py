@@ -14,6 +14,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from holdfast.core import trace
 from holdfast.errors import InvalidInput
@@ -27,8 +28,6 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 """Of a body. Large data goes by reference."""
 MOST_READ: Final = 4 * MOST_BYTES
 """Of one that is too long so much is read and let go: a sender who still sends hears no answer."""
-_SAID_S: Final = 30.0
-"""What a sender gets to say what is asked."""
 MOST_WAIT_S: Final = 30
 """For what comes of a run: connections that say nothing for longer are cut by many that stand between."""
 AS: Final = "holdfast-as"
@@ -48,7 +47,7 @@ async def caller(identity: Identity, request: Request, authorization: str, trace
     """Who sends the request with that `authorization`. `Holdfast-As` and `Holdfast-Roles` are claims, which nobody verifies.
     Raises Problem."""
     headers = request.headers
-    origin = request.client.host if request.client is not None else ""
+    origin = origin_of(request)
     holder = await identity.holder(authorization, origin)
     if holder is None:
         raise Problem(
@@ -60,7 +59,13 @@ async def caller(identity: Identity, request: Request, authorization: str, trace
         words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
         raise Problem(HTTPStatus.FORBIDDEN, "not_permitted", words)
     roles = tuple(each.strip() for each in headers.get(ROLES, "").split(",") if each.strip())
-    return Caller(holder, holder.principal(headers.get(AS, ""), roles, origin=origin, trace_id=trace_id))
+    principal = holder.principal(headers.get(AS, ""), roles, origin=origin, trace_id=trace_id)
+    return Caller(holder, principal)
+
+
+def origin_of(request: Request) -> str:
+    """Return the address that a request comes from."""
+    return request.client.host if request.client is not None else ""
 
 
 def trace_id_of(request: Request) -> str | None:
@@ -75,12 +80,12 @@ def wait_s(request: Request) -> int:
     return 0 if found is None else min(int(found[1]), MOST_WAIT_S)
 
 
-async def made(route: Route, request: Request) -> Any:
-    """The command or query that a request says. Raises Problem, InvalidInput."""
+async def made(route: Route, request: Request, body: str) -> Any:
+    """The command or query that a request with that body says. Raises Problem, InvalidInput."""
     if b"\0" in unquote_to_bytes(request.scope["raw_path"] + b"?" + request.scope["query_string"]):
         raise InvalidInput("The address holds the character NUL, which no store keeps in a name. Nothing was done.")
     posts = request.method == "POST"
-    said = await body_of(request) if posts else _asked(route, request)
+    said = await body_of(request, body) if posts else _asked(route, request)
     if wrong := sorted(said.keys() - {*route.elsewhere}):
         may = ", ".join(route.elsewhere) or "none at all"
         mistakes = [{"pointer": pointer(f"$.{name}"), "detail": "There is no such field here."} for name in wrong]
@@ -118,9 +123,8 @@ def _asked(route: Route, request: Request) -> dict[str, Any]:
 _SEVERAL: Final = {"kind", "status", "tag"}
 
 
-async def body_of(request: Request) -> Mapping[str, Any]:
-    """What stands in the body; nothing where there is none."""
-    text = await text_of(request)
+async def body_of(request: Request, text: str) -> Mapping[str, Any]:
+    """What stands in the body; nothing where there is none. Raises Problem, InvalidInput."""
     if not text:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -133,19 +137,24 @@ async def body_of(request: Request) -> Mapping[str, Any]:
     return said
 
 
-async def text_of(request: Request) -> str:
-    """The body, at most 4 MiB of it. Raises Problem, InvalidInput."""
+async def text_of(request: Request, within_s: float) -> str:
+    """Return the body of a POST, at most 4 MiB of it. Raises Problem, InvalidInput."""
+    if request.method != "POST":
+        return ""
     parts, size = [], 0
     try:
-        async with asyncio.timeout(_SAID_S):
+        async with asyncio.timeout(within_s):
             async for part in request.stream():
                 if (size := size + len(part)) > MOST_READ:
                     break
                 if size <= MOST_BYTES:
                     parts.append(part)
     except TimeoutError:
-        words = f"The body was not there within {_SAID_S:g} s. Nothing was done."
+        words = f"The body was not there within {within_s:g} s. Nothing was done."
         raise Problem(HTTPStatus.REQUEST_TIMEOUT, "too_slow", words, headers={"Connection": "close"}) from None
+    except ClientDisconnect:
+        words = "The connection broke off before the end of the body. Nothing was done."
+        raise Problem(HTTPStatus.BAD_REQUEST, "broken_off", words) from None
     if size > MOST_BYTES:
         words = f"A body has at most {MOST_BYTES} bytes. Nothing was done: hand over where the data is instead."
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", words, headers={"Connection": "close"})

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 from fastapi import Request
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+from starlette.types import Receive, Scope, Send
 
 from holdfast.http import problem
 from holdfast.http.single_flight import SingleFlight
@@ -41,11 +42,27 @@ def is_wanted(request: Request) -> bool:
     return MEDIA_TYPE in request.headers.get("accept", "")
 
 
+class _Counted(EventSourceResponse):
+    """A stream that counts until it is over, also where the listener leaves before its first event."""
+
+    def __init__(self, *given: Any, over: Callable[[], None], **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._over = over
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._over()
+
+
 def response(
-    told: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]]
+    told: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]], over: Callable[[], None]
 ) -> EventSourceResponse:  # fmt: skip
-    """An answer of what is told, for as long as it is, the other side listens, and `check` finds that it may."""
-    return EventSourceResponse(_in_words(_alive(told, check), trace_id), headers=_HEADERS, media_type=MEDIA_TYPE)
+    """An answer of what is told, for as long as it is, the other side listens, and `check` finds that it may. Then it is
+    `over`."""
+    lines = _in_words(_alive(told, check), trace_id)
+    return _Counted(lines, headers=_HEADERS, media_type=MEDIA_TYPE, over=over)
 
 
 async def history(

@@ -9,19 +9,24 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 
 from holdfast.errors import UsageError
+from holdfast.observe.connection import BoundedConnection, Connections
+from holdfast.settings import PortBounds
 
 _LAST_WORDS_S: Final = 2
 """What those who are being answered get at the end; streams have no end of their own."""
 _KEPT_S: Final = 30
 """How long a connection stays that says nothing: longer than proxies keep theirs would be for nothing."""
-_MOST: Final = 4_000
-"""Connections and requests at a time; who comes after them is told (503)."""
+_BACKLOG: Final = 2_048
+"""Connections that the system keeps until they are taken."""
+_HEADERS: Final = [("X-Content-Type-Options", "nosniff")]
+"""Of every answer: a browser takes it for what it says it is."""
 
 
 @contextlib.asynccontextmanager
@@ -34,6 +39,7 @@ async def listening(
     certificate: Path | None = None,
     key: Path | None = None,
     behind_proxy: bool = False,
+    bounds: PortBounds | None = None,
 ) -> AsyncIterator[int]:
     """Serve on `host` and `port` (0 takes a free one, which is told), with a certificate over TLS. Raises UsageError for one
     that is taken, or a certificate that cannot be used; `named` is the option that names another. Only `behind_proxy` it is
@@ -43,8 +49,9 @@ async def listening(
         listener = socket.create_server((host, port), family=family)
     except OSError as problem:
         raise UsageError(f"Cannot listen on {host}:{port}: {problem.strerror}. Name another with {named}.") from None
+    connections = Connections(bounds or PortBounds(), behind_proxy=behind_proxy)
     config = uvicorn.Config(
-        application, log_config=None, access_log=False, lifespan="off", server_header=False, limit_concurrency=_MOST,
+        application, log_config=None, access_log=False, lifespan="off", server_header=False, headers=_HEADERS,
         timeout_keep_alive=_KEPT_S, timeout_graceful_shutdown=_LAST_WORDS_S, ssl_certfile=certificate, ssl_keyfile=key,
         ws="none", proxy_headers=behind_proxy, forwarded_allow_ips="*" if behind_proxy else None,
     )  # fmt: skip
@@ -55,7 +62,7 @@ async def listening(
         raise UsageError(
             f"The certificate {certificate} and its key cannot be used: {problem}. Nothing was started."
         ) from None
-    server = uvicorn.Server(config)
+    server = _Server(config, connections)
     # Signals are the command's own to hear: only the part that serves is run.
     serving = asyncio.create_task(server._serve([listener]), name=f"holdfast-port-{port}")
     try:
@@ -64,3 +71,23 @@ async def listening(
         server.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
         listener.close()
+
+
+class _Server(uvicorn.Server):
+    """A server of bounded connections. The handshake of TLS has the time of a request's head, and not a minute."""
+
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self._connections = connections
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config, loop, ssl = self.config, asyncio.get_running_loop(), self.config.ssl
+        made = partial(
+            BoundedConnection, self._connections, config=config, server_state=self.server_state, app_state={}
+        )
+        handshake_s = None if ssl is None else self._connections.bounds.head_s
+        self.servers = [
+            await loop.create_server(made, sock=each, ssl=ssl, backlog=_BACKLOG, ssl_handshake_timeout=handshake_s)
+            for each in sockets or ()
+        ]
+        self.started = True

@@ -59,6 +59,11 @@ class Holder(NamedTuple):
     is_person: bool = False
     """Whether it says who acts. Any other is a program, which may speak for people and says for whom."""
 
+    @property
+    def share(self) -> tuple[str, str]:
+        """As whom it shares what a server does at a time: a token of its tenant, or of the fleet."""
+        return self.tenant or "", self.name
+
     def principal(
         self, name: str = "", roles: Sequence[str] = (), *, origin: str = "", trace_id: str | None = None
     ) -> Principal:

@@ -59,6 +59,7 @@ from holdfast.service.listing import expect_statuses, sought
 from holdfast.service.log_in import LOG_IN, FailedLogIns
 from holdfast.service.principal import Principal
 from holdfast.service.query import Page, Query, View
+from holdfast.service.turn import Turns
 
 log = logging.getLogger("holdfast")
 
@@ -78,15 +79,17 @@ class Service(Answers):
 
     def __init__(
         self, control: Control, offered: Sequence[Workflow] = (), from_yaml: Callable[[str], Workflow] | None = None,
-        recorder: Recorder | None = None, has_shells_of: Callable[[str], bool] = lambda _: False,
+        recorder: Recorder | None = None, has_shells_of: Callable[[str], bool] = lambda _: False, turns: Turns | None = None,
     ) -> None:  # fmt: skip
         """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text;
         None where files are not taken. `has_shells_of` says whether what a tenant submits runs at workers of that tenant: from
-        others none is taken. `recorder` makes the records of runs that leave; None where none do."""
+        others none is taken. `recorder` makes the records of runs that leave; None where none do. `turns` are those of all
+        ports."""
         super().__init__(control, [each.name for each in offered])
         self._offered = {(each.name, each.version): each for each in offered}
         self.keys = ApiKeys(control.store)
         self.failed_log_ins = FailedLogIns(control.now_ms, self._record_log_in)
+        self.turns = Turns() if turns is None else turns
         self._from_yaml = from_yaml
         self._has_shells_of = has_shells_of
         self._reading = asyncio.Lock()

@@ -21,6 +21,7 @@ _CODES: Final[tuple[tuple[type[HoldfastError], grpc.StatusCode], ...]] = (
     (errors.UsageError, grpc.StatusCode.INVALID_ARGUMENT),
     (errors.NotPermitted, grpc.StatusCode.PERMISSION_DENIED),
     (errors.NotFound, grpc.StatusCode.NOT_FOUND),
+    (errors.TooMuch, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (errors.TooManyRuns, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (errors.KeyReused, grpc.StatusCode.ALREADY_EXISTS),
     (errors.Conflict, grpc.StatusCode.FAILED_PRECONDITION),

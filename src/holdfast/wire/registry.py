@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.core.policies import ERROR, MODEL, NEVER_RETRIED, TOOL, TRANSIENT, VALIDATION
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
+from holdfast.fair_share import FairShare
 from holdfast.ports import Calls, Work
 from holdfast.service.identity import ANYBODY, Holder
 from holdfast.service.json_text import decoded
@@ -39,12 +40,13 @@ _MOST_WORDS: Final = 4000
 
 class Bounds(msgspec.Struct, frozen=True):
     """How long a worker may be silent (`lease_s`), how often each side speaks at least, how long an acknowledgement may
-    take; how many workers there may be, messages on their way to one, and calls of one job at a time."""
+    take; how many workers there may be (of one token half of what others leave), messages on their way to one, and calls of one
+    job at a time."""
 
     lease_s: float = 6.0
     heartbeat_s: float = 2.0
     ack_s: float = 2.0
-    workers: int = 1_000
+    workers: int = 2_000
     messages: int = 1_000
     calls: int = 16
 
@@ -60,6 +62,8 @@ class WorkerRegistry:
         self.tells_tenants_apart = tells_tenants_apart
         self._notify = notify
         self._connections: dict[str, WorkerConnection] = {}
+        self._names = FairShare(bounds.workers, "workers are connected")
+        """Of each token: those that it has registered."""
         self._placing: Placing | None = None
         self._draining = False
 
@@ -104,8 +108,9 @@ class WorkerRegistry:
             return wire.Refused(reason=f"A worker called {said.name} is connected already.", again=True)
         if known is not None:
             self._lose(known, "it was started anew")
-        if len(self._connections) >= self.bounds.workers:
-            return wire.Refused(reason=f"{self.bounds.workers} workers are connected, and no more may be.", again=True)
+        if not self._names.take((holder.name,)):
+            reason = f"Too many workers are connected with the token {holder.name!r}, or in all: no more may be."
+            return wire.Refused(reason=reason, again=True)
         connection = self._connections[said.name] = WorkerConnection(said, outbox, self._now_s(), holder)
         self._welcome(connection)
         for job in said.jobs:
@@ -164,6 +169,7 @@ class WorkerRegistry:
         if self._connections.get(connection.name) is not connection:
             return
         del self._connections[connection.name]
+        self._names.give_back((connection.holder.name,))
         if self._placing is not None:
             self._placing.leave(connection.name)
         if connection.timer is not None:

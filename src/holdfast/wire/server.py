@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 from urllib.parse import unquote
@@ -15,11 +15,12 @@ from urllib.parse import unquote
 import grpc
 
 from holdfast.core import trace
-from holdfast.errors import HoldfastError, InvalidInput, UsageError
+from holdfast.errors import HoldfastError, InvalidInput, TooMuch, UsageError
 from holdfast.service import query
 from holdfast.service.identity import Holder, Identity
 from holdfast.service.service import Service
 from holdfast.service.subscription import while_permitted
+from holdfast.service.turn import Turns
 from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
@@ -31,14 +32,10 @@ from holdfast.wire.workflows import METHODS, Workflows
 
 log = logging.getLogger("holdfast")
 
-_REGISTER_S: Final = 10.0
-"""What a stream gets to say who it is."""
-_ASKED_S: Final = 30.0
-"""What a client gets to say what it asks."""
-_MOST_ASKED: Final = 16
-"""So many questions are read and answered at a time: together no more than 64 MiB. Others wait, unread."""
-_MOST_CALLS: Final = 4_000
-"""Questions, watchers and streams of workers at a time; who comes after them is told."""
+_STRANGERS: Final = 2
+"""Calls at a time, for each of a known caller: others wait until it is known who they are."""
+_IDLE_MS: Final = 300_000
+"""How long a connection without a call stays."""
 _BUFFERS: Final = (
     ("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536),
     ("grpc.experimental.tcp_max_read_chunk_size", 65_536),
@@ -52,11 +49,14 @@ _LAST_WORDS_S: Final = 1.0
 class Server:
     """A port for clients and workers. Clients are answered while there is a `service`."""
 
-    def __init__(self, registry: WorkerRegistry, identity: Identity, tls: Tls = NO_TLS) -> None:
+    def __init__(
+        self, registry: WorkerRegistry, identity: Identity, tls: Tls = NO_TLS, turns: Turns | None = None
+    ) -> None:
+        """`turns` are those of all ports of the process."""
         self._registry = registry
         self._identity = identity
         self._tls = tls
-        self._asking = asyncio.Semaphore(_MOST_ASKED)
+        self._turns = Turns() if turns is None else turns
         self.service: Service | None = None
 
     @asynccontextmanager
@@ -64,8 +64,12 @@ class Server:
         """Listen at HOST:PORT (0 takes a free one, which is told). Raises UsageError for an address that cannot be had, or
         that others can reach without TLS and a token."""
         credentials = credential.server_credentials(address, self._identity, self._tls)
-        options = (*OPTIONS, *_BUFFERS, ("grpc.so_reuseport", 0))
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
+        bounds = self._turns.bounds
+        options = (
+            *OPTIONS, *_BUFFERS, ("grpc.so_reuseport", 0), ("grpc.max_connection_idle_ms", _IDLE_MS),
+            ("grpc.server_handshake_timeout_ms", int(bounds.head_s * 1000)),
+        )  # fmt: skip
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=(1 + _STRANGERS) * bounds.connections)
         asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in METHODS}
         server.add_generic_rpc_handlers((
             handlers("Workflows", {**asked, "Watch": self._watch}),
@@ -86,7 +90,9 @@ class Server:
 
     async def _holder(self, context: Any) -> Holder:
         """Who calls. Ends the call of somebody who has no token of ours, before any of it is read."""
-        holder = await credential.holder(self._identity, context.invocation_metadata() or (), _origin(context))
+        origin = _origin(context)
+        async with self._turns.of_stranger(origin):
+            holder = await credential.holder(self._identity, context.invocation_metadata() or (), origin)
         if holder is None:
             words = "The token is missing or wrong: send it as the metadata `authorization: Bearer TOKEN`. Nothing was done."
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
@@ -96,7 +102,7 @@ class Server:
     # --- Clients ------------------------------------------------------------------------------------------------------
 
     async def _workflows(self, context: Any) -> Workflows:
-        """The service for a caller. Ends the call of one who is no client."""
+        """The service for a caller. Ends the call of one who is no client. Raises TooMuch."""
         holder = await self._holder(context)
         if not holder.asks:
             words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
@@ -108,33 +114,53 @@ class Server:
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
-            workflows = await self._workflows(context)
             try:
-                async with self._asking:
-                    return await workflows.methods[name](await _request(name, said))
+                workflows = await self._workflows(context)
+                with self._turns.calling(workflows.share):
+                    async with self._turns.asking(workflows.share, self._message(said)) as raw:
+                        return await workflows.methods[name](_made(name, raw))
+            except grpc.aio.AbortError:
+                raise  # it is no client's
             except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
                 await self._refuse(context, name, problem)
 
         return answer
 
     async def _watch(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.WatchReply]:
-        workflows = await self._workflows(context)
         try:
-            async with self._asking:
-                request = await _request("Watch", said)
-            watched = query.Run(request.run)
+            workflows = await self._workflows(context)
+            with self._turns.listening(workflows.share):
+                async with self._turns.asking(workflows.share, self._message(said)) as raw:
+                    request = _made("Watch", raw)
+                watched = query.Run(request.run)
 
-            async def check() -> None:
-                await (await self._workflows(context)).expect(watched)
+                async def check() -> None:
+                    await (await self._workflows(context)).expect(watched)
 
-            async with aclosing(while_permitted(workflows.watch(request), check)) as telling:
-                async for told in telling:
-                    if told is not None:
-                        yield told
+                async with aclosing(while_permitted(workflows.watch(request), check)) as telling:
+                    async for told in telling:
+                        if told is not None:
+                            yield told
         except grpc.aio.AbortError:
-            raise  # the token is over
+            raise  # it is no client's, or its token is over
         except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
             await self._refuse(context, "Watch", problem)
+
+    def _message(self, said: AsyncIterator[bytes]) -> Callable[[], Awaitable[bytes]]:
+        """What reads the one message of a client. Raises InvalidInput."""
+        within_s = self._turns.bounds.body_s
+
+        async def message() -> bytes:
+            try:
+                async with asyncio.timeout(within_s):
+                    raw = await anext(aiter(said), None)
+            except TimeoutError:
+                raw = None
+            if raw is None:
+                raise InvalidInput(f"This call said nothing within {within_s:g} s. Nothing was done.")
+            return raw
+
+        return message
 
     async def _refuse(self, context: Any, name: str, problem: Exception) -> None:
         if not isinstance(problem, HoldfastError):
@@ -145,10 +171,19 @@ class Server:
 
     async def _work(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.ToWorker]:
         """One worker's stream, from its registration to its end."""
-        holder = await self._holder(context)
-        if holder.works is None:
-            words = f"The token {holder.name!r} is a client's: it is given no work. Nothing was done."
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
+        try:
+            holder = await self._holder(context)
+            if holder.works is None:
+                words = f"The token {holder.name!r} is a client's: it is given no work. Nothing was done."
+                await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
+            with self._turns.calling(holder.share):
+                async with aclosing(self._working(said, holder)) as working:
+                    async for message in working:
+                        yield message
+        except TooMuch as problem:
+            await refusal.abort(context, problem)
+
+    async def _working(self, said: AsyncIterator[bytes], holder: Holder) -> AsyncGenerator[wire.ToWorker, None]:
         outbox = Outbox[wire.ToWorker](self._registry.bounds.messages)
         connection = await self._registered(said, outbox, holder)
         if isinstance(connection, wire.Refused):
@@ -168,7 +203,7 @@ class Server:
         self, said: AsyncIterator[bytes], outbox: Outbox[wire.ToWorker], holder: Holder
     ) -> WorkerConnection | wire.Refused:
         try:
-            async with asyncio.timeout(_REGISTER_S):
+            async with asyncio.timeout(self._turns.bounds.head_s):
                 raw = await anext(aiter(said), None)
             first = None if raw is None else shape.made(wire.FromWorker, raw)
         except TimeoutError:
@@ -209,13 +244,6 @@ def _trace_id(sent: Iterable[tuple[str, str | bytes]]) -> str | None:
     return trace.trace_id_of(str(said[0])) if len(said) == 1 else None
 
 
-async def _request(name: str, said: AsyncIterator[bytes]) -> Any:
-    """What a client asks of the method `name`. Raises InvalidInput."""
-    try:
-        async with asyncio.timeout(_ASKED_S):
-            raw = await anext(aiter(said), None)
-    except TimeoutError:
-        raw = None
-    if raw is None:
-        raise InvalidInput(f"This call said nothing within {_ASKED_S:g} s. Nothing was done.")
+def _made(name: str, raw: bytes) -> Any:
+    """The request of the method `name` that a message is. Raises InvalidInput."""
     return shape.made(getattr(wire, f"{name}Request"), raw)

@@ -79,6 +79,11 @@ class Workflows:
         self._origin = origin
 
     @property
+    def share(self) -> tuple[str, str]:
+        """As whom they share what the server does at a time."""
+        return self._holder.share
+
+    @property
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
         """What is asked by which name."""
         return {

@@ -1,0 +1,114 @@
+"""A connection to an HTTP port, bounded before any application sees it: how many there are, by address, and how long a client
+may be silent where the server waits for it.
+
+Never here: what is asked, and how often (service.turn).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from typing import Any, Final, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from holdfast.fair_share import FairShare, Holder
+from holdfast.settings import PortBounds
+
+_FULL: Final = b"503 Service Unavailable", b"Too many connections are open from this address, or in all. Try again.\n"
+_LATE: Final = b"408 Request Timeout", b"The request was not there in time. Nothing was done.\n"
+
+
+class Connections:
+    """Those of one port."""
+
+    def __init__(self, bounds: PortBounds, *, behind_proxy: bool) -> None:
+        """Those of a proxy speak for many addresses: they are counted in all only."""
+        self.bounds = bounds
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._share = FairShare(min(bounds.connections, max(4, files // 2)), "connections are open")
+        self._behind_proxy = behind_proxy
+
+    def take(self, address: str) -> Holder | None:
+        """Count a connection from an address; None where there is no room for it."""
+        holder = () if self._behind_proxy else (address,)
+        return holder if self._share.take(holder) else None
+
+    def give_back(self, holder: Holder) -> None:
+        """Count it no more."""
+        self._share.give_back(holder)
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends where its client keeps the server waiting: with the head of a request, with the rest of a body
+    after its answer, or with reading what it was sent."""
+
+    def __init__(self, connections: Connections, **of_port: Any) -> None:
+        super().__init__(**of_port)
+        self._all = connections
+        self._holder: Holder | None = None
+        self._late: asyncio.TimerHandle | None = None
+        """Ends the connection unless what is waited for comes before."""
+        self._unread: asyncio.TimerHandle | None = None
+        self._has_asked = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))  # uvloop's is none of asyncio's classes
+        self._holder = self._all.take(self.client[0] if self.client is not None else "")
+        if self._holder is None:
+            self._end(*_FULL)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._late, self._unread):
+            if timer is not None:
+                timer.cancel()
+        if self._holder is not None:
+            self._all.give_back(self._holder)
+            self._holder = None
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self._all.bounds.body_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _wait(self) -> None:
+        """Give the client its time where the server waits for it, and take that back where it does not."""
+        state, is_late = self.conn.their_state, False
+        if state is h11.IDLE:
+            is_late = not self._has_asked or bool(self.conn.trailing_data[0])
+        else:
+            self._has_asked = True
+            if state is h11.SEND_BODY:
+                is_late = self.cycle.response_complete
+        if is_late and self._late is None:
+            self._late = self.loop.call_later(self._all.bounds.head_s, self._end, *_LATE)
+        elif not is_late and self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _end(self, status: bytes, words: bytes) -> None:
+        """End the connection, with an answer where none was begun."""
+        if self.conn.our_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.write(
+                b"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
+                % (status, len(words), words)
+            )
+        self.transport.close()
