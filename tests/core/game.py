@@ -285,10 +285,10 @@ class Game:
     # --- The run -----------------------------------------------------------------------------------------------------
 
     def start(
-        self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | None = None,
+        self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | Claim | None = None,
         session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
         shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (), agent: str | None = None,
-        naming: int = NAMING,
+        naming: int = NAMING, contributors: tuple[str, ...] = (),
     ) -> list[ev.Event]:  # fmt: skip
         command = cmd.StartRun(
             RUN,
@@ -297,12 +297,13 @@ class Game:
             digest(data),
             limit,
             key,
-            Claim(by),
+            by if isinstance(by, Claim) else Claim(by),
             team=team,
             queue=queue,
             shared=shared,
             agent=agent,
             naming=naming,
+            contributors=contributors,
         )
         return self.do(command, session=session, shortages=shortages)
 

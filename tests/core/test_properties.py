@@ -317,7 +317,7 @@ class Chaos:
     """Sends whatever can be said, to whatever there ever was."""
 
     def __init__(self, graph: Graph, pick: random.Random) -> None:
-        self.game = Record(graph, naming=1 + pick.getstate()[1][6] % 2, **in_line(pick))
+        self.game = Record(graph, by="kim", naming=1 + pick.getstate()[1][6] % 2, **in_line(pick))
         self.pick = pick
         self.by_the_way = random.Random(pick.getstate()[1][0])
         self.talk = random.Random(pick.getstate()[1][1])
@@ -499,6 +499,7 @@ class Chaos:
                 cmd.OpenGate(*at, path, pick.choice(["question", "tool_approval"]), args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
                              remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000]),
                              expires_after_ms=expires_after_ms, reviewers=self.people.choice([(), ("ann", "lead")])),
+                cmd.OpenGate(*at, path, "tool_approval", args, NULL, "h", ("approve", "edit", "reject"), four_eyes=True),
                 cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True,
                              expires_after_ms=expires_after_ms),
             ]
@@ -566,6 +567,13 @@ class Chaos:
             [None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}, RESTART]
         )
         by = Claim(self.pick.choice(["ann", None]))
+        known = self.game.state.gates.get(gate)
+        if known is not None and known.opened.four_eyes:
+            decision, by = (
+                self.people.choice(["approve", "edit", "reject"]),
+                Claim(self.people.choice(["bob", "eve", "zoe"])),
+            )
+            return cmd.DecideGate(gate, decision, {"to": by.name} if decision == "edit" else None, by)
         if self.people.random() < 0.1:
             return cmd.AssignGate(gate, ("bob", "ann"), self.people.choice([True, False]), by)
         together = asked_together(self.game.state, gate)

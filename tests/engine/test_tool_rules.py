@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Engine, RunFailed, ToolRule, When, Workflow, tool, tool_node
+from holdfast import Engine, RunFailed, ToolRule, When, Workflow, task, tool, tool_node
 from holdfast.core.events import GateOpened
-from holdfast.errors import AlreadyDecided, DecisionRefused, UsageError
+from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, UsageError
 from tests.engine.history import events_of
 from tests.engine.kit import Time, engine_at, gate_of
 
@@ -30,6 +30,11 @@ def desk(done: list[int], amount: Any, rules: Any = RULES) -> Workflow:
     wf = Workflow("desk", tool_rules=rules, tools=[refund])
     wf.node("pay")(tool_node(name=refund)(lambda state: {"amount": amount}))
     return wf
+
+
+@task
+async def wait(state: Any, ctx: Any) -> Any:
+    return await ctx.wait_signal("go")
 
 
 async def test_a_call_that_a_rule_allows_is_made_without_asking(store: str) -> None:
@@ -83,6 +88,41 @@ async def test_a_rule_that_asks_may_want_a_second_pair_of_eyes(store: str) -> No
         await engine.grant_approval("refund", for_s=3600, by="bob")
         assert await (await engine.start(desk(done, 7, rules), by="ann")).result() == "paid"
     assert done == [7, 7]
+
+
+async def test_a_call_that_was_edited_is_made_when_another_person_has_approved_it(store: str) -> None:
+    done: list[int] = []
+    async with Engine.open(store) as engine:
+        run = await engine.start(desk(done, 7, [ToolRule("refund", "ask", four_eyes=True)]), by="ann")
+        gate = await gate_of(run)
+        before = await engine.gate(gate)
+        await engine.decide(gate, "edit", {"amount": 9}, by="bob")
+        assert done == []
+        after = await engine.gate(gate)
+        assert (after.shown["arguments"], after.filled) == ({**before.filled, "amount": 9}, after.shown["arguments"])
+        for by in ("ann", "bob"):
+            with pytest.raises(DecisionRefused, match="second pair of eyes"):
+                await engine.decide(gate, "approve", by=by)
+        with pytest.raises(Conflict, match="shows something else"):
+            await engine.decide(gate, "approve", by="cyd", shown_hash=before.shown_hash)
+        await engine.decide(gate, "approve", by="cyd", shown_hash=after.shown_hash)
+        assert await run.result() == "paid"
+    assert done == [9]
+
+
+async def test_an_approval_beforehand_of_one_who_contributed_is_not_for_four_eyes(store: str) -> None:
+    done: list[int] = []
+    async with Engine.open(store) as engine:
+        await engine.grant_approval("refund", for_s=3600, by="bob")
+        waits = desk(done, 7, [ToolRule("refund", "ask", four_eyes=True)])
+        waits.node("wait")(wait)
+        waits.edge("wait", "pay")
+        run = await engine.start(waits, by="ann")
+        await engine.signal(run.id, "go", {}, by="bob")
+        gate = await gate_of(run)
+        with pytest.raises(DecisionRefused, match="'bob' contributed"):
+            await engine.decide(gate, "approve", by="bob")
+    assert done == []
 
 
 async def test_a_call_that_nobody_has_approved_in_time_is_not_made(tmp_path: Path) -> None:

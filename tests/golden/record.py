@@ -42,7 +42,7 @@ from holdfast.settings import load
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.mail_sink import MailSink
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
-from tests.core.game import ANN, RUN, START_MS, TRANSIENT, Game, cmd, definition, edge, error, graph, loop, node
+from tests.core.game import ANN, RUN, START_MS, TRANSIENT, Claim, Game, cmd, definition, edge, error, graph, loop, node
 from tests.core.test_properties import Crew, some_graph
 
 HERE = Path(__file__).parent
@@ -372,10 +372,11 @@ def a_fan_out() -> Golden:
 
 
 def a_gate() -> Golden:
-    """Reminded, escalated, edited; then another that is rejected, along its edge."""
+    """Reminded, escalated, edited; then another that is rejected, along its edge. (The first has four eyes in the recorded
+    history: an edit was executed there by then.)"""
     gates = (node("first", "human_gate"), node("second", "human_gate"))
     game = Game(graph(*gates, "first > second > end", edge("second", "apology", when="reject")), by="bob")
-    first = game.human_gate("first", timeout_ms=60_000, remind_every_ms=30_000, reviewers=("ann",), four_eyes=True)
+    first = game.human_gate("first", timeout_ms=60_000, remind_every_ms=30_000, reviewers=("ann",))
     game.tick(31)
     game.tick(30)
     game.decide("edit", first, {"text": "better"}, reason="a word was wrong")
@@ -384,6 +385,18 @@ def a_gate() -> Golden:
     game.decide("reject", second, reason="not like this")
     game.tick()
     game.complete("apology", "sorry")
+    return of(game)
+
+
+def a_contribution() -> Golden:
+    """What a program says with a key, and a person by a signal; the edit of another at a gate with four eyes."""
+    game = Game(graph(node("pay", "human_gate"), "pay > end"), by=Claim("keys.shop", "", "keys.shop", maker="cyd"))
+    game.do(cmd.SendSignal("hurry", inline({}), Claim("dan")), session=None)
+    gate = game.human_gate("pay", shown={"to": "ann"}, filled=inline({"edited_body": {"to": "ann"}}), four_eyes=True)
+    game.decide("edit", gate, {"edited_body": {"to": "bob"}}, by="eve", reason="a word was wrong")
+    game.decide("approve", gate, by="zoe")
+    game.tick()
+    game.complete("end", "paid")
     return of(game)
 
 
@@ -986,6 +999,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "loop": a_loop,
     "fan-out": a_fan_out,
     "gate": a_gate,
+    "contribution": a_contribution,
     "expiry": an_expiry,
     "retry": a_retry,
     "dead-letter": a_dead_letter,

@@ -206,7 +206,7 @@ async def test_a_link_dies_with_its_question_and_answers_no_later_one(tmp_path: 
         body = {"decision": "approve"}
         assert await stranger.refused("POST", link, body) == (409, "already_decided")
         assert (await mails.said("GET", f"/runs/{run}", prefer="wait=20")).json()["status"] == "failed"
-        await mails.post(f"/runs/{run}/retry", wait_s=10)
+        await mails.post(f"/runs/{run}/retry", wait_s=10, holdfast_as="ann")
         assert await stranger.refused("POST", link, body) == (409, "already_decided")
         assert await decided(mails, run) == []
         again = await mails.post(f"/gates/{await mails.gate(run)}/link", {"reviewer": "ida"})
@@ -340,6 +340,24 @@ async def test_a_person_who_is_an_admin_makes_a_link_for_whom_the_gate_asks(port
         await boss.post(f"{ours}/link", {"reviewer": "bob"})
         _, far = await waiting(admin, "order")
         assert await boss.refused("POST", f"{far}/link", {"reviewer": "ida"}) == (404, "not_found")
+
+
+async def test_who_has_made_a_key_contributed_to_what_was_done_with_it(port: Port) -> None:
+    """With a key of their making a person could start in one name and approve in another."""
+    refused = (409, "decision_refused")
+    async with asking(port, "boss", "mails") as (boss, mails):
+        key = (await boss.post("/keys", {"name": "robot", "may": ["operator", "reviewer"]}))["key"]
+        async with port.asked(key) as robot:
+            run, gate = await waiting(robot, "priced", holdfast_as="ann")
+            assert await boss.refused("POST", f"{gate}/decision", {"decision": "approve"}) == refused
+            _, own = await waiting(boss, "priced")
+            approval = {"decision": "approve"}
+            assert await robot.refused("POST", f"{own}/decision", approval, holdfast_as="bob") == refused
+            assert await robot.refused("POST", f"{own}/link", {"reviewer": "bob"}) == refused
+        await mails.post(f"{gate}/decision", approval, holdfast_as="bob")
+        assert [each[:2] for each in await decided(mails, run)] == [("approve", "bob")]
+        shown = await mails.get(f"/gates/{gate.removeprefix('/gates/')}")
+        assert (shown["requester"], shown["contributors"]) == ("ann", ["boss"])
 
 
 async def test_who_asked_for_a_run_approves_it_with_no_link(port: Port) -> None:

@@ -263,6 +263,7 @@ class Auditor:
             judge = _JUDGES.get(type(event))
             if judge is not None:
                 judge(self, books, run, event)
+            self._contributed(books, event)
             if self.jobs is not None:
                 self.jobs.event(books, run, event)
             if self.talk is not None:
@@ -416,6 +417,7 @@ class Auditor:
         books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
         books.most_model_calls, books.most_tool_calls = e.max_model_calls, e.max_tool_calls
         books.tenant, books.team, books.requester = e.tenant, e.team, e.by
+        books.contributors.update(dict.fromkeys(e.contributors, books.seq))
         books.placed, books.awaits = e.counted, e.awaits
         books.parent, books.shared = e.parent, e.shared
         is_scheduled = (e.key or "").startswith((KEYS, DESK_KEYS))
@@ -1249,7 +1251,42 @@ class Auditor:
             self.fault("a gate is opened once", run, e.gate)
         if e.reason == "tool_approval":
             self.approvals.asked(books, run, e)
-        books.gates[e.gate] = e
+        books.gates[e.gate], books.shown[e.gate] = e, books.seq
+        if e.four_eyes and e.reviewers and {*e.reviewers} <= {e.requester, *books.contributors}:
+            self.fault("a question that nobody can decide is not asked", run, f"{e.gate}: {e.reviewers}")
+
+    def _gate_edited(self, books: Books, run: RunId, e: ev.GateEdited) -> None:
+        gate = books.gates.get(e.gate)
+        if gate is None or e.gate in books.closed_gates or not gate.four_eyes:
+            self.fault("only an open gate with four eyes is edited and asks again", run, e.gate)
+            return
+        self._check_is_another(books, run, gate, e.by)
+        books.gates[e.gate] = msgspec.structs.replace(gate, filled=e.data, shown_hash=e.shown_hash)
+        books.shown[e.gate] = books.seq
+        books.edited.add((e.gate, e.by))
+
+    def _check_is_another(self, books: Books, run: RunId, gate: ev.GateOpened, by: str | None) -> None:
+        if gate.requester is None or by in (None, gate.requester):
+            self.fault("four eyes are two people", run, gate.gate)
+        if by in books.contributors or by in gate.contributors or (gate.gate, by) in books.edited:
+            self.fault("a contributor never decides a gate with four eyes", run, f"{gate.gate}: {by}")
+
+    def _contributed(self, books: Books, event: ev.Event) -> None:
+        """Note who contributed by an event that was judged."""
+        names = [getattr(event, "by", None)] if isinstance(event, _CONTRIBUTIONS) else []
+        if isinstance(event, ev.ContributorNamed):
+            names = [event.name]
+        elif isinstance(event, ev.ChildEnded):
+            names = [*event.contributors]
+        elif isinstance(event, ev.GateDecided) and (gate := books.gates.get(event.gate)) is not None:
+            if gate.four_eyes:  # somebody else has seen what came before
+                shown = books.shown[event.gate]
+                books.contributors = {name: seq for name, seq in books.contributors.items() if seq > shown}
+            is_filled_in = event.decision == "approve" and (event.data.value() or {}) != (gate.filled.value() or {})
+            names = (
+                [event.by] if gate.step is not None and (event.decision in ("edit", "answer") or is_filled_in) else []
+            )
+        books.contributors.update((name, books.seq) for name in names if name not in (None, books.requester))
 
     def _gate_decided(self, books: Books, run: RunId, e: ev.GateDecided) -> None:
         gate = books.gates.get(e.gate)
@@ -1262,8 +1299,10 @@ class Auditor:
             self.fault("a gate takes what it offers", run, f"{e.gate}: {e.decision}")
         if e.shown_hash != gate.shown_hash:
             self.fault("a decision is about what was shown", run, e.gate)
-        if gate.four_eyes and (gate.requester is None or e.by in (None, gate.requester)):
-            self.fault("four eyes are two people", run, e.gate)
+        if gate.four_eyes:
+            self._check_is_another(books, run, gate, e.by)
+            if e.decision == "edit":
+                self.fault("what was edited is decided by another person", run, e.gate)
         if gate.reviewers and {e.by, *e.roles}.isdisjoint(gate.reviewers):
             self.fault("only those who are asked decide", run, f"{e.gate}: {e.by} as {e.roles}")
         if e.decision == "approve" and isinstance(filled := gate.filled.value(), dict):
@@ -1285,6 +1324,8 @@ class Auditor:
             self.fault("who is asked hands on, and stays asked", run, f"{e.gate}: {e.by} of {gate.reviewers}")
         if gate.four_eyes and gate.requester in e.reviewers:
             self.fault("four eyes are two people", run, e.gate)
+        if gate.four_eyes and not e.delegated and {*e.reviewers} & {*books.contributors, *gate.contributors}:
+            self.fault("a contributor is not made a reviewer", run, f"{e.gate}: {e.reviewers}")
         books.gates[e.gate] = msgspec.structs.replace(gate, reviewers=e.reviewers)
 
     def _gate_expired(self, books: Books, run: RunId, e: ev.GateExpired) -> None:
@@ -1491,7 +1532,7 @@ def _decided(append: Append) -> dict[str, set[str]]:
     """The gates that an append decides, by the names of those who do."""
     found: dict[str, set[str]] = {}
     for event in (recorded.event for recorded in append.events):
-        if isinstance(event, ev.GateDecided) and event.by is not None:
+        if isinstance(event, ev.GateDecided | ev.GateEdited) and event.by is not None:
             found.setdefault(event.by, set()).add(event.gate)
     return found
 
@@ -1503,6 +1544,12 @@ def _approvals(books: Books, e: ev.EffectIntended) -> list[ev.GateDecided]:
         if answer is not None and (books.gates[gate].step, books.gates[gate].path) == (e.step, f"{e.path}.approval")
     ]  # fmt: skip
 
+
+_CONTRIBUTIONS: Final = (
+    ev.RunReopened, ev.RunForked, ev.RunMigrated, ev.DeadLetterEdited, ev.StepReplayed, ev.EffectCompleted, ev.EffectFailed,
+    ev.EffectReopened, ev.SignalReceived, ev.MessageReceived,
+)  # fmt: skip
+"""Events by which the person whom they name contributes to the run."""
 
 _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]]] = {
     ev.RunStarted: Auditor._run_started,
@@ -1569,6 +1616,7 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.MessageReceived: Auditor._message_received,
     ev.MessageRead: Auditor._message_read,
     ev.GateOpened: Auditor._gate_opened,
+    ev.GateEdited: Auditor._gate_edited,
     ev.GateAssigned: Auditor._gate_assigned,
     ev.GateReminded: Auditor._gate_reminded,
     ev.GateEscalated: Auditor._gate_reminded,

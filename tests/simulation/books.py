@@ -129,6 +129,12 @@ class Books:
         self.sent_models = 0
         self.holds = 0
         self.gates: dict[str, ev.GateOpened] = {}
+        self.contributors: dict[str, int] = {}
+        """Who contributed to the run, besides its requester, and by which of its events at last."""
+        self.shown: dict[str, int] = {}
+        """Since which event each gate shows what it shows."""
+        self.edited: set[tuple[str, str | None]] = set()
+        """Gates with four eyes that were edited, and by whom."""
         self.closed_gates: dict[str, ev.GateDecided | None] = {}
         """Those that nobody decided are None."""
         self.timers: dict[tuple[str, str], tuple[int, float, int]] = {}

@@ -575,7 +575,8 @@ class People:
         """Send one decision, of somebody who is asked, or of an intruder: who asked for the run. Raises Gone when the gate
         needs no answer any more."""
         by, roles = (self._name("reviewer"), gate.reviewers[:1]) if intruder is None else (intruder, ())
-        seen = gate.shown_hash if self._stream.random() < 0.5 else None
+        now = self._auditor.books[run_of(gate.gate)].gates.get(gate.gate, gate)  # as it was edited since
+        seen = now.shown_hash if self._stream.random() < 0.5 else None
         more = {} if data is None else {"data": data}
 
         async def decide(engine: Engine) -> None:
@@ -653,7 +654,7 @@ class People:
                 return about == run and books.phase == "cancelling"
             case "decided":
                 won = books.closed_gates.get(about)
-                return won is not None and won.by == by
+                return (won is not None and won.by == by) or (about, by) in books.edited
             case _:
                 return any(signal.by == by for signal in books.signals.values())
 

@@ -34,9 +34,9 @@ from holdfast.core import (
 from holdfast.core import events as ev
 from holdfast.core.conversations import Conversation, Exchange, Exchanges
 from holdfast.core.decision import Decision
-from holdfast.core.ids import Path, RunId, StepId
+from holdfast.core.ids import GateId, Path, RunId, StepId
 from holdfast.core.money import Budget
-from holdfast.core.payload import inline
+from holdfast.core.payload import NULL, inline
 from holdfast.core.routing import Complexity
 from holdfast.core.schedules import Schedule
 from holdfast.core.tool_policy import StandingApproval, When
@@ -381,6 +381,26 @@ def test_a_message_is_told_again_only_to_a_run_that_is_taken_up_again_and_has_no
     assert [each.promise for each in auditor.violations] == ([] if reopens else ["a message is told once"])
     auditor._message_received(books, run, first)
     assert auditor.violations, "that has been read"
+
+
+@pytest.mark.parametrize("way", ["by a signal", "by an edit", "at the start"])
+def test_a_gate_with_four_eyes_that_a_contributor_decides_is_found(way: str) -> None:
+    loop = SimulatedLoop(Random(1))  # type: ignore[abstract]
+    auditor, books, run = Auditor(loop, Disk(loop.time)), Books(program_of()().workflow.graph), RunId("a run")
+    gate = GateId("a run:ask#1:0")
+    books.requester, books.seq = "ann", 1
+    if way == "at the start":
+        books.contributors["bob"] = 1
+    opened = ev.GateOpened(gate, "approval", NULL, "h", ("approve", "edit"), requester="ann", four_eyes=True)
+    auditor._gate_opened(books, run, opened)
+    books.seq = 2
+    if way == "by a signal":
+        auditor._contributed(books, ev.SignalReceived("go", 1, NULL, "bob"))
+    elif way == "by an edit":
+        auditor._gate_edited(books, run, ev.GateEdited(gate, NULL, "h", "bob"))
+    assert auditor.violations == []
+    auditor._gate_decided(books, run, ev.GateDecided(gate, "approve", NULL, "h", "bob"))
+    assert [each.promise for each in auditor.violations] == ["a contributor never decides a gate with four eyes"]
 
 
 # --- Approvals --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from holdfast.cli.given import who
 from holdfast.cli.moment import around, clock
 from holdfast.cli.opening import typed
 from holdfast.core import status
-from holdfast.core.claim import folded, is_among
+from holdfast.core.claim import is_among
 from holdfast.core.divergence import RESTART
 from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import GATE_DECISIONS
@@ -276,7 +276,7 @@ def _more(gate: View, decision: str) -> tuple[str, ...]:
 def _person(gate: View) -> tuple[str, ...]:
     """The actor for the command where it cannot be the user who types it: a person in the first of the roles that are asked."""
     name, reviewers = who(None).name, gate["reviewers"]
-    is_asker = gate["four_eyes"] and folded(name) == folded(gate["requester"])
+    is_asker = gate["four_eyes"] and is_among((gate["requester"] or "", *gate.get("contributors", ())), name, ())
     is_asker = is_asker or is_among(gate.get("not_by", ()), name, ())
     if not is_asker and (not reviewers or is_among(reviewers, name, ())):
         return ()

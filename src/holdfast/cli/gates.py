@@ -141,7 +141,8 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         ("Run", f"{run['run_id']} of {run['workflow']} {run['version']}, tenant {run['tenant']}"),
         ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
         ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
-        *([("Four eyes", f"{gate['requester'] or 'whoever asked for the run'} cannot decide")] if gate["four_eyes"] else []),
+        *([("Four eyes", f"{_involved(gate)} cannot decide")] if gate["four_eyes"] else []),
+        *([("Edited", f"by {gate['edited_by']}; another person decides")] if gate.get("edited_by") else []),
         *([("Not by", ", ".join(gate["not_by"]))] if gate["not_by"] else []),
         ("Opened", moment.around(moment.ms(gate["opened_at"]), now_ms)),
         ("Deadline", moment.around(moment.ms(gate["due_at"]), now_ms) if gate["due_at"] is not None else "none"),
@@ -161,6 +162,11 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         terminal.show("\nAnswer with")
         for command in commands:
             terminal.show(f"  {command}")
+
+
+def _involved(gate: View) -> str:
+    """The persons who started the run or contributed to it."""
+    return ", ".join([gate["requester"] or "whoever asked for the run", *gate.get("contributors", ())])
 
 
 def _readable(value: Any) -> str:
@@ -209,6 +215,10 @@ def _answering(decision: str) -> Callable[..., None]:
         found = asyncio.run(_decide(gate, decision, given, reason, shown, person, store))
         if as_json:
             terminal.emit(found)
+        elif _is_open(found):
+            terminal.say(
+                f"Gate {found['gate_id']}: edited by {person.claim}. It is still open: another person decides about the edit."
+            )
         else:
             terminal.say(
                 f"Gate {found['gate_id']}: {decision} by {person.claim}. Where a worker runs, its run goes on."

@@ -270,9 +270,11 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.SignalReceived: lambda e, at_ms: (
         f"the signal {e.name!r} arrived{by(e)}{f', from run {e.sender}' if e.sender else ''}"
     ),
+    ev.ContributorNamed: lambda e, at_ms: f"{e.name} contributed",
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
     ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
     ev.GateOpened: _asked,
+    ev.GateEdited: lambda e, at_ms: f"gate {e.gate} edited{by(e)}; another person decides",
     ev.GateAssigned: lambda e, at_ms: f"gate {e.gate} asks {', '.join(e.reviewers)} now{by(e)}",
     ev.GateReminded: lambda e, at_ms: f"reminder {e.number}: gate {e.gate} is open",
     ev.GateEscalated: lambda e, at_ms: f"gate {e.gate} passed its deadline: {e.reason}",

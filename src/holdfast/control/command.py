@@ -24,6 +24,8 @@ from holdfast.control.start_options import StartOptions, WithoutInput
 from holdfast.control.team_budget import named_budget
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
+from holdfast.core.contribution import shown_now
+from holdfast.core.events import GateOpened
 from holdfast.core.gates import asked_together, closed, no_gate, offered
 from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, GateId, RunId, run_of
@@ -377,9 +379,7 @@ class Commands(ControlBase):
             raise NotFound(f"Gate {gate_id} is no open question about the call of a tool.")
         opened = [state.gates[each].opened for each in found]
         calls = [
-            AskedCall(
-                each.gate, (shown := await self.payloads.value(each.shown, state.tenant))["tool"], shown["arguments"]
-            )
+            AskedCall(each.gate, (shown := (await self._shown(state, each))[0])["tool"], shown["arguments"])
             for each in opened
         ]
         return AskedTogether(calls, digest([each.shown_hash for each in opened]))
@@ -392,11 +392,16 @@ class Commands(ControlBase):
         if gate not in state.gates:
             raise closed(state, gate)
         asked = state.gates[gate].opened
-        shown, filled = [await self.payloads.value(each, state.tenant) for each in (asked.shown, asked.filled)]
+        shown, filled = await self._shown(state, asked)
         return OpenGate(
             gate, run_of(gate), asked.step, asked.reason, shown, asked.shown_hash, asked.form, filled, offered(state, asked),
             asked.reviewers, asked.four_eyes, asked.due_at_ms, asked.expires_at_ms,
         )  # fmt: skip
+
+    async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
+        """What a question shows now, and what its form begins with."""
+        shown, filled = [await self.payloads.value(each, state.tenant) for each in (opened.shown, opened.filled)]
+        return shown_now(opened, shown, filled), filled
 
     def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         payloads = self.payloads

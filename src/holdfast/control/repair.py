@@ -90,7 +90,7 @@ class Repairs(Commands):
             None if key is None else word("key", key), self._claim(by), self.executor.services.gateway.price_fingerprint,
             began.team, queue, tuple(inherits), shared=began.shared, agent=began.agent, max_tokens=began.max_tokens,
             max_model_calls=began.max_model_calls, max_tool_calls=began.max_tool_calls, max_wall_s=began.max_wall_s,
-            on_limit=began.on_limit, tags=began.tags, naming=began.naming,
+            on_limit=began.on_limit, tags=began.tags, naming=began.naming, contributors=plan.contributors,
         )  # fmt: skip
         if (
             start.key is not None

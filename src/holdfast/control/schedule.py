@@ -147,10 +147,12 @@ class Schedules(Commands):
             raise no_schedule(name, tenant)
 
     async def backfill_schedule(
-        self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT
-    ) -> Sequence[Backfilled]:
+        self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT,
+        by: str | Claim | None = None,
+    ) -> Sequence[Backfilled]:  # fmt: skip
         """Start the runs of its times from `since_ms` to `until_ms`, both included, all at once; a time that has had its run
-        gets no second one. Raises NotFound, and InvalidInput for times that are not past, or more than 1,000.
+        gets no second one. `by` contributes to them, and so decides none of their questions with four eyes. Raises
+        NotFound, and InvalidInput for times that are not past, or more than 1,000.
         """
         schedule = await self.schedule(name, tenant=tenant)
         if since_ms > until_ms:
@@ -166,7 +168,8 @@ class Schedules(Commands):
                 f"Between these moments schedule {name!r:.130} has more than {MOST_MADE_UP_FOR} times. Nothing was started:"
                 " make up for a shorter while."
             )
-        return [Backfilled(at_ms, await firing.start(self.runtime, schedule, at_ms)) for at_ms in times]
+        claim = self._claim(by)
+        return [Backfilled(at_ms, await firing.start(self.runtime, schedule, at_ms, claim)) for at_ms in times]
 
     async def _changed(self, tenant: str, name: str, change: Callable[[Schedule], Schedule]) -> Schedule:
         tenant, name = word("tenant", tenant), word("name of the schedule", name)

@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.core import commands, dead_letters, fence, limits, mapping, questions, shortages, waits
 from holdfast.core import events as ev
+from holdfast.core.claim import NOBODY
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
 from holdfast.core.graph import COMPENSATE
@@ -333,7 +334,7 @@ def go_on(d: Decision, call: OpenCall, *, again: bool = False) -> None:
     if step is None or step.failed_path != call.path or not _may_go_on(d.state, step):
         return
     if not questions.is_asked_about(d.state, step.id):  # else a person says what is to become of the step
-        dead_letters.replay(d, step.id, call.path if again else None)
+        dead_letters.replay(d, step.id, call.path if again else None, NOBODY)
         mapping.resume(d, step)
         waits.deliver(d)
 

@@ -162,7 +162,8 @@ def end_child(d: Decision, c: commands.EndChild) -> None:
             error = d.error(node, CHILD_FAILED, message, retryable=not child.undoing)
         else:
             error = d.error(node, CANCELLED, message)
-    d.emit(ev.ChildEnded(c.child, c.how, c.output, error, undoable=c.undoable and c.how == "completed"))
+    is_undoable = c.undoable and c.how == "completed"
+    d.emit(ev.ChildEnded(c.child, c.how, c.output, error, undoable=is_undoable, contributors=c.contributors))
 
 
 def attend(d: Decision) -> None:

@@ -57,7 +57,7 @@ class StartRun(Command, frozen=True):
     becomes of it there, instead of its workflow's.
     `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its calls count besides those
     of its tenant and team; `agent`: as whom they do in a team budget. `inherits`: what a fork has from its origin (forking),
-    which it takes over by the origin's `naming`.
+    which it takes over by the origin's `naming`. `contributors`: who else has a part in what it is started with.
     """
 
     run: RunId
@@ -81,6 +81,7 @@ class StartRun(Command, frozen=True):
     agent: str | None = None
     tags: tuple[str, ...] = ()
     naming: int = NAMING
+    contributors: tuple[str, ...] = ()
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -178,6 +179,7 @@ class EndChild(Command, frozen=True):
     output: Payload = NULL
     error: ErrorRecord | None = None
     undoable: bool = False
+    contributors: tuple[str, ...] = ()
 
 
 class SendSignal(Command, frozen=True):

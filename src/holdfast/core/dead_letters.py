@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from holdfast.core import commands
 from holdfast.core import events as ev
+from holdfast.core.claim import Claim
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import Path, StepId
@@ -59,11 +60,11 @@ def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
     d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.kept))
 
 
-def replay(d: Decision, step: StepId, path: Path | None) -> None:
+def replay(d: Decision, step: StepId, path: Path | None, by: Claim) -> None:
     """Have a step that failed for good tried again; one that was edited from its beginning."""
     known = d.state.step(step)
     edited = known is not None and known.edited
-    d.emit(ev.StepReplayed(step, path))
+    d.emit(ev.StepReplayed(step, path, *by.kept))
     if edited:
         d.emit(ev.JournalDropped(step, edited=True))
 

@@ -17,6 +17,7 @@ from holdfast.core import (
     caps,
     children,
     commands,
+    contribution,
     dead_letters,
     deployment,
     divergence,
@@ -32,6 +33,7 @@ from holdfast.core import (
     tick,
     waits,
 )
+from holdfast.core.claim import NOBODY
 from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -112,6 +114,13 @@ def _pays_for_others(state: State, command: commands.Command) -> bool:
     return isinstance(command, commands.RaiseLimit) and pays_for_others(state, command.limit)
 
 
+def _obey(d: Decision, command: commands.Command) -> None:
+    _RULES[type(command)](d, command)
+    by = getattr(command, "by", NOBODY)
+    for event in contribution.makers(d.events, by, d.state) if by.maker is not None else ():
+        d.emit(event)
+
+
 def decide(
     graph: Graph, state: State, command: commands.Command, now_ms: int, worker: commands.Worker | None = None,
     shortages: Mapping[str, commands.Shortage] = _NO_SHORTAGES,
@@ -137,7 +146,7 @@ def decide(
             return []
         raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")
     decision = Decision(graph, state, now_ms, worker, shortages, taken)
-    _RULES[type(command)](decision, command)
+    _obey(decision, command)
     if not state.ended:
         if state.gates:
             deployment.withdraw_moot(decision)

@@ -48,6 +48,7 @@ class RunStarted(Event, frozen=True):
     money counts. `agent`: whose allotment its calls count in, where a team budget is among these, unless their node has one.
     `tags`: words by which people find it, in their order.
     `naming`: by which rule the operations of its flow are named (early versions knew the first).
+    `contributors`: who else has a part in what it was started with (core.contribution).
     """
 
     run: RunId
@@ -79,6 +80,7 @@ class RunStarted(Event, frozen=True):
     agent: str | None = None
     tags: tuple[str, ...] = ()
     naming: int = 1
+    contributors: tuple[str, ...] = ()
 
 
 class RunAdmitted(Event, frozen=True):
@@ -89,6 +91,13 @@ class AdmissionDeferred(Event, frozen=True):
     """A run that waits for its place found another scope full, and waits there."""
 
     scope: str
+
+
+class ContributorNamed(Event, frozen=True):
+    """`name` contributed to the run, by an event beside this one: with words in a step's place, or as the maker of the key that
+    was used."""
+
+    name: str
 
 
 class RunPaused(Event, frozen=True):
@@ -317,6 +326,9 @@ class StepReplayed(Event, frozen=True):
 
     step: StepId
     reopens: Path | None = None
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
 
 
 class StepStopped(Event, frozen=True):
@@ -1094,13 +1106,15 @@ class ChildUndone(Event, frozen=True):
 
 
 class ChildEnded(Event, frozen=True):
-    """A child has ended: with `output`, or failed or cancelled, with `error`. `undoable`: it has done what it can undo."""
+    """A child has ended: with `output`, or failed or cancelled, with `error`. `undoable`: it has done what it can undo.
+    `contributors` have a part in what it came to."""
 
     child: RunId
     how: Literal["completed", "failed", "cancelled"]
     output: Payload = NULL
     error: ErrorRecord | None = None
     undoable: bool = False
+    contributors: tuple[str, ...] = ()
 
 
 # --- People -----------------------------------------------------------------------------------------------------------
@@ -1110,7 +1124,8 @@ class GateOpened(Event, frozen=True):
     """A person is asked. `reason` says by whom and why: `approval` and `question` by the workflow, others by the engine.
 
     `allowed` are the decisions it takes; `form` is the JSON Schema of their data and `filled` what it is filled with.
-    `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it.
+    `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it; with
+    `four_eyes` neither can the `requester` nor the `contributors`. `edited_by` has edited what is shown since (GateEdited).
     """
 
     gate: GateId
@@ -1134,6 +1149,22 @@ class GateOpened(Event, frozen=True):
     completes_step: bool = False
     expires_at_ms: int | None = None
     not_by: tuple[str, ...] = ()
+    contributors: tuple[str, ...] = ()
+    edited_by: str | None = None
+
+
+class GateEdited(Event, frozen=True):
+    """A person edited what a gate with four eyes shows. Nothing of it is done: the gate asks another person about `data` now,
+    under another hash."""
+
+    gate: GateId
+    data: Payload
+    shown_hash: str
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
+    reason: str | None = None
+    roles: tuple[str, ...] = ()
 
 
 class GateAssigned(Event, frozen=True):
@@ -1199,8 +1230,9 @@ class LifespanPassed(Event, frozen=True):
 
 
 AnyEvent = (
-    RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
-    | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated | LimitRaised | LimitNeared | LimitWouldStop
+    RunStarted | RunAdmitted | AdmissionDeferred | ContributorNamed | RunPaused | RunResumed | RunFailing
+    | RunCancelling | RunCompleted | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated
+    | LimitRaised | LimitNeared | LimitWouldStop
     | StepReady | StepStarted | StepSuspended | StepCompleted | StateConflicted | AttemptFailed | AttemptLost | StepFailed
     | StepReplayed
     | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
@@ -1215,7 +1247,8 @@ AnyEvent = (
     | OperationCalledOff | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
     | MessageReceived | MessageRead
     | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildUndone | ChildEnded
-    | GateOpened | GateAssigned | GateReminded | GateEscalated | GateDecided | GateExpired | GateWithdrawn | LifespanPassed
+    | GateOpened | GateEdited | GateAssigned | GateReminded | GateEscalated | GateDecided | GateExpired | GateWithdrawn
+    | LifespanPassed
 )  # fmt: skip
 
 

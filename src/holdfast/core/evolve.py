@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core import events as ev
+from holdfast.core.contribution import CONTRIBUTIONS, note
 from holdfast.core.folding import call, child, items, operation, run, step
 from holdfast.core.folding.moves import Folds
 from holdfast.core.ids import Seq
@@ -27,6 +28,8 @@ def evolve(state: State, event: ev.Event, at_ms: int) -> State:
     state.seq = Seq(state.seq + 1)
     state.at_ms = at_ms
     try:
+        if type(event) in CONTRIBUTIONS:
+            note(state, event)
         fold(state, event, at_ms)
     except (LookupError, AttributeError, ValueError, StopIteration) as problem:
         raise CorruptHistory(

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.claim import NOBODY, Claim
+from holdfast.core.contribution import contributors
 from holdfast.core.evolve import evolve
 from holdfast.core.fence import SAID
 from holdfast.core.graph import COMPENSATE, Graph
@@ -90,6 +91,8 @@ class Fork(msgspec.Struct, frozen=True):
 
     began: ev.RunStarted
     """How the origin began."""
+    contributors: tuple[str, ...]
+    """Those of the origin, its starter first."""
     graph_hash: str
     begins_at: StepId
     """The first step that is gone through again: the one that was named, or an earlier one, for which `why` says why."""
@@ -141,7 +144,8 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
     began = history[0].event
     assert isinstance(began, ev.RunStarted)
     return Fork(
-        began, state.graph_hash, place.step, wish.path if place.step == wish.step else None, place.why, events,
+        began, (*([] if state.by is None else [state.by]), *contributors(state)), state.graph_hash, place.step,
+        wish.path if place.step == wish.step else None, place.why, events,
         inheritance.kept, inheritance.again, tuple(inheritance.reused()), tuple(inheritance.anew()),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, policies, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, is_among
+from holdfast.core.contribution import MOST_CONTRIBUTORS, contributors
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
 from holdfast.core.graph import EXPIRED, GATE_DECISIONS
@@ -70,6 +71,8 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             "Ask somebody else than a person who is known: not_by names nobody, so nobody could be told apart from them. Have"
             " the question before this one ask reviewers, whose names are kept. Nobody was asked."
         )
+    known = contributors(d.state) if c.four_eyes else ()
+    _check_somebody_can_decide(d, c, known)
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
     expires_at_ms = d.now_ms + c.expires_after_ms if c.expires_after_ms is not None else None
@@ -95,10 +98,35 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             completes_step=c.completes_step,
             expires_at_ms=expires_at_ms,
             not_by=c.not_by,
+            contributors=known,
         )
     )
     if c.completes_step:
         steps.suspend(d, step)
+
+
+def _check_somebody_can_decide(d: Decision, c: commands.OpenGate, known: Sequence[str]) -> None:
+    """Raises InvalidInput for a question with four eyes whose reviewers all have a part in what it asks about."""
+    if not c.four_eyes:
+        return
+    if d.state.contributors_lost:
+        raise InvalidInput(
+            f"Ask without four_eyes: more than {MOST_CONTRIBUTORS} persons contributed to this run, so nobody can be told apart"
+            " from them. Nobody was asked."
+        )
+    barred = (d.state.by or "", *known, *c.not_by)
+    if c.reviewers and not _others(c.reviewers, barred):
+        raise InvalidInput(
+            f"Name a reviewer who did not contribute to the run: {', '.join(c.reviewers)} cannot decide a question that needs"
+            " a second pair of eyes, because each of them started, edited, resolved, replayed or signalled it, or is"
+            " in not_by. Nobody was asked."
+        )
+
+
+def _others(reviewers: Iterable[str], barred: Iterable[str]) -> list[str]:
+    """Return the reviewers, persons or roles, who are none of these."""
+    names = {*map(folded, barred)}
+    return [each for each in reviewers if folded(each) not in names]
 
 
 def _check_form(c: commands.OpenGate) -> None:
@@ -147,6 +175,14 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
             f"Gate {c.gate} is about a run that {opened.requester!r} asked for, and is not given to them. It still asks"
             f" {asked(opened)}: name another person."
         )
+    for name in contributors(d.state, opened):
+        if folded(name) in map(folded, c.to) and (
+            opened.four_eyes or (not c.delegates and _is_new(opened, name, c.to))
+        ):
+            raise DecisionRefused(
+                f"Gate {c.gate} is about a run that {name!r} contributed to, and is not given to them. It still asks"
+                f" {asked(opened)}: name another person."
+            )
     if any(is_among(opened.not_by, name, ()) for name in c.to):
         raise DecisionRefused(
             f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}."
@@ -245,8 +281,10 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
             f"Gate {c.gate} shows something else than what was decided about ({opened.shown_hash[:12]}, not"
             f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
         )
-    check_person(opened, c.by.name, c.roles)
+    check_person(opened, c.by.name, c.roles, of=d.state, maker=c.by.maker)
     data = _data(opened, c)
+    if _is_edit(opened, c, data):
+        _check_another_can_decide(d, opened, c)
     if c.decision not in offered(d.state, opened):
         raise InvalidDecision(
             f"Gate {opened.gate}: say what became of the call, for the step that made this call is over and nothing can call it"
@@ -261,6 +299,10 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
 def _take(d: Decision, checked: _Checked) -> None:
     """Record a decision, and what follows from it."""
     opened, c, data, raised = checked
+    if _is_edit(opened, c, data):
+        after = digest([opened.shown_hash, data.value()])
+        d.emit(ev.GateEdited(c.gate, data, after, *c.by.kept, c.reason, c.roles))
+        return
     follow = _FOLLOWS.get(opened.reason)
     d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.kept, c.reason, c.roles))
     if raised is not None:
@@ -275,6 +317,33 @@ def _take(d: Decision, checked: _Checked) -> None:
             steps.finish_step(d, step, data, (c.decision,))
 
 
+def _is_edit(opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> bool:
+    """True if a decision changes what a gate with four eyes shows, so that another person is to look at it first. An answer
+    that a tool is to have given is none: nothing is called with it."""
+    if not opened.four_eyes:
+        return False
+    if c.decision == "edit":
+        return True
+    shown, said = opened.filled.value(), data.value()
+    if (
+        c.decision != "answer"
+        or opened.reason == TOOL_APPROVAL
+        or not (isinstance(shown, dict) and isinstance(said, dict))
+    ):
+        return False
+    return any(value is not None and said.get(name) != value for name, value in shown.items())
+
+
+def _check_another_can_decide(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
+    """Raises DecisionRefused for an edit after which none of the reviewers could decide."""
+    barred = (opened.requester or "", *contributors(d.state, opened), c.by.name or "", c.by.maker or "", *opened.not_by)
+    if opened.reviewers and not _others(opened.reviewers, barred):
+        raise DecisionRefused(
+            f"Reassign gate {opened.gate} first: what you edit is decided by another person, and it asks {asked(opened)}, none"
+            " of whom could. It is still open, and nothing was edited."
+        )
+
+
 def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
     if not opened.allowed:
         return InvalidDecision(
@@ -284,9 +353,12 @@ def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
     return InvalidDecision(f"Gate {opened.gate} takes {', '.join(opened.allowed)}, not {decision!r}. It is still open.")
 
 
-def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) -> None:
-    """Raises DecisionRefused unless the person who decides is among those who are asked and, with four eyes, is certainly not
-    the one who asked for the run. Names are compared, which nobody has verified."""
+def check_person(
+    opened: ev.GateOpened, name: str | None, roles: Iterable[str], *, of: State | None = None, maker: str | None = None
+) -> None:
+    """Raises DecisionRefused unless the person who decides is among those who are asked and, with four eyes, certainly did not
+    ask for the run or contribute to it, as its state `of` it says. The `maker` of a key or link that is used is held to
+    four eyes too. Names are compared, which nobody has verified."""
     if not opened.reviewers and not opened.four_eyes and not opened.not_by:
         return
     gate = opened.gate
@@ -299,7 +371,7 @@ def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) 
             f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Decide as one who is,"
             " with by=NAME, or in a role with by=NAME and roles=[ROLE]."
         )
-    if opened.not_by and is_among(opened.not_by, name, ()):
+    if opened.not_by and (is_among(opened.not_by, name, ()) or is_among(opened.not_by, maker, ())):
         raise DecisionRefused(
             f"Gate {gate} asks somebody else than {', '.join(opened.not_by)}, and {name!r} cannot decide it. It is still open,"
             " for another person."
@@ -317,6 +389,19 @@ def check_person(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) 
             f"Gate {gate} needs a second pair of eyes; {name!r} is who asked for the run ({opened.requester!r}) and cannot"
             " decide it. It is still open, for somebody else."
         )
+    if of is not None and of.contributors_lost:
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes, and more than {MOST_CONTRIBUTORS} persons contributed to the run: it is"
+            f" not known who else did. It is still open: cancel the run (`holdfast runs cancel {run_of(gate)}`)."
+        )
+    involved = {*map(folded, (opened.requester, *(opened.contributors if of is None else contributors(of, opened))))}
+    for each in (name, maker):
+        if folded(each) and folded(each) in involved:
+            raise DecisionRefused(
+                f"Gate {gate} needs a second pair of eyes; {each!r} contributed to the run (started, edited, resolved,"
+                " replayed, signalled or forked it) and cannot decide it. It is still open: another person decides it, or it is"
+                f" reassigned to one (`holdfast gates reassign {gate} --to NAME`)."
+            )
 
 
 def asked(opened: ev.GateOpened) -> str:
@@ -377,7 +462,7 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
             raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with data=JSON, for example null.")
         return inline(c.data)
     if opened.form is None:
-        return inline(c.data)
+        return inline(c.data) if opened.edited_by is None or c.decision != "approve" else opened.filled
     if c.decision in ("reject", "retry") or c.decision not in GATE_DECISIONS:
         return inline(c.data or {})
     return inline(_filled(opened.gate, opened.form, shown, c))
@@ -464,10 +549,11 @@ def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate
     if step is None:
         return
     if c.decision == "retry":
-        dead_letters.replay(d, step.id, step.failed_path)
+        dead_letters.replay(d, step.id, step.failed_path, c.by)
         mapping.resume(d, step)
         waits.deliver(d)  # what came while the step was parked
     elif c.decision == "answer":
+        _name_contributor(d, c)
         steps.finish_step(d, step, data, None)
     elif step.error is not None:
         d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.kept))
@@ -479,9 +565,16 @@ def _compensation_answered(d: Decision, opened: ev.GateOpened, c: commands.Decid
     if step is None:
         return
     if c.decision == "retry":
-        d.emit(ev.StepReplayed(step.id, step.failed_path))
+        d.emit(ev.StepReplayed(step.id, step.failed_path, *c.by.kept))
     else:
+        _name_contributor(d, c)
         steps.finish_step(d, step, data, None)
+
+
+def _name_contributor(d: Decision, c: commands.DecideGate) -> None:
+    """Record who says what a step comes to in its place."""
+    if c.by.name is not None:
+        d.emit(ev.ContributorNamed(c.by.name))
 
 
 _FOLLOWS: Final = {

@@ -36,7 +36,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:
-        dead_letters.replay(d, step.id, paths.get(step.id))
+        dead_letters.replay(d, step.id, paths.get(step.id), c.by)
         _call_again(d, step, c.by)
         mapping.resume(d, step)
     waits.deliver(d)  # what was kept of signals while the run had ended
@@ -58,7 +58,7 @@ def replay_dead_letter(d: Decision, c: commands.ReplayDeadLetter) -> None:
     why = f"{c.by.name or 'somebody'} has its dead letter replayed"
     for subject in (*doubts, step.id):
         questions.withdraw_about(d, subject, why)
-    dead_letters.replay(d, step.id, step.failed_path)
+    dead_letters.replay(d, step.id, step.failed_path, c.by)
     mapping.resume(d, step)
     waits.deliver(d)
 

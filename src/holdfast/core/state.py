@@ -38,7 +38,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 13
+FOLD_VERSION: Final = 14
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -404,6 +404,15 @@ class Gate(msgspec.Struct, omit_defaults=True):
     at_ms: int
     reminders: int = 0
     escalated_at_ms: int | None = None
+    shown_seq: Seq = Seq(0)
+    """The event since which it shows what it shows."""
+
+
+class Contributor(msgspec.Struct, frozen=True):
+    """A person or program that contributed to the run, the latest time by its event `seq`."""
+
+    name: str
+    seq: Seq
 
 
 class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -615,6 +624,10 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     gates: dict[GateId, Gate] = {}
     decided: dict[GateId, Decided] = {}
     gates_opened: int = 0
+    contributors: dict[str, Contributor] = {}
+    """By folded name, without the starter."""
+    contributors_lost: bool = False
+    """True if there were more than are kept."""
     signals: list[Signal] = []
     signals_received: int = 0
     signal_keys: dict[str, str] = {}

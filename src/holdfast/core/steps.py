@@ -96,6 +96,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             agent=c.agent,
             tags=c.tags,
             naming=c.naming,
+            contributors=c.contributors,
         )
     )
     for event in c.inherits:

@@ -106,21 +106,22 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def covers(
         self, tool: str, arguments: Mapping[str, Any], workflow: str, run: str, rule: ToolRule | None,
-        requester: str | None,
+        requester: str | None, contributors: Sequence[str] = (),
     ) -> bool:  # fmt: skip
         """Whether it is about such a call; it is not where that cannot be compared, or was not for who granted it to decide, by
-        the `rule` that asks, of a run that `requester` has asked for."""
+        the `rule` that asks, of a run that `requester` has asked for and `contributors` have a part in."""
         return (
             fnmatchcase(tool, self.tool)
             and self.workflow in (None, workflow)
             and self.run in (None, run)
             and all(_holds(each, arguments) for each in self.when)
-            and (rule is None or self._may_decide(rule, requester))
+            and (rule is None or self._may_decide(rule, requester, contributors))
         )
 
-    def _may_decide(self, rule: ToolRule, requester: str | None) -> bool:
+    def _may_decide(self, rule: ToolRule, requester: str | None, contributors: Sequence[str]) -> bool:
         is_asked = not rule.reviewers or is_among(rule.reviewers, self.by, self.roles)
-        return is_asked and (not rule.four_eyes or folded(requester) not in ("", folded(self.by)))
+        is_another = folded(requester) != "" and folded(self.by) not in map(folded, (requester, *contributors))
+        return is_asked and (not rule.four_eyes or is_another)
 
 
 def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:

@@ -16,6 +16,7 @@ from typing import Final
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.claim import Claim
+from holdfast.core.contribution import contributors
 from holdfast.core.ids import RunId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
@@ -173,7 +174,9 @@ class Children:
             error = ErrorRecord("", CANCELLED, state.reason or "cancelled", False, state.ended_at_ms)
         if state.ended == "completed":
             error = None
-        end = cmd.EndChild(child, state.ended, output, error, undoable=bool(state.compensable))
+        end = cmd.EndChild(
+            child, state.ended, output, error, undoable=bool(state.compensable), contributors=contributors(state)
+        )
         await self._end(state.parent.run, end)
 
     async def _end(self, parent: RunId, end: cmd.EndChild) -> None:
@@ -206,7 +209,7 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
             name, parent.tenant, child.input, child.args_hash, child.limit_nanousd,
             by=Claim(parent.by, parent.os_user, parent.client, parent.trace_id), price_fingerprint=parent.price_fingerprint,
             team=parent.team, parent=ev.Parent(parent.run, child.step, child.path, parent.root, depth), shared=parent.shared,
-            max_tokens=child.max_tokens, agent=child.agent,
+            max_tokens=child.max_tokens, agent=child.agent, contributors=contributors(parent),
         )  # fmt: skip
     wish = _wish(parent, child)
     return [begin] if wish is None else [begin, wish]

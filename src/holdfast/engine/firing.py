@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import commands as cmd
 from holdfast.core import schedules
-from holdfast.core.claim import Claim
+from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, digest
 from holdfast.core.schedules import Schedule
@@ -100,8 +100,9 @@ class Firing:
             log.debug("run %s of schedule %s had ended already", run, name)
 
 
-async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int) -> RunId:
+async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim = NOBODY) -> RunId:
     """The run of a nominal time, started now unless it is there: also one that was started before the schedule was changed.
+    `by` makes up for that time, and so contributes to its run.
     Raises NotFound for a workflow that the store does not know, InvalidInput for a team budget that does not know its agent."""
     key, given = schedules.key_of(schedule, nominal_ms), schedules.input_of(schedule, nominal_ms)
     if (known := await _of_key(runtime, schedule.tenant, key)) is not None:
@@ -114,6 +115,7 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int) -> RunId:
         mailbox.run, schedule.tenant, Payload(json=msgspec.Raw(given)), digest([schedule.workflow, given.decode()]),
         schedule.limit_nanousd, key, schedules.claim_of(schedule), team=schedule.team, queue=True,
         shared=shared, agent=schedule.agent,
+        contributors=tuple(name for name in (by.name, by.maker, schedule.by.maker) if name is not None),
     )  # fmt: skip
     try:
         await mailbox.send(command)

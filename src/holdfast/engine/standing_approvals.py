@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from holdfast.core import commands as cmd
+from holdfast.core.contribution import contributors
 from holdfast.core.events import Event
 from holdfast.core.ids import Path, RunId, StepId, approval_at
 from holdfast.core.payload import digest, inline
@@ -24,7 +25,7 @@ from holdfast.ports import Asked
 
 MOST_STANDING: Final = 1_000
 """Of a tenant, of which each call that asks looks at all."""
-_Call: TypeAlias = tuple[str, Mapping[str, Any], str, str, ToolRule | None, str | None]
+_Call: TypeAlias = tuple[str, Mapping[str, Any], str, str, ToolRule | None, str | None, tuple[str, ...]]
 _TRIES: Final = 50
 """Of a use that others have come before, or whose approval has ended meanwhile; then a person is asked."""
 
@@ -63,7 +64,7 @@ async def used(
         return None if told is None else _approval(told)
     for _ in range(_TRIES):
         state = await journal.attempt.state()
-        call = tool, arguments, state.workflow, state.run, rule, state.by
+        call = tool, arguments, state.workflow, state.run, rule, state.by, contributors(state)
         # This process's clock may be behind the run's history.
         now_ms = max(journal.attempt.services.runtime.store.clock.now_ms(), state.at_ms)
         found = await _covering(journal, call, now_ms)

@@ -41,6 +41,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     unoffered: bool = False
     """Whether its workflows are there also where nobody offers them (core.access)."""
     made_by: str = ""
+    maker: str | None = None
+    """The name in `made_by`, where it is known (early versions kept the words only)."""
     made_at_ms: int = 0
     expires_at_ms: int | None = None
     revoked_at_ms: int | None = None

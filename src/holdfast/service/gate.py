@@ -14,6 +14,7 @@ from holdfast.control.command import AskedTogether
 from holdfast.control.control import Control
 from holdfast.core import events as ev
 from holdfast.core.claim import is_among
+from holdfast.core.contribution import contributors, edited, shown_now
 from holdfast.core.events import GateDecided, GateOpened, Recorded
 from holdfast.core.gates import TOOL_APPROVAL, check_person, closed, offered
 from holdfast.core.ids import GateId, run_of
@@ -48,15 +49,18 @@ class Story(NamedTuple):
         return "open" if self.escalated_at_ms is None else "escalated"
 
 
-async def decidable(control: Control, gate: GateId, by: str, roles: Sequence[str], maker: str | None) -> ToDecide:
-    """That somebody called `by` decides an open gate in these roles, with a link that `maker` has in hand first. Raises
-    NotFound, AlreadyDecided, DecisionRefused."""
+async def decidable(
+    control: Control, gate: GateId, by: str, roles: Sequence[str], maker: str | None, key_maker: str | None
+) -> ToDecide:
+    """That somebody called `by` decides an open gate in these roles, with a link that `maker` has in hand first, who may come
+    with a key that `key_maker` has made. Raises NotFound, AlreadyDecided, DecisionRefused."""
     state = await control.run(run_of(gate)).state()
     if gate not in state.gates:
         raise closed(state, gate)
     opened = state.gates[gate].opened
-    check_person(opened, by, roles)
-    check_person(msgspec.structs.replace(opened, reviewers=()), maker, ())  # four eyes hold for both of them
+    check_person(opened, by, roles, of=state, maker=key_maker)
+    # Four eyes hold for both of them.
+    check_person(msgspec.structs.replace(opened, reviewers=()), maker, (), of=state, maker=key_maker)
     return ToDecide(gate, opened.shown_hash, by)
 
 
@@ -73,6 +77,8 @@ async def story_of(control: Control, gate: str) -> Story:
         elif story is not None and isinstance(event, ev.GateAssigned):
             opened = msgspec.structs.replace(story.opened, reviewers=event.reviewers)
             story = story._replace(opened=opened, assigned=(*story.assigned, each))
+        elif story is not None and isinstance(event, ev.GateEdited):
+            story = story._replace(opened=edited(story.opened, event))
         elif story is not None and isinstance(event, ev.GateReminded):
             story = story._replace(reminders=event.number)
         elif story is not None and isinstance(event, ev.GateEscalated):
@@ -109,6 +115,8 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "requester": opened.requester,
         "four_eyes": opened.four_eyes,
         "not_by": list(opened.not_by),
+        "contributors": list(await _contributors(control, story)),
+        "edited_by": opened.edited_by,
         "opened_at": iso(story.opened_at_ms),
         "due_at": iso(opened.due_at_ms),
         "reminders": story.reminders,
@@ -127,11 +135,21 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "verified": decided is not None and is_verified(decided),
         "approver_role": None if decided is None else approver_role(opened, decided),
         "rationale": decided.reason if decided is not None else None,
-        "shown": await value(opened.shown, run.tenant),
-        "filled": await value(opened.filled, run.tenant),
+        "shown": shown_now(
+            opened, await value(opened.shown, run.tenant), filled := await value(opened.filled, run.tenant)
+        ),
+        "filled": filled,
         "data": await value(decided.data, run.tenant) if decided is not None else None,
         "asked_together": None if together is None or len(together.calls) == 1 else _together(together),
     }
+
+
+async def _contributors(control: Control, story: Story) -> Sequence[str]:
+    """Return those who cannot decide a question with four eyes besides its requester; of one that is open, as things stand."""
+    opened = story.opened
+    if not opened.four_eyes or story.state not in ("open", "escalated"):
+        return opened.contributors
+    return contributors(await control.run(run_of(opened.gate)).state(), opened)
 
 
 async def _allowed(control: Control, story: Story) -> list[str]:

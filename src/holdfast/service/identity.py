@@ -58,6 +58,8 @@ class Holder(NamedTuple):
     access: Access = EVERYTHING
     is_person: bool = False
     """Whether it says who acts. Any other is a program, which may speak for people and says for whom."""
+    maker: str | None = None
+    """Who has made it, where it is a key."""
 
     @property
     def share(self) -> tuple[str, str]:
@@ -81,7 +83,7 @@ class Holder(NamedTuple):
         )
         return Principal(
             name or client or None, self.tenant, tuple(acting), client=client, trace_id=trace_id, teams=self.teams,
-            access=self.access, origin=origin, is_person=self.is_person,
+            access=self.access, origin=origin, is_person=self.is_person, maker=self.maker,
         )  # fmt: skip
 
 

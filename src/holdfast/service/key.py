@@ -60,7 +60,9 @@ class ApiKeys:
         if key.expires_at_ms is not None and key.expires_at_ms <= self._clock.now_ms():
             return None
         access = Access(key.may, key.workflows, key.tools, key.unoffered)
-        return Holder(f"keys.{key.name}", tenant=key.tenant, roles=key.roles, teams=key.teams, access=access)
+        return Holder(
+            f"keys.{key.name}", tenant=key.tenant, roles=key.roles, teams=key.teams, access=access, maker=key.maker
+        )
 
     async def make(self, who: Principal, asked: MakeKey) -> dict[str, Any]:
         """A new key, with what it is shown once: `key`. It may no more than who makes it. Raises InvalidInput,
@@ -78,8 +80,8 @@ class ApiKeys:
         token = KEY + new_secret()
         key = ApiKey(
             name=asked.name, hash=hashed(token).hex(), tenant=who.of_tenant(asked.tenant), may=asked.may, roles=asked.roles,
-            teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), made_at_ms=now_ms,
-            expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
+            teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), maker=who.name,
+            made_at_ms=now_ms, expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
             unoffered=asked.workflows != ANY and (who.tenant is None or who.access.unoffered),
         )  # fmt: skip
         if not await self._keys.put(key, None):
@@ -105,7 +107,7 @@ class ApiKeys:
         key = ApiKey(
             name=f"link-{hashed(token).hex()[:16]}", hash=hashed(token).hex(), tenant=tenant, roles=roles,
             may=("reviewer",) if isinstance(opens, ToDecide) else ("operator",),
-            made_by=str(who.claim), made_at_ms=now_ms, expires_at_ms=now_ms + life_s * 1000, opens=opens,
+            made_by=str(who.claim), maker=who.name, made_at_ms=now_ms, expires_at_ms=now_ms + life_s * 1000, opens=opens,
         )  # fmt: skip
         await self._keys.put(key, None)
         return {**of_key(key), "link": token}

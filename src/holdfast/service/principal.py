@@ -17,7 +17,7 @@ class Principal(NamedTuple):
     `os_user` is the operating system's user who typed it, `client` whose token or key it came with, `origin` from which
     address, `trace_id` the trace in which they ask. One with a `tenant` sees and touches the runs of that tenant only, and
     changes nothing that several tenants share; one without acts for everybody. `access` is what they may do; `is_person` that
-    their token says who they are."""
+    their token says who they are; `maker` who has made the key or link that they come with."""
 
     name: str | None = None
     tenant: str | None = None
@@ -29,11 +29,12 @@ class Principal(NamedTuple):
     access: Access = EVERYTHING
     origin: str = ""
     is_person: bool = False
+    maker: str | None = None
 
     @property
     def claim(self) -> Claim:
         """Who acts, and in which trace, as the engine takes it."""
-        return Claim(self.name, self.os_user, self.client, self.trace_id)
+        return Claim(self.name, self.os_user, self.client, self.trace_id, self.maker)
 
     @property
     def verified(self) -> bool:

@@ -438,7 +438,7 @@ class Service(Answers):
         others = [role for role in asked.roles if role not in who.acts_as]
         if others and not who.answers_for_callers:
             raise NotPermitted(f"{who.claim} does not act in the role {others[0]!r:.80}. Nothing was made.")
-        return await decidable(self.control, gate, by, asked.roles, who.name)
+        return await decidable(self.control, gate, by, asked.roles, who.name, who.maker)
 
     async def tell_by_link(self, key: ApiKey, said: Mapping[str, Any], origin: str, trace_id: str) -> View:
         """Do what a link is for, as its body says; how the run stands then. The link is over. Raises what the engine raises."""
@@ -446,8 +446,9 @@ class Service(Answers):
         client = f"keys.{key.name}"
         name = key.opens.by if isinstance(key.opens, ToDecide) else client
         who = Principal(
-            name, key.tenant, key.roles, client=client, origin=origin, trace_id=trace_id, access=Access(key.may)
-        )
+            name, key.tenant, key.roles, client=client, origin=origin, trace_id=trace_id, access=Access(key.may),
+            maker=key.maker,
+        )  # fmt: skip
         found = await self.done(who, told_by(key.opens, said))
         await self.keys.used(key)
         return {"run_id": found["run_id"], "status": found["status"]}
@@ -455,7 +456,9 @@ class Service(Answers):
     async def _backfill(self, who: Principal, command: cmd.Backfill) -> Page:
         tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
         until_ms = self.control.now_ms() if command.until_ms is None else command.until_ms
-        found = await self.control.backfill_schedule(command.name, command.since_ms, until_ms, tenant=tenant)
+        found = await self.control.backfill_schedule(
+            command.name, command.since_ms, until_ms, tenant=tenant, by=who.claim
+        )
         return Page([view.of_backfilled(each) for each in found], None)
 
     async def _tell_schedule(self, who: Principal, command: OfSchedule) -> None:

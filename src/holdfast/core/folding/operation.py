@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.contribution import edited
 from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
 from holdfast.core.graph import EXPIRED
@@ -168,10 +169,15 @@ def _message_read(s: State, e: ev.MessageRead, at_ms: int) -> None:
 
 def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
     s.gates_opened += 1
-    s.gates[e.gate] = Gate(e, at_ms)
+    s.gates[e.gate] = Gate(e, at_ms, shown_seq=s.seq)
     if e.step is not None and e.path is not None:
         op = operation(s, e.step, e.path, "gate", e.reason, e.args_hash, at_ms)
         op.gate = e.gate
+
+
+def _gate_edited(s: State, e: ev.GateEdited, at_ms: int) -> None:
+    gate = s.gates[e.gate]
+    gate.opened, gate.shown_seq = edited(gate.opened, e), s.seq
 
 
 def _gate_assigned(s: State, e: ev.GateAssigned, at_ms: int) -> None:
@@ -236,6 +242,7 @@ FOLDS: Final[Folds] = {
     ev.MessageReceived: _message_received,
     ev.MessageRead: _message_read,
     ev.GateOpened: _gate_opened,
+    ev.GateEdited: _gate_edited,
     ev.GateAssigned: _gate_assigned,
     ev.GateReminded: _gate_reminded,
     ev.GateEscalated: _gate_escalated,

@@ -39,6 +39,10 @@ def _admission_deferred(s: State, e: ev.AdmissionDeferred, at_ms: int) -> None:
     s.awaits = e.scope
 
 
+def _contributor_named(s: State, e: ev.ContributorNamed, at_ms: int) -> None:
+    """All of it is noted (contribution.note)."""
+
+
 def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
     s.paused = True
 
@@ -166,6 +170,7 @@ FOLDS: Final[Folds] = {
     ev.RunStarted: _run_started,
     ev.RunAdmitted: _run_admitted,
     ev.AdmissionDeferred: _admission_deferred,
+    ev.ContributorNamed: _contributor_named,
     ev.RunPaused: _run_paused,
     ev.RunResumed: _run_resumed,
     ev.RunFailing: _run_failing,

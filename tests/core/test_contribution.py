@@ -1,0 +1,257 @@
+"""Everybody who contributed to a run is known, and none of them decides a question that needs a second pair of eyes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from holdfast.core import contribution
+from holdfast.core.contribution import contributors
+from holdfast.core.graph import Graph
+from holdfast.core.ids import Path, StepId
+from holdfast.core.payload import inline
+from holdfast.errors import Conflict, DecisionRefused, InvalidInput
+from tests.core.game import NULL, Claim, Game, cmd, ev, graph, kinds, node
+
+BOB = Claim("bob")
+FORM = {"type": "object", "properties": {"to": {"type": "string"}, "note": {"type": "string"}}, "required": ["to"]}
+FILLED = inline({"to": "ann"})
+
+
+def started(**more: object) -> Game:
+    """A run of ann's with a step that has come to nothing, and a gate with four eyes to come."""
+    return Game(graph("work", node("gate", "human_gate"), on_exhausted="dead_letter"), by="ann", **more)
+
+
+def asked(game: Game, **more: object) -> None:
+    game.human_gate("gate", **{"four_eyes": True, "form": FORM, "filled": FILLED, **more})
+
+
+def _signals(game: Game) -> None:
+    game.do(cmd.SendSignal("go", inline({"to": "bob"}), BOB), session=None)
+
+
+def _message(game: Game) -> None:
+    game.do(cmd.SendMessage(1, inline("to bob"), BOB), session=None)
+
+
+def _edits(game: Game) -> None:
+    game.fail("work")
+    game.do(cmd.EditDeadLetter(StepId("work#1"), inline({"to": "bob"}), BOB), session=None)
+    game.do(cmd.ReplayDeadLetter(StepId("work#1"), Claim("ann")), session=None)
+
+
+def _replays(game: Game) -> None:
+    game.fail("work")
+    game.do(cmd.ReplayDeadLetter(StepId("work#1"), BOB), session=None)
+
+
+def _says_what_it_came_to(game: Game) -> None:
+    game.fail("work")
+    game.decide("answer", by=BOB, data={"to": "bob"})
+
+
+def _resolves(game: Game) -> None:
+    game.doubt(game.intended("work"))
+    game.tick()
+    game.decide("answer", by=BOB, data={"to": "bob"}, given=True)
+
+
+def _migrates(game: Game) -> None:
+    changed = Graph(msgspec.structs.replace(game.graph.definition, version=2))
+    game.do(cmd.MigrateRun(BOB), session=None, graph=changed)
+    game.graph = changed
+
+
+def _ends_a_child(game: Game) -> None:
+    child = game.child("work")
+    game.do(cmd.EndChild(child, "completed", inline("to bob"), contributors=("bob",)))
+
+
+def _acts_with_a_key_of_his(game: Game) -> None:
+    game.do(cmd.SendSignal("go", NULL, Claim("keys.k", "", "keys.k", maker="bob")), session=None)
+
+
+WAYS = (
+    _signals, _message, _edits, _replays, _says_what_it_came_to, _resolves, _migrates, _ends_a_child, _acts_with_a_key_of_his,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_contributor_decides_a_gate_with_four_eyes(way: Callable[[Game], None]) -> None:
+    game = started()
+    way(game)
+    assert "bob" in contributors(game.state)
+    asked(game)
+    for decision in ("approve", "edit", "reject"):
+        with pytest.raises(DecisionRefused, match="' Bob' contributed to the run"):
+            game.decide(decision, by=" Bob", data={"to": "eve"} if decision == "edit" else None)
+    game.decide("approve", by="eve")
+
+
+def test_who_contributes_while_a_question_is_open_does_not_decide_it() -> None:
+    game = started()
+    asked(game)
+    _signals(game)
+    with pytest.raises(DecisionRefused, match="'bob' contributed to the run"):
+        game.decide("approve", by="bob")
+
+
+def test_who_started_with_a_key_acts_along_with_who_made_it() -> None:
+    game = Game(graph(node("gate", "human_gate")), by=Claim("keys.k", "", "keys.k", maker="bob"))
+    asked(game)
+    for by in (BOB, Claim("eve", "", "keys.other", maker="bob"), Claim("keys.k", "", "keys.k")):
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            game.decide("approve", by=by)
+    game.decide("approve", by="eve")
+
+
+def test_what_it_was_started_with_may_have_more_than_one_author() -> None:
+    game = Game(graph(node("gate", "human_gate")), by="ann", contributors=("bob",))
+    asked(game)
+    with pytest.raises(DecisionRefused, match="'bob' contributed"):
+        game.decide("approve", by="bob")
+
+
+def test_a_question_that_another_person_has_decided_clears_what_came_before_it() -> None:
+    game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann")
+    _signals(game)
+    game.human_gate("one", four_eyes=True)
+    game.do(cmd.SendSignal("go", NULL, Claim("cyd")), session=None)
+    game.decide("approve", by="eve")
+    assert contributors(game.state) == ("cyd",), "who came after it was shown is not cleared"
+    game.tick()
+    game.human_gate("two", four_eyes=True)
+    for by in ("ann", "cyd"):
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            game.decide("approve", by=by)
+    game.decide("approve", by="bob")
+
+
+def test_a_decision_without_four_eyes_clears_nobody_and_a_plain_approval_is_no_contribution() -> None:
+    game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann")
+    _signals(game)
+    game.human_gate("one", form=FORM, filled=FILLED)
+    game.decide("approve", by="eve")
+    assert contributors(game.state) == ("bob",)
+
+
+@pytest.mark.parametrize(
+    ("decision", "data"), [("edit", {"to": "eve"}), ("answer", {"to": "eve"}), ("approve", {"note": "x"})]
+)
+def test_who_says_more_than_yes_or_no_contributes(decision: str, data: dict[str, str]) -> None:
+    game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann")
+    game.human_gate("one", form=FORM, filled=FILLED)
+    game.decide(decision, by="eve", data=data)
+    assert contributors(game.state) == ("eve",)
+
+
+def test_a_reassigned_gate_is_not_given_to_a_contributor() -> None:
+    for four_eyes in (True, False):
+        game = started()
+        _signals(game)
+        asked(game, four_eyes=four_eyes, reviewers=("eve",))
+        with pytest.raises(DecisionRefused, match="'bob' contributed to, and is not given"):
+            game.do(cmd.AssignGate(game.gate.gate, ("BOB", "zoe"), False, Claim("kim")), session=None)
+        game.do(cmd.AssignGate(game.gate.gate, ("zoe",), False, Claim("kim")), session=None)
+
+
+# --- Edits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decision", ["edit", "answer"])
+def test_an_edit_at_a_gate_with_four_eyes_is_a_question_to_another_person(decision: str) -> None:
+    game = started()
+    asked(game)
+    before = game.gate
+    events = game.decide(decision, by="bob", data={"to": "bob"})
+    assert kinds(events) == ["GateEdited"]
+    assert game.gate.filled.value() == {"to": "bob"}
+    for by in ("ann", "bob"):
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            game.decide("approve", by=by)
+    with pytest.raises(Conflict, match="shows something else"):
+        game.decide("approve", by="eve", shown_hash=before.shown_hash)
+    with pytest.raises(DecisionRefused, match="would be something else"):
+        game.decide("approve", by="eve", data={"to": "ann"})
+    game.decide("approve", by="eve", shown_hash=game.gate.shown_hash)
+    assert game.step("gate").output.value() == {"to": "bob"}
+
+
+def test_who_edits_one_call_decides_another_that_is_asked_about_beside_it() -> None:
+    game = Game(graph("work"), by="ann")
+    allowed = ("approve", "edit", "reject")
+    gates = []
+    for path in ("0.approval", "1.approval"):
+        game.do(
+            cmd.OpenGate(*game.at("work"), Path(path), "tool_approval", "h", inline(5), "h", allowed, four_eyes=True)
+        )
+        gates.append(list(game.state.gates)[-1])
+    edit, approve = (cmd.DecideGate(gate, said, data, BOB) for gate, said, data in zip(
+        gates, ("edit", "approve"), ({"amount": 7}, None), strict=True
+    ))  # fmt: skip
+    assert kinds(game.do(cmd.DecideTogether((edit, approve)), session=None)) == ["GateEdited", "GateDecided"]
+    with pytest.raises(DecisionRefused, match="'bob' contributed"):
+        game.decide("approve", by="bob")
+
+
+def test_an_edit_without_a_form_is_what_another_person_approves() -> None:
+    game = Game(graph("work"), by="ann")
+    allowed = ("approve", "edit", "reject")
+    game.do(cmd.OpenGate(*game.at("work"), Path("0"), "question", "h", inline("5?"), "h", allowed, four_eyes=True))
+    game.decide("edit", by="bob", data={"amount": 7})
+    game.decide("approve", by="eve")
+    outcome = game.step("work").journal[Path("0")].outcome
+    assert outcome is not None
+    assert outcome.value() == {"decision": "approve", "data": {"amount": 7}, "by": "eve", "reason": None}
+
+
+def test_an_answer_that_fills_in_what_was_open_is_none() -> None:
+    game = started()
+    asked(game)
+    game.decide("answer", by="bob", data={"note": "fine"})
+    assert game.step("gate").output.value() == {"to": "ann", "note": "fine"}
+
+
+def test_an_edit_after_which_nobody_could_decide_is_refused() -> None:
+    game = started()
+    asked(game, reviewers=("bob",))
+    with pytest.raises(DecisionRefused, match="Reassign gate"):
+        game.decide("edit", by="bob", data={"to": "bob"})
+    game.decide("approve", by="bob")
+
+
+# --- What nobody could decide -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reviewers", [("Ann",), ("bob",), ("ann", "bob"), ("zoe", "bob")])
+def test_four_eyes_whose_reviewers_all_contributed_ask_nobody(reviewers: tuple[str, ...]) -> None:
+    game = started()
+    _signals(game)
+    with pytest.raises(InvalidInput, match="Name a reviewer who did not contribute"):
+        asked(game, reviewers=reviewers, not_by=("zoe",))
+    assert game.state.gates == {}
+    asked(game, reviewers=(*reviewers, "legal"))
+
+
+def test_where_not_all_who_contributed_can_be_kept_nobody_is_asked_and_nobody_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(contribution, "MOST_CONTRIBUTORS", 3)
+    game = started()
+    asked(game)
+    for number in range(4):
+        game.do(cmd.SendMessage(number + 1, NULL, Claim(f"p{number}")), session=None)
+    assert len(contributors(game.state)) == 3
+    with pytest.raises(DecisionRefused, match="it is not known who else"):
+        game.decide("approve", by="eve")
+    with pytest.raises(InvalidInput, match="Ask without four_eyes"):
+        game.do(cmd.OpenGate(*game.at("work"), Path("0"), "question", "h", NULL, "h", ("approve",), four_eyes=True))
+
+
+def test_an_old_history_has_its_starter_only() -> None:
+    old = ev.decode(b'{"type":"StepReplayed","step":"work#1"}')
+    assert old == ev.StepReplayed(StepId("work#1"))
+    assert ev.encode(old) == b'{"type":"StepReplayed","step":"work#1"}'
