@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import datetime
 import decimal
+import gc
 import sys
 import threading
 import types
@@ -22,6 +23,8 @@ from holdfast import Context, OperationFailed, OutcomeUnknown, RetryPolicy, RunF
 from holdfast.cli.target import _from_file
 from holdfast.core import events as ev
 from holdfast.core.state import FUNCTION
+from holdfast.engine.flow_loop import FlowTask, OperationCall, Outcome
+from holdfast.engine.flow_operations import Operation
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.testing import run_node
 from tests.engine.history import events_of
@@ -954,3 +957,31 @@ async def test_what_a_flow_does_wrong_fails_it_in_words(
     async with engine_at(tmp_path, Time()) as engine:
         with pytest.raises(RunFailed, match=words):
             await (await engine.start(handle)).result()
+
+
+async def test_operations_leave_nothing_to_pythons_collector(store: str) -> None:
+    """What hangs in a circle takes memory until the collector comes past, which is to be rarely."""
+
+    @step
+    async def take(number: int) -> int:
+        return number
+
+    async def branch(number: int) -> int:
+        return await take(number)
+
+    @flow
+    async def takes(ctx: Context) -> int:
+        await take(0)
+        await asyncio.gather(*map(take, range(10)))
+        async with asyncio.timeout(3600):
+            return sum(await ctx.gather(*map(take, range(10)), *map(branch, range(10))))
+
+    async with opened(store, workflows=[takes]) as engine:
+        gc.collect()
+        gc.disable()
+        try:
+            assert await (await engine.start(takes)).result() == 90
+            left = [each for each in gc.get_objects() if type(each) in (Operation, Outcome, OperationCall, FlowTask)]
+        finally:
+            gc.enable()
+        assert left == []

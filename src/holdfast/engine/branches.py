@@ -55,19 +55,19 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
 
 
 async def _gathered(journal: StepJournal, tasks: Tasks, branches: Sequence[Awaitable[Any]]) -> list[Any]:
-    """The same in a flow, each branch in a task of its loop."""
+    """The same in a flow, the branches in its loop."""
     with _letting_go(*branches), (here := cursor()).place() as path:
         journal.found(path, GATHER, GATHER)
-        made = [_task(tasks, here, branch, f"{path}.{i}.") for i, branch in enumerate(branches)]
-        return await tasks.gather(path, made)
+        begun = [_begun(tasks, here, branch, f"{path}.{i}.") for i, branch in enumerate(branches)]
+        return await tasks.gather(path, begun)
 
 
-def _task(tasks: Tasks, here: Cursor, branch: Awaitable[T], prefix: str) -> asyncio.Future[T]:
-    """A task of a branch whose places begin with `prefix`; what is one already has places of its own."""
+def _begun(tasks: Tasks, here: Cursor, branch: Awaitable[T], prefix: str) -> asyncio.Future[T]:
+    """Begin a branch whose places begin with `prefix`; what is a task already has places of its own."""
     if asyncio.isfuture(branch):
         return branch
     code = branch if asyncio.iscoroutine(branch) else _awaited(branch)
-    return tasks.make(code, tasks.row(prefix, here))
+    return tasks.branch(code, tasks.row(prefix, here))
 
 
 async def _awaited(branch: Awaitable[T]) -> T:
@@ -79,7 +79,7 @@ async def apart(name: str, branch: Awaitable[T]) -> T:
     here = cursor()
     if here.tasks is not None:
         with _letting_go(branch):
-            return await _task(here.tasks, here, branch, f"{here.named(name)}.")
+            return await _begun(here.tasks, here, branch, f"{here.named(name)}.")
     with _letting_go(branch):
         task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
         try:

@@ -90,8 +90,8 @@ class Tasks(Protocol):
         """Places of a task of their own."""
         ...
 
-    def make(self, code: Coroutine[Any, Any, T], row: Cursor) -> asyncio.Task[T]:
-        """A task whose operations are in that row."""
+    def branch(self, code: Coroutine[Any, Any, T], row: Cursor) -> asyncio.Future[T]:
+        """Begin a branch of a gather, whose operations are in that row."""
         ...
 
     async def gather(self, path: str, tasks: Sequence[asyncio.Future[Any]]) -> list[Any]:
@@ -114,6 +114,27 @@ class Progress(Protocol):
 class Cursor:
     """Where a step, a branch of a gather in it, or a task of a flow, is in its journal."""
 
+    progress: Progress | None = None
+    at: Path | None = None
+    """Where the operation is that is under way."""
+    is_in_function = False
+    """An async function is under way here of which nothing was recorded: it may be cancelled."""
+    task: asyncio.Task[Any] | None = None
+    """The task whose operation is under way; None for one of a plain function, which never waits."""
+    apart: frozenset[asyncio.Task[Any]] = frozenset()
+    """The tasks of branches under way that have names of their own."""
+    calls: OperationCalls | None = None
+    """Those of operations that the code has called here."""
+    misuse: NonDeterministicStep | None = None
+    """Why the function inside which there are no places fails; it may have caught this."""
+    left: Suspension | None = None
+    """Why the code has to be left at a place here; it may have caught what said so."""
+    _row = ""
+    _rows = _branches = _timers = _next = 0
+    _busy = False
+    _free: asyncio.Future[None] | None = None
+    """Set when that operation is over, if somebody waits for it."""
+
     def __init__(
         self, prefix: str, function: str = "", around: Cursor | None = None, tasks: Tasks | None = None
     ) -> None:
@@ -122,29 +143,10 @@ class Cursor:
         self.prefix = prefix
         self.around = around
         self.tasks = tasks
-        self.progress: Progress | None = None if around is None else around.progress
-        self.at: Path | None = None
-        """Where the operation is that is under way."""
-        self.is_in_function = False
-        """An async function is under way here of which nothing was recorded: it may be cancelled."""
+        if around is not None:
+            self.progress = around.progress
         self._function = function
-        self._row = ""
-        self._rows = self._branches = self._timers = 0
-        self._next = 0
-        self._busy = False
-        self.task: asyncio.Task[Any] | None = None
-        """The task whose operation is under way; None for one of a plain function, which never waits."""
-        self._free: asyncio.Future[None] | None = None
-        """Set when that operation is over, if somebody waits for it."""
-        self.apart: set[asyncio.Task[Any]] = set()
-        """The tasks of branches under way that have names of their own."""
         self._marks: dict[str, tuple[int, int]] = {}
-        self.calls: OperationCalls | None = None
-        """Those of operations that the code has called here."""
-        self.misuse: NonDeterministicStep | None = None
-        """Why the function inside which there are no places fails; it may have caught this."""
-        self.left: Suspension | None = None
-        """Why the code has to be left at a place here; it may have caught what said so."""
 
     @contextlib.contextmanager
     def place(self) -> Iterator[Path]:
@@ -235,11 +237,11 @@ class Cursor:
     @contextlib.contextmanager
     def beside(self, task: asyncio.Task[Any]) -> Iterator[None]:
         """Inside, a branch of a name of its own is under way."""
-        self.apart.add(task)
+        self.apart |= {task}
         try:
             yield
         finally:
-            self.apart.discard(task)
+            self.apart -= {task}
 
     def expect_done(self) -> None:
         """Leave the step where its code has returned without an operation that it called. Raises Suspension."""
@@ -288,7 +290,7 @@ class Cursor:
                 for each in self.apart:
                     each.cancel()
             else:
-                await asyncio.wait([*self.apart])
+                await asyncio.wait(self.apart)
 
     def adopted(self) -> None:
         """Leave the calls that this branch has not awaited to the code around it."""
@@ -375,6 +377,11 @@ def enter(row: Cursor) -> None:
     """Go on in that row, in this context: that of a task of a flow, which its loop knows of."""
     _cursor.set(row)
     _trail.set(None)
+
+
+def move(context: Context, to: Cursor) -> None:
+    """Have the code that runs in a context, a copy of that of a flow's task, be there."""
+    context.run(_cursor.set, to)
 
 
 def _may_have_tasks() -> bool:

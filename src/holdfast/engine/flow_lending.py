@@ -193,7 +193,7 @@ class LendingLoop(_Loop):
 
     def expect_unmixed(self) -> None:
         """Refuse what is recorded while another task waits for something from outside."""
-        if self.has_lent and self.unfinished > 1:
+        if self.unfinished > 1 and self.has_lent:
             self.refuse(AT_ONCE)
 
     def lend(self, foreign: asyncio.Future[Any]) -> asyncio.Future[Any]:

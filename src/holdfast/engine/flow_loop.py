@@ -51,18 +51,24 @@ GOES_ROUND: Final = (
 )
 
 
-class Outcome(FlowFuture):
+class Outcome(asyncio.Future[Any]):
     """What an operation comes to. Cancelled, it calls the operation off."""
 
-    def __init__(self, loop: FlowLoop, call: OperationCall) -> None:
-        super().__init__(loop)
+    operation: Any = None
+    """What does it (flow_operations), from its beginning to its end."""
+
+    def __init__(self, call: OperationCall) -> None:
+        super().__init__(loop=call.tasks)
         self.call = call
+
+    def __hash__(self) -> int:
+        return hash(self.call)
 
     def cancel(self, msg: Any | None = None) -> bool:
         is_cancelled = super().cancel(msg)
         if is_cancelled:
             self.call.tasks.open_operations -= 1
-            self.call.tasks.call_off(self.call)
+            self.call.tasks.call_off(self)
         return is_cancelled
 
 
@@ -105,7 +111,7 @@ class OperationCall(Coroutine[Any, Any, Any]):
 
     cr_running = cr_suspended = False  # as inspect.getcoroutinestate asks for
     cr_frame: object | None = True
-    """None when it was awaited."""
+    """None once it was awaited, given to a gather, or dropped."""
 
     def __init__(
         self, tasks: FlowLoop, row: Cursor, name: str, method: Callable[..., Coroutine[Any, Any, Any]],
@@ -114,10 +120,6 @@ class OperationCall(Coroutine[Any, Any, Any]):
         self.tasks = tasks
         self.row = row
         self.name = name
-        self.outcome: Outcome | None = None
-        self.context: Context | None = None
-        self.operation: Any = None
-        """What does it (flowing); None before that has begun."""
         self._asked = method, args, given
         self._code: Coroutine[Any, Any, Any] | None = method(*args, **given)  # a call that does not fit raises now
         self._awaited: Generator[Any, Any, Any] | None = None
@@ -138,15 +140,20 @@ class OperationCall(Coroutine[Any, Any, Any]):
             code = method(*args, **given)
         return code
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def begin(self, row: Cursor) -> Outcome:
+        """Begin it at the next place of that row."""
         if self.cr_frame is None:
             raise RuntimeError(f"the call of {self.name} was awaited already; await its task, or keep its result")
         if asyncio._get_running_loop() is not self.tasks:
             self.close()
             self.tasks.refuse(ELSEWHERE)
         self.cr_frame = None
-        self.outcome = outcome = self.tasks.begin(self)
-        return (yield from outcome)
+        self.row = row
+        return self.tasks.begin(self)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        task = asyncio.current_task()
+        return (yield from self.begin(task.row if type(task) is FlowTask else self.row))
 
     def _generator(self) -> Generator[Any, Any, Any]:
         if self._awaited is None:
@@ -228,9 +235,9 @@ class FlowLoop(LendingLoop):
         self.unfinished = 0
         self.open_operations = 0
         """The number of operations that tasks wait for."""
-        self.begun: list[OperationCall] = []
-        """Operations that were begun since the last outcome."""
-        self.called_off: list[OperationCall] = []
+        self.begun: list[tuple[Outcome, Context]] = []
+        """Operations that were begun since the last outcome, and the contexts in which they are done."""
+        self.called_off: list[Outcome] = []
         self.timers: dict[str, Timer] = {}
         """Those that wait, by their places."""
         self.timers_begun: list[Timer] = []
@@ -250,28 +257,24 @@ class FlowLoop(LendingLoop):
         return noted
 
     def begin(self, call: OperationCall) -> Outcome:
-        """Begin an operation, at the next place of the task that awaits it."""
+        """Have an operation begun when all tasks wait."""
         if self.left is not None:
             call.close()
             self._refused += 1
             if self._refused < _MOST_THROWN:
                 raise self.left
-            return Outcome(self, call)  # for code that asks again and again: it will not hear of it
+            return Outcome(call)  # for code that asks again and again: it will not hear of it
         self.expect_unmixed()
         self.open_operations += 1
-        task = asyncio.current_task()
-        if isinstance(task, FlowTask):
-            call.row = task.row
-        call.context = copy_context()
-        outcome = Outcome(self, call)
-        self.begun.append(call)
+        outcome = Outcome(call)
+        self.begun.append((outcome, copy_context()))
         return outcome
 
-    def call_off(self, call: OperationCall) -> None:
+    def call_off(self, outcome: Outcome) -> None:
         """Note that no code waits for an operation any more."""
         if not self._is_gone:
-            call.row.begin_row()
-            self.called_off.append(call)
+            outcome.call.row.begin_row()
+            self.called_off.append(outcome)
 
     # --- What asyncio asks of a loop ----------------------------------------------------------------------------------
 
@@ -321,6 +324,10 @@ class FlowLoop(LendingLoop):
         # What wait_for makes a task of until Python 3.11 is done in the row of the code that waits, which does nothing else.
         row = here if maker is _WAIT_FOR else self.row(here.branch(), here)
         return self.make(coro, row, name, context)
+
+    def branch(self, code: Coroutine[Any, Any, Any], row: Cursor) -> asyncio.Future[Any]:
+        """Begin a branch of a gather, whose operations are in that row. An operation needs no task that awaits it."""
+        return code.begin(row) if type(code) is OperationCall and code.cr_frame is not None else self.make(code, row)
 
     def row(self, prefix: str, around: Cursor | None = None) -> Cursor:
         """Places of a task of their own."""
@@ -431,31 +438,37 @@ class FlowLoop(LendingLoop):
             with self.running():
                 self.main.cancel()
 
-    def cut_off(self) -> None:
-        """Cancel all tasks, as a task of the engine that is cut off is. Raises what the flow's code raises about it."""
-        self.left, self._is_gone = self.left or Suspension(), True
-        with self.running():
-            for task in self.tasks:
-                task.cancel()
-            self._turn(_MOST_THROWN * len(self.tasks), even_if_left=True)
-        if self.main is not None and self.main.done() and not self.main.cancelled():
-            problem = self.main.exception()
-            if problem is not None and not is_ours(problem):
-                raise problem
+    def let_go(self, *, cancels: bool = False) -> None:
+        """Leave the code of all tasks, as that of a step which waits is left. What it asks for meanwhile is refused.
 
-    def let_go(self) -> None:
-        """Leave the code of all tasks, as that of a step which waits is left. What it asks for meanwhile is refused."""
+        With `cancels` the tasks are cancelled first, as an engine's task is that is cut off; raises what the flow's code makes
+        of that.
+        """
         self.left = self.left or Suspension()
         self._is_gone = True
+        main, self.main = self.main, None
         with self.running():
+            if cancels:
+                for task in self.tasks:
+                    task.cancel()
+                self._turn(_MOST_THROWN * len(self.tasks), even_if_left=True)
             for task in [*self.tasks]:
                 if not task.done():
                     task.leave(self.left)
-        for call in self.begun:
-            call.close()
+        for outcome, _ in self.begun:
+            outcome.call.close()
+        self.begun.clear()
         self.tasks.clear()
         self._ready.clear()
         self.timers.clear()
+        if main is None:
+            return
+        if main.row.calls is not None:
+            main.row.calls.close()
+        if cancels and main.done() and not main.cancelled():
+            problem = main.exception()
+            if problem is not None and not is_ours(problem):
+                raise problem
 
     @contextmanager
     def running(self) -> Iterator[None]:

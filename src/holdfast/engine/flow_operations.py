@@ -21,7 +21,7 @@ from holdfast.core.state import State, Step
 from holdfast.core.waking import brings
 from holdfast.engine import cursor as places
 from holdfast.engine.cursor import Suspension
-from holdfast.engine.flow_loop import FlowLoop, OperationCall
+from holdfast.engine.flow_loop import FlowLoop, Outcome
 from holdfast.engine.flow_outcomes import TIMER, TIMER_HASH, FlowOutcomes
 from holdfast.engine.journal import StepJournal, has_noted, look_again
 from holdfast.errors import OperationFailed, RunEnded, SeqConflict, StaleAttempt, StoreError
@@ -37,26 +37,28 @@ _BEYOND: Final = (StoreError, StaleAttempt, RunEnded, SeqConflict)
 class Operation:
     """One that the flow has begun. Keeps cursor.Progress."""
 
-    __slots__ = ("_flow", "call", "context", "cursor", "inside", "is_parked", "is_wanted", "problem", "result", "task", "used",
-                 "waits")  # fmt: skip
+    __slots__ = ("_flow", "call", "context", "cursor", "inside", "is_parked", "is_wanted", "outcome", "problem", "result",
+                 "task", "used", "waits")  # fmt: skip
+    used: list[Path]
+    """The places where it has been since it was begun, or begun again."""
+    waits: list[Path]
+    """Those of them at which it has to wait."""
 
-    def __init__(self, flow: FlowOperations, call: OperationCall) -> None:
+    def __init__(self, flow: FlowOperations, outcome: Outcome, context: Context) -> None:
         self._flow = flow
-        self.call = call
-        self.cursor = call.row.operation(self)
+        self.outcome = outcome
+        self.call = outcome.call
+        self.context = context
+        self.cursor = self.call.row.operation(self)
         self.task: asyncio.Task[None] | None = None
         self.is_wanted = True
         self.is_parked: asyncio.Future[None] | None = None
         """Set while it has come to what no replay does, and earlier outcomes are still to be handed over."""
         self.inside: dict[Path, bool] = {}
         """The places where it is, and of each whether what comes of it will be recorded."""
-        self.used: list[Path] = []
-        self.waits: list[Path] = []
         self.result: Any = None
         self.problem: BaseException | None = None
-        assert call.context is not None
-        self.context: Context = call.context
-        self.context.run(places.enter, self.cursor)
+        places.move(context, self.cursor)
 
     def enter(self, path: Path) -> None:
         self.inside[path] = False
@@ -131,11 +133,11 @@ class FlowOperations(FlowOutcomes):
     async def _begin(self) -> None:
         """Begin what the flow's tasks have asked for; one alone goes on in this very task."""
         begun, self._loop.begun = self._loop.begun, []
-        for call in begun:
-            if call.outcome is None or call.outcome.done():
-                call.close()
+        for outcome, context in begun:
+            if outcome.done():
+                outcome.call.close()
                 continue
-            operation = call.operation = Operation(self, call)
+            operation = outcome.operation = Operation(self, outcome, context)
             self._operations[operation] = None
             self._queue.append(operation)
         if self._loop.unfinished == len(self._queue) == len(self._operations) == 1 and not (
@@ -178,8 +180,9 @@ class FlowOperations(FlowOutcomes):
     def _start(self, operation: Operation) -> None:
         self.moving[operation] = None
         self._at_work += 1
-        name = f"holdfast {operation.call.name}"
-        operation.task = self._host.create_task(self._in_task(operation), name=name, context=operation.context)
+        operation.task = asyncio.Task(  # and not create_task, which is for tasks of users: this one lets no error out
+            self._in_task(operation), loop=self._host, name=f"holdfast {operation.call.name}", context=operation.context
+        )
 
     async def _in_task(self, operation: Operation) -> None:
         try:
@@ -194,7 +197,7 @@ class FlowOperations(FlowOutcomes):
             self._at_work -= 1
             self.moving.pop(operation, None)
             if not operation.is_wanted:
-                self._operations.pop(operation, None)
+                self._end(operation)
             if self._queue:
                 self._fill()
             self.ring()
@@ -239,9 +242,15 @@ class FlowOperations(FlowOutcomes):
             if op is not None and op.outcome is not None:
                 self.held_bytes += op.outcome.size_bytes or len(op.outcome.json)
         self.moving.pop(operation, None)
-        self._operations.pop(operation, None)
         if operation.is_wanted:
+            self._end(operation)
             self._finish(settled, at_ms, operation)
+
+    def _end(self, operation: Operation) -> None:
+        """Let go of an operation that is at its end. It is freed when its outcome was handed over: nothing that it holds may
+        hold it, or it would stay until Python's collector comes past."""
+        del self._operations[operation]
+        operation.outcome.operation = operation.cursor.progress = None
 
     def _wait(self, operation: Operation) -> None:
         """Have an operation wait until what it waits for stands otherwise."""
@@ -293,7 +302,7 @@ class FlowOperations(FlowOutcomes):
             self._interrupted = None
         if operation.is_wanted:
             operation.cursor = operation.call.row.operation(operation)
-            operation.context.run(places.enter, operation.cursor)
+            places.move(operation.context, operation.cursor)
             self._queue.append(operation)
             self._fill()
 
@@ -331,26 +340,24 @@ class FlowOperations(FlowOutcomes):
 
     async def _call_off(self) -> None:
         """Give up what no code waits for any more. What was sent comes to its end, and is handed to no code."""
-        calls, self._loop.called_off = self._loop.called_off, []
+        outcomes, self._loop.called_off = self._loop.called_off, []
         timers, self._loop.timers_off = self._loop.timers_off, []
         paths = [Path(path) for path in timers]
         for path in timers:
             self._timers.pop(path, None)
-        for call in calls:
-            operation = call.operation
-            if operation is None or operation not in self._operations:
+        for outcome in outcomes:
+            operation = outcome.operation
+            if operation is None:
                 continue  # it had not begun, or its outcome was about to be handed over
             operation.is_wanted = False
+            if operation.task is not None:
+                self._stop(operation)
+                continue
             if self._waiting.pop(operation, None) is not None:
                 paths += operation.waits
-                del self._operations[operation]
             elif operation in self._queue:
-                self._queue.remove(operation)
-                del self._operations[operation]
-            elif operation.task is not None:
-                self._stop(operation)
-            else:
-                del self._operations[operation]  # an attempt before has called it off
+                self._queue.remove(operation)  # if in neither, an attempt before has called it off
+            self._end(operation)
         if paths:
             await self._withdraw(paths)
 

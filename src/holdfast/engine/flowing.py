@@ -43,7 +43,7 @@ GOES_ON: Final = (
 )
 FLOW_BYTES: Final = 10 * 1024
 TASK_BYTES: Final = 6 * 1024
-"""What a flow that waits takes in memory, and each of its tasks, without what its code holds (measured)."""
+"""What a flow that waits takes in memory, and each of its tasks or operations, without what its code holds (measured)."""
 VALUE_FACTOR: Final = 8
 """How much larger a value of Python may be than its JSON: dictionaries are."""
 WAITS_FOR_NOTHING: Final = (
@@ -91,7 +91,7 @@ class Flowing(FlowOperations):
             return self._result()
         except asyncio.CancelledError:
             if is_cut_off():
-                loop.cut_off()
+                loop.let_go(cancels=True)
             raise
         except GeneratorExit:  # its event loop is closed: nothing can be waited for any more
             is_dropped = True
@@ -133,7 +133,8 @@ class Flowing(FlowOperations):
         )  # fmt: skip
 
     def _size_bytes(self) -> int:
-        return FLOW_BYTES + TASK_BYTES * self._loop.unfinished + VALUE_FACTOR * self.held_bytes
+        loop = self._loop
+        return FLOW_BYTES + TASK_BYTES * max(loop.unfinished, loop.open_operations) + VALUE_FACTOR * self.held_bytes
 
     async def _go_on(self) -> bool:
         """Take the flow one step further. Returns True at its end."""
@@ -296,8 +297,7 @@ class Flowing(FlowOperations):
         self._handed_over = max(self._handed_over, settled)
         loop.now_s = max(loop.now_s, at_s)
         if operation is not None:
-            outcome = operation.call.outcome
-            assert outcome is not None
+            outcome = operation.outcome
             if not outcome.done():  # it may have been called off meanwhile
                 operation.call.row.pass_by(operation.cursor)
                 loop.hand_over(outcome, operation.result, operation.problem)

@@ -368,7 +368,7 @@ if TYPE_CHECKING:
 
 def has_noted(journal: StepJournal, paths: Collection[Path]) -> bool:
     """Return True if what the step looked at at one of these places is still to be recorded."""
-    return any(value.path in paths for value in journal._values)
+    return bool(journal._values) and any(value.path in paths for value in journal._values)
 
 
 async def look_again(journal: StepJournal) -> None:

@@ -77,7 +77,8 @@ class OperationCalls:
         self._calls = []
 
     def _in(self, state: str) -> Iterator[_Call]:
-        return (_Call(*call) for call in self._calls if inspect.getcoroutinestate(call[0]) == state)
+        under_way = (call for call in self._calls if call[0].cr_frame is not None)
+        return (_Call(*call) for call in under_way if inspect.getcoroutinestate(call[0]) == state)
 
 
 def _named(calls: Iterator[_Call]) -> str | None:
