@@ -36,7 +36,7 @@ class Trust(NamedTuple):
     key: Path | None = None
 
 
-async def holder(identity: Identity, sent: Iterable[tuple[str, str | bytes]], origin: str) -> Holder | None:
+async def holder(identity: Identity, sent: Iterable[tuple[str, str | bytes]], origin: str = "") -> Holder | None:
     """Who sends this metadata from that address; None for a token that nobody has."""
     said = next((value for name, value in sent if name == HEADER), "")
     return await identity.holder(said if isinstance(said, str) else said.decode("utf-8", "surrogateescape"), origin)
