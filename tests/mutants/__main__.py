@@ -1,6 +1,6 @@
 """Hunts mutants: each is Holdfast with one rule broken, and every one must be noticed.
 
-    python -m tests.mutants [NAME ...] [--jobs 2]
+    python -m tests.mutants [NAME ...] [--page docs/security.md] [--jobs 2]
 
 For each mutant the test that is expected to notice is run first, then the quick suite, then the simulation. Before that
 all these tests are run against the code as it is, where they must pass. Ends with 1 when a mutant survives.
@@ -16,7 +16,18 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.mutants.mutant import LONGEST_S, Mutant, Unusable, all_mutants, apply, copy, run, run_command
+from tests.mutants.mutant import (
+    LONGEST_S,
+    Mutant,
+    Unusable,
+    all_mutants,
+    apply,
+    copy,
+    name_of,
+    named_tests,
+    run,
+    run_command,
+)
 
 QUICK = ("tests/core", "tests/engine", "tests/stores", "tests/blobs", "tests/models")
 SEEDS = 500
@@ -39,9 +50,13 @@ def hunt(mutant: Mutant, scratch: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="only these; all unless any is named")
+    parser.add_argument("--page", type=Path, help="those that a test which this page names is to notice")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args()
     mutants = [mutant for mutant in all_mutants() if not asked.names or mutant.name in asked.names]
+    if asked.page is not None:
+        named = named_tests(asked.page.read_text())
+        mutants = [mutant for mutant in mutants if named & {name_of(killer) for killer in mutant.killers}]
     unknown = set(asked.names) - {mutant.name for mutant in mutants}
     if unknown or not mutants:
         parser.error(f"there is no mutant {', '.join(sorted(unknown)) or 'at all'}")

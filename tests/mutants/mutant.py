@@ -7,6 +7,7 @@ here: choosing what to run when a killer fails to kill (`__main__`).
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ _LEFT_OUT: Final = shutil.ignore_patterns(
 """What was compiled comes along: of what a patch touches it no longer fits, and to compile the rest again is most of a hunt."""
 LONGEST_S: Final = 600.0
 """What the tests of one mutant get, on a machine that does other things besides."""
+_TEST: Final = re.compile(r"`(test_\w+)`")
 _TESTS_FAILED: Final = 1
 _INTERRUPTED: Final = 2
 """pytest's exit status when tests ran and some failed, or it stopped at the first that did. It is also that of a suite
@@ -68,6 +70,16 @@ def read(path: Path) -> Mutant:
         raise Unusable(f"{path.name}: no line says which test kills it; begin it with `# tests/...::test_...`.")
     what = " ".join(remark for remark in remarks if not remark.startswith("tests/"))
     return Mutant(path.stem, what or path.stem.replace("-", " "), killers, path)
+
+
+def name_of(test: str) -> str:
+    """What a test is called, of `tests/core/test_calls.py::test_it[case]`."""
+    return test.rpartition("::")[2].partition("[")[0]
+
+
+def named_tests(text: str) -> set[str]:
+    """The tests that a page names."""
+    return set(_TEST.findall(text))
 
 
 def copy(to: Path) -> Path:

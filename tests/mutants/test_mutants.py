@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.mutants.__main__ import hunt
-from tests.mutants.mutant import PATCHES, ROOT, Unusable, all_mutants, apply, copy, read, run
+from tests.mutants.mutant import PATCHES, ROOT, Unusable, all_mutants, apply, copy, name_of, named_tests, read, run
 
 FEWEST = 30
+SECURITY = ROOT / "docs" / "security.md"
 HUNTED = ("join-counts-skipped", "gate-decided-twice", "effect-key-means-another-request")
 
 
@@ -41,6 +43,14 @@ def test_every_killer_is_a_test() -> None:
             path, *_, name = killer.split("::")
             assert (ROOT / path).is_file(), f"{mutant.name}: {killer}"
             assert f"def {name.partition('[')[0]}(" in source, f"{mutant.name}: {killer}"
+
+
+def test_each_guard_that_the_security_page_names_has_a_mutant() -> None:
+    """What a line of a table says stands in the way can be taken away, and a test that the line names is to notice."""
+    killers = {name_of(killer) for mutant in all_mutants() for killer in mutant.killers}
+    rows = [row for row in SECURITY.read_text().splitlines() if re.match(r"\| (?!threat|-)", row)]
+    assert len(rows) >= FEWEST
+    assert [row for row in rows if not named_tests(row) & killers] == []
 
 
 @pytest.mark.parametrize("name", HUNTED)
