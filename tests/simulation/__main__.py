@@ -9,12 +9,16 @@ import argparse
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Final, TypeVar
 
 from tests.simulation import lines
+from tests.simulation.prefix import from_every_prefix
 from tests.simulation.report import Report
 from tests.simulation.simulation import Kind, Mode, Outcome, simulate
+
+T = TypeVar("T")
 
 _TOGETHER: Final = 20
 """Seeds that a process takes at once."""
@@ -28,8 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _one(asked.seed, asked.mode, asked.made_of)
     if asked.lines:
         return _lines(range(asked.first, asked.first + asked.seeds), asked.mode, asked.made_of)
-    report = Report()
     seeds = range(asked.first, asked.first + asked.seeds)
+    if asked.prefixes:
+        return _prefixes(seeds, asked.jobs)
+    report = Report()
     began_s = told_s = time.monotonic()
     for outcome in _outcomes(seeds, asked.mode, asked.made_of, asked.jobs):
         report.add(outcome)
@@ -58,20 +64,49 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="run only this seed, and show its history")
     parser.add_argument("--mode", choices=("safety", "progress"), help="undeclared, each seed decides")
     parser.add_argument("--made-of", choices=("python", "talk", "file", "flow"), help="undeclared, each seed decides")
+    parser.add_argument(
+        "--prefixes",
+        action="store_true",
+        help="run flows without other faults, each killed after every one of its commits",
+    )
     parser.add_argument("--lines", action="store_true", help="only say which lines of the engine the seeds reach")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
     return parser
 
 
-def _outcomes(seeds: range, mode: Mode | None, made_of: Kind | None, jobs: int) -> Iterator[Outcome]:
-    batches = [(seeds[start : start + _TOGETHER], mode, made_of) for start in range(0, len(seeds), _TOGETHER)]
+def _prefixes(seeds: range, jobs: int) -> int:
+    began_s = told_s = time.monotonic()
+    kills = failed = 0
+    for number, outcomes in enumerate(_mapped(_killed, seeds, jobs), 1):
+        for commit, outcome in enumerate(outcomes, 1):
+            kills += 1
+            failed += bool(outcome.violations)
+            if outcome.violations and failed <= _MOST_SHOWN:
+                _say(f"seed {outcome.seed}, killed after commit {commit}, broke a promise: {outcome.violations[0]}")
+                for line in outcome.latest[-15:]:
+                    _say(f"    {line}")
+        if time.monotonic() - told_s > _EVERY_S:
+            told_s = time.monotonic()
+            _say(f"{number} of {len(seeds)} flows, {kills} kills, {failed} broke a promise")
+    _say(f"{len(seeds)} flows, {kills} kills, {failed} broke a promise; {time.monotonic() - began_s:.1f} s")
+    return 1 if failed else 0
+
+
+def _killed(seed: int) -> list[Outcome]:
+    return [*from_every_prefix(seed)]
+
+
+def _mapped(function: Callable[[T], list[Outcome]], given: Sequence[T], jobs: int) -> Iterator[list[Outcome]]:
     if jobs <= 1:
-        for batch in batches:
-            yield from _batch(batch)
+        yield from map(function, given)
         return
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        for outcomes in pool.imap(_batch, batches):
-            yield from outcomes
+        yield from pool.imap(function, given)
+
+
+def _outcomes(seeds: range, mode: Mode | None, made_of: Kind | None, jobs: int) -> Iterator[Outcome]:
+    batches = [(seeds[start : start + _TOGETHER], mode, made_of) for start in range(0, len(seeds), _TOGETHER)]
+    return chain.from_iterable(_mapped(_batch, batches, jobs))
 
 
 def _batch(batch: tuple[range, Mode | None, Kind | None]) -> list[Outcome]:

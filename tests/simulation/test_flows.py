@@ -1,6 +1,7 @@
 """Random flows in plain asyncio among random faults, and killed after many commits: every replay goes the way that was gone.
 
-A selection; `python -m tests.simulation --made-of flow --seeds 5000` runs as many as one likes.
+A selection; `python -m tests.simulation --made-of flow --seeds 5000` runs as many as one likes, and with `--prefixes` each of them
+is killed after every one of its commits.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from functools import partial
 from random import Random
 
 from tests.simulation.flow import CONSTRUCTS, LEAVES, Node, draw_flow, draw_node
+from tests.simulation.prefix import from_every_prefix
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import simulate
 
 AMONG_FAULTS = range(12)
 KILLED = range(100, 106)
+FROM_EVERY_PREFIX = range(3)
 
 
 def test_random_flows_go_the_same_way_in_every_replay() -> None:
@@ -35,6 +38,16 @@ def test_random_flows_that_are_killed_after_many_commits_go_on_as_they_went() ->
         assert outcome.violations == [], seed
         killed += outcome.faults["crash_after_commit"]
     assert killed > 3 * len(KILLED)
+
+
+def test_random_flows_go_the_same_way_from_every_prefix_of_their_histories() -> None:
+    kills = 0
+    for seed in FROM_EVERY_PREFIX:
+        for commit, outcome in enumerate(from_every_prefix(seed), 1):
+            assert outcome.violations == [], (seed, commit)
+            assert outcome.status == "completed", (seed, commit)
+            kills += 1
+    assert kills > 3 * len(FROM_EVERY_PREFIX)
 
 
 def test_random_flows_have_every_construct() -> None:
