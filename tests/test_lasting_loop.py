@@ -90,4 +90,4 @@ def test_commands_and_engines_that_block_have_such_a_loop(caplog: pytest.LogCapt
         assert engine.start(careless).result() == "went on"
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(said) == 3, said
-    assert said[0] == "holdfast: a callback of a flow failed: the step asked its process to exit with 0"
+    assert said[0] == "holdfast: a callback of a flow failed: its code asked the process to exit with 0"

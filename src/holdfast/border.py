@@ -188,4 +188,4 @@ def _exit_of(problem: Any) -> str:
     code = problem.code
     status = 0 if code is None else code if isinstance(code, int) else 1
     said = f" ({str(code).strip()})" if isinstance(code, str) and code.strip() else ""
-    return f"the step asked its process to exit with {status}{said}"
+    return f"its code asked the process to exit with {status}{said}"

@@ -60,8 +60,8 @@ async def fine(ctx):
     return "fine"
 """
 WORDS = {
-    "exits": "the step asked its process to exit with 2",
-    "exits_at_once": "the step asked its process to exit with 3",
+    "exits": "its code asked the process to exit with 2",
+    "exits_at_once": "its code asked the process to exit with 3",
     "finds_nothing": "StopIteration",
     "cannot_say": "ApiError",
     "cannot_say_of_a_call": "ApiError",

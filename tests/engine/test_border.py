@@ -58,8 +58,8 @@ def raising(problem: BaseException) -> Callable[[], Any]:
 KINDS: dict[str, tuple[Callable[[], Any], str]] = {
     "nothing is next": (lambda: next(iter([])), "StopIteration"),
     "nothing is next asynchronously": (raising(StopAsyncIteration()), "StopAsyncIteration"),
-    "exit": (lambda: sys.exit(2), "the step asked its process to exit with 2"),
-    "exit in words": (lambda: sys.exit("no file"), "the step asked its process to exit with 1 (no file)"),
+    "exit": (lambda: sys.exit(2), "its code asked the process to exit with 2"),
+    "exit in words": (lambda: sys.exit("no file"), "its code asked the process to exit with 1 (no file)"),
     "interrupt": (raising(KeyboardInterrupt()), "KeyboardInterrupt"),
     "generator exit": (raising(GeneratorExit()), "GeneratorExit"),
     "panic": (raising(Panic("index out of bounds")), "Panic: index out of bounds"),
@@ -656,7 +656,7 @@ def test_a_group_names_its_first_three_leaves() -> None:
     problem = ExceptionGroup("outer", [ValueError("first"), inner, *(OSError(str(n)) for n in range(4))])
     assert len(leaves(problem)) == 7
     assert text_of(problem) == (
-        "7 errors at once: ValueError: first; KeyError: 'a'; the step asked its process to exit with 2; and 4 more"
+        "7 errors at once: ValueError: first; KeyError: 'a'; its code asked the process to exit with 2; and 4 more"
     )
     assert text_of(ExceptionGroup("a", [ExceptionGroup("b", [ValueError("only")])])) == "ValueError: only"
 

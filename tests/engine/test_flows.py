@@ -943,6 +943,7 @@ DOINGS: list[tuple[Callable[[Context], Awaitable[Any]], str]] = [
     (lambda ctx: ctx.step("x", 3), "is no function"),
     (lambda ctx: asyncio.sleep(ctx.version("a.b", 2)), "names no place"),
     (lambda ctx: asyncio.sleep(ctx.version("a", 0)), "numbers from 1"),
+    (lambda ctx: sys.exit(3), r"failed: its code asked the process to exit with 3 \(test_flows.py"),
 ]
 
 
