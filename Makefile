@@ -25,7 +25,7 @@ NODE := examples/node_worker/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test tests-again quick mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
+.PHONY: help setup demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +78,9 @@ crash: setup ## Kill a run at every point that lasts, and at every pair of them;
 
 e2e: setup ## Hold the HTTP API against its description, and kill servers and clients around decisions; takes minutes
 	@HOLDFAST_E2E=all $(PY) -m pytest tests/e2e -n auto --timeout=600 $(ARGS)
+
+long: setup ## Run the tests that take long beside a shorter one of their kind; takes minutes
+	@$(PY) -m pytest -m long $(ARGS)
 
 workflows: setup ## Run the long forms of the examples: killed at every other commit, in every state; takes minutes
 	@HOLDFAST_WORKFLOWS=all $(PY) -m pytest tests/examples -n auto --timeout=3600 $(ARGS)

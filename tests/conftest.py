@@ -23,6 +23,8 @@ settings.register_profile(
 settings.load_profile("any machine")
 EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
 """Whether every case is to run on each kind of store and each PostgreSQL: `make stores`."""
+EVERYTHING = EVERYWHERE or any(os.environ.get(f"HOLDFAST_{kind}") == "all" for kind in ("CRASH", "E2E", "WORKFLOWS"))
+"""Whether all tests of some kind are to run, the long ones too."""
 _ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled postgres")}
 """By the parameter that names the store: on which ones a test with a table of cases runs its first alone. What differs there
 from case to case is above the store; what a store makes of each value, the conformance suite asks every kind of store."""
@@ -45,7 +47,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to `make stores` what would be the same test on another store once more."""
+    """Leave to `make stores` what would be the same test on another store once more, and to `make long` what takes long: a
+    test that is asked for by its name or mark runs."""
+    if not EVERYTHING and not config.option.markexpr:
+        named = tuple(name for name in config.args if "::" in name)
+        _leave_out(
+            config, items, [each for each in items if each.get_closest_marker("long") and not _is_of(each, named)]
+        )
     if EVERYWHERE:
         return
     met: set[tuple[object, ...]] = set()
@@ -60,10 +68,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 if test in met:
                     again.append(item)
                 met.add(test)
-    if again:
-        config.hook.pytest_deselected(items=again)
-        left = {id(item) for item in again}
-        items[:] = [item for item in items if id(item) not in left]
+    _leave_out(config, items, again)
+
+
+def _is_of(item: pytest.Item, named: tuple[str, ...]) -> bool:
+    """Whether a test is one of those that were asked for by their names, or a case of one."""
+    return any(item.nodeid.startswith(name.removeprefix(f"{item.config.rootpath}/")) for name in named)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left: list[pytest.Item]) -> None:
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = {id(item) for item in left}
+        items[:] = [item for item in items if id(item) not in gone]
 
 
 @pytest.fixture(scope="session")

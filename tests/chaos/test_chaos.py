@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.flows import CASE
 from tests.chaos.judge import judge
 from tests.chaos.load import Load
@@ -14,6 +16,7 @@ SEED = 20
 QUICK = ("kill_worker", "flush_redis", "lose_replies", "kill_leader", "postgres_away", "freeze_worker")
 
 
+@pytest.mark.long
 async def test_a_fleet_among_faults_loses_nothing_repeats_nothing_and_ends_everything(tmp_path: Path) -> None:
     async with scene(tmp_path, standby=False, workers=2, hands=0) as on:
         verdict = await trial(on, "quick", iter(QUICK), seed=SEED, starts_per_s=4)

@@ -59,6 +59,7 @@ def test_an_input_that_cannot_be_used_starts_nothing(
     assert not (home / "holdfast.db").exists() or shell("runs", "list", "--json").data == []
 
 
+@pytest.mark.long
 def test_fifty_megabytes_are_an_input_whose_run_ends_as_any_other(shell: Shell, home: Path) -> None:
     large = "x" * (50 * 1024 * 1024)
     (home / "large.json").write_text(json.dumps({"customer": large}))

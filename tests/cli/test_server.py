@@ -148,6 +148,7 @@ def plain(text: str) -> str:
     return re.sub(r" +", " ", text)
 
 
+@pytest.mark.long
 def test_a_server_is_worked_on_as_a_store_is(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same script of commands, once on a store and once at a server on an equal one."""
     with served(tmp_path / "here"):

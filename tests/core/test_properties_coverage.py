@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import get_args
 
+import pytest
+
 from holdfast.core.decide import _RULES
 from holdfast.core.events import AnyEvent
 from holdfast.core.graph import Graph, JoinMode, Kind
@@ -83,6 +85,7 @@ EVERYTHING = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_every_kind_of_thing_comes_up_in_the_random_histories(record_property: Callable[[str, object], None]) -> None:
     found = seen()
     for name in EVERYTHING:

@@ -163,6 +163,7 @@ class Race:
 
 @quick(8)
 @given(SEEDS)
+@pytest.mark.long
 def test_fifty_branches_never_pass_a_limit_that_seven_fit_into(seed: int) -> None:
     race = Race(seed)
     race.crowd()

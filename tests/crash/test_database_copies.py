@@ -139,7 +139,7 @@ def torn(commit: Commit, at: int) -> dict[str, bytes]:
 
 
 # In the second, SQLite writes its log back after every few pages and begins it anew.
-@pytest.mark.parametrize("pages", [None, 4])
+@pytest.mark.parametrize("pages", [pytest.param(None, marks=pytest.mark.long), 4])
 @pytest.mark.parametrize(
     "flow", ["walk", pytest.param("tour", marks=pytest.mark.skipif(not EVERYTHING, reason="make crash"))]
 )

@@ -55,7 +55,9 @@ def hit_by(case: Case) -> list[str]:
     return [kind for life in case.lives if life.killed for kind in life.died_at["kinds"]]
 
 
-@pytest.mark.parametrize("flow", ["tour", "detour", "stroll"])
+@pytest.mark.parametrize(
+    "flow", ["tour", pytest.param("detour", marks=pytest.mark.long), pytest.param("stroll", marks=pytest.mark.long)]
+)
 def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(
     world: World, victims: Nursery, flow: str
 ) -> None:
@@ -101,6 +103,7 @@ def test_a_run_killed_at_any_point_ends_as_if_nothing_had_been(
 
 
 @share
+@pytest.mark.long
 def test_a_run_killed_at_any_two_points_ends_as_if_nothing_had_been(world: World, victims: Nursery, share: int) -> None:
     unbroken = reference(world, victims, "walk")
     counted = len(unbroken.lives[0].crossed)

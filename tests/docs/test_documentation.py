@@ -102,6 +102,12 @@ def test_every_block_says_what_it_is(page: Path) -> None:
             ast.parse(block.body, filename=str(block))
 
 
+LONG = frozenset({
+    "evaluation.md", "fleet.md", "quickstart.md", "replay.md", "supervisor.md", "testing.md", "threads-and-notebooks.md",
+})  # fmt: skip
+"""Pages of which a chapter takes more than five seconds of a processor."""
+
+
 def chapters() -> dict[str, list[Block]]:
     """What runs by itself, by the place where it begins."""
     found: dict[str, list[Block]] = {}
@@ -114,7 +120,13 @@ def chapters() -> dict[str, list[Block]]:
     return found
 
 
-@pytest.mark.parametrize("chapter", chapters().values(), ids=chapters().keys())
+@pytest.mark.parametrize(
+    "chapter",
+    [
+        pytest.param(chapter, id=place, marks=[pytest.mark.long] if chapter[0].page in LONG else [])
+        for place, chapter in chapters().items()
+    ],
+)
 def test_every_block_runs(chapter: list[Block], tmp_path: Path) -> None:
     """In order, in one empty directory, as a reader would type them. Those of the quickstart start an interpreter for each
     `holdfast`; those of the other pages fork one that has imported what it needs."""

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.http.test_commands import FLOWS, TOKEN, private
 from tests.wire.kit import ended, holdfast
 
@@ -20,6 +22,7 @@ MOST_S = 600
 """On two busy cores; alone it takes half of that."""
 
 
+@pytest.mark.long
 def test_whatever_is_sent_is_answered_as_the_description_says(tmp_path: Path) -> None:
     server = holdfast(
         "serve", f"{FLOWS}:order", f"{FLOWS}:quick", f"{FLOWS}:answering", "--http", "127.0.0.1:0", "--port", "0",

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from holdfast.testing.model_rule import ToolCall
 from holdfast.testing.model_server import ModelServer, Rule
 
@@ -32,6 +34,7 @@ def chat(folder: Path, server: ModelServer, *more: str) -> subprocess.Popen[str]
     )
 
 
+@pytest.mark.long
 def test_a_conversation_that_is_killed_in_mid_sentence_is_gone_on_with(tmp_path: Path) -> None:
     rules = [
         Rule(user="Moby", turn=1, tool_calls=(ToolCall("find_book", {"title": "moby"}),)),

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from examples.live_answer import ANSWER
 
 
+@pytest.mark.long
 def test_an_answer_is_heard_across_the_death_of_its_worker() -> None:
     said = subprocess.run(
         [sys.executable, "-m", "examples.live_answer"], cwd=Path(__file__).parents[2], capture_output=True, text=True,

@@ -219,6 +219,7 @@ def killed_after(commits: int, world: World, recoverers: int = 1) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_who_is_killed_in_an_auction_sends_nothing_again(world: World) -> None:
     """In round three of the first, and two go on at the same moment."""
     assert killed_after(45, world, recoverers=2)

@@ -262,6 +262,7 @@ def processes_that_name(directory: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_with_a_key_the_models_are_the_real_ones(tmp_path: Path) -> None:
     """As far as that can be seen without paying: the provider is another server, at the address the user gave."""
     with ModelServer(

@@ -95,7 +95,11 @@ def own() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.mark.parametrize("away_s", [0.0, PATIENCE_S + 3], ids=["restarted", "away for longer than a command waits"])
+@pytest.mark.parametrize(
+    "away_s",
+    [0.0, pytest.param(PATIENCE_S + 3, marks=pytest.mark.long)],
+    ids=["restarted", "away for longer than a command waits"],
+)
 async def test_every_run_ends_and_every_effect_happens_once_though_the_server_stops_in_the_middle(
     own: PostgresServer, away_s: float
 ) -> None:
@@ -120,6 +124,7 @@ async def test_every_run_ends_and_every_effect_happens_once_though_the_server_st
 
 
 @bounded
+@pytest.mark.long
 async def test_who_watches_hears_each_value_once_though_the_server_stops_in_the_middle(own: PostgresServer) -> None:
     """And the one who writes: what was on its way is brought again."""
 

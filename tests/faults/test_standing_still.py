@@ -111,7 +111,7 @@ def load(world: Counter[str]) -> dict[str, Workflow]:
     return {wf.name: wf for wf in (steps, streams, maps, child, children)}
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.long), 2])
 @bounded
 async def test_runs_of_every_kind_end_after_their_store_was_away_for_longer_than_the_lease(
     own: PostgresServer, processes: int

@@ -26,7 +26,7 @@ from tests.faults.test_server_faults import assert_whole, own, result, started
 
 __all__ = ["own"]
 
-CASES = [(5, 1), (13, 2), (60, 1)]
+CASES = [pytest.param(5, 1, marks=pytest.mark.long), pytest.param(13, 2), pytest.param(60, 1, marks=pytest.mark.long)]
 """For how many seconds the store is away, and how many processes work on the runs."""
 FASTER = 1 if EVERYWHERE else 20
 """Lease and absence are both so many times shorter than in a deployment."""
@@ -249,7 +249,8 @@ def expected(run: Run, workflow: Workflow) -> dict[str, int]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("away_s", "processes"), [*CASES, *((away_s, 3 - processes) for away_s, processes in CASES if EVERYWHERE)]
+    ("away_s", "processes"),
+    [*CASES, *((away_s, 3 - processes) for away_s, processes in (case.values for case in CASES) if EVERYWHERE)],
 )
 async def test_twenty_flows_and_twelve_graphs_complete_after_the_store_was_away(
     own: PostgresServer, away_s: int, processes: int

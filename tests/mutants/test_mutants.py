@@ -53,7 +53,7 @@ def test_each_guard_that_the_security_page_names_has_a_mutant() -> None:
     assert [row for row in rows if not named_tests(row) & killers] == []
 
 
-@pytest.mark.parametrize("name", HUNTED)
+@pytest.mark.parametrize("name", [HUNTED[0], *(pytest.param(name, marks=pytest.mark.long) for name in HUNTED[1:])])
 def test_a_mutant_is_noticed(name: str, tmp_path: Path) -> None:
     mutant = read(PATCHES / f"{name}.patch")
     assert hunt(mutant, tmp_path) in mutant.killers
@@ -72,6 +72,7 @@ def test_a_patch_that_names_no_test_is_told(tmp_path: Path) -> None:
         read(tmp_path / "none.patch")
 
 
+@pytest.mark.long
 def test_what_breaks_nothing_is_not_noticed(tmp_path: Path) -> None:
     """The hunt can fail."""
     killers = [killer for name in HUNTED for killer in read(PATCHES / f"{name}.patch").killers]

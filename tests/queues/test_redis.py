@@ -148,6 +148,7 @@ async def test_a_redis_that_stands_still_is_given_up_in_a_bounded_time(
         own_server.signal(signal.SIGCONT)
 
 
+@pytest.mark.long
 async def test_a_redis_whose_memory_is_full_drops_hints_and_frees_what_is_done_with(prefix: str) -> None:
     with RedisServer(settings=FULL) as server:
         queue, client = RedisQueue(server.url, prefix), Redis.from_url(server.url)

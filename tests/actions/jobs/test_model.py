@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -102,6 +103,7 @@ def test_jobs_combinations_and_steps_do_what_the_rules_say(jobs: list[Job]) -> N
 
 @quick(15)
 @given(workflows(st.sampled_from([0, 0, 0, ALWAYS]), most_tries=1), st.integers(1, 20))
+@pytest.mark.long
 def test_a_process_that_is_stopped_in_the_middle_changes_nothing_about_the_result(jobs: list[Job], at: int) -> None:
     wanted = expected(jobs)
 

@@ -267,10 +267,10 @@ def test_after_a_crash_a_job_begins_anew_and_what_runs_once_is_not_run_again(
     ("decision", "data", "after"),
     [
         ("answer", {"outputs": {"x": "by hand"}}, ["plain", "by hand"]),
-        ("answer", None, ["plain", ""]),
-        ("answer", {"succeeded": "perhaps"}, ["plain"]),
-        ("retry", None, ["plain", "paid", "receipt"]),
-        ("reject", None, ["plain"]),
+        pytest.param("answer", None, ["plain", ""], marks=pytest.mark.long),
+        pytest.param("answer", {"succeeded": "perhaps"}, ["plain"], marks=pytest.mark.long),
+        pytest.param("retry", None, ["plain", "paid", "receipt"], marks=pytest.mark.long),
+        pytest.param("reject", None, ["plain"], marks=pytest.mark.long),
     ],
 )
 async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whose_answer_counts(
@@ -302,6 +302,7 @@ async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whos
     assert ended.status == ("completed" if after[1:] else "failed")
 
 
+@pytest.mark.long
 def test_combinations_that_had_succeeded_are_not_repeated_after_a_crash(
     tmp_path: Path, outside: Path, begun: Any
 ) -> None:

@@ -51,11 +51,13 @@ def test_a_file_may_have_a_thousand_jobs_and_no_more() -> None:
     assert told(jobs(MOST_JOBS + 1))[0].startswith("there are 1,001 entries; 1,000 are allowed.")
 
 
+@pytest.mark.long
 def test_ten_thousand_jobs_are_given_up_before_they_are_all_read(values_read: list[int]) -> None:
     assert told(jobs(10_000))[-1].startswith("the file has more than 50,000 keys and values.")
     assert values_read[0] < 2 * source.MOST_VALUES + 100
 
 
+@pytest.mark.long
 def test_a_chain_of_a_thousand_jobs_is_no_deeper_than_any_other_file() -> None:
     text = "jobs:\n" + "".join(
         f"  j{n}: {{runs-on: any, {f'needs: j{n - 1}, ' if n else ''}steps: [{{run: 'echo ${{{{ jobs.j0.result }}}}'}}]}}\n"
@@ -139,12 +141,14 @@ def test_a_file_of_more_than_a_mebibyte_is_not_parsed(values_read: list[int]) ->
     ],
     ids=lambda text: f"{text[:16]!r}",
 )
+@pytest.mark.long
 def test_a_quarter_of_a_megabyte_of_one_thing_ends_in_short_messages(text: str) -> None:
     messages = told(text)
     assert messages
     assert all(len(message) < 1000 for message in messages)
 
 
+@pytest.mark.long
 def test_memory_grows_with_the_file_and_not_with_what_it_means() -> None:
     """25 KiB of what expands elsewhere: each aliased, merged, repeated or quoted a hundred times over."""
     for text in ("a: &a [x]\n" + "b: [*a, *a]\n" * 2000, "name: " + "${{ a }}" * 2000, jobs(1100), "a: 1\n" * 4500):
