@@ -1,6 +1,7 @@
 """The outcomes that are to be handed to a flow, in the order of the history.
 
-They are those of operations, of timers, of gathers that are given up, and that the run is being cancelled.
+They are those of operations, of timers, of gathers that are given up, that the run is being cancelled, and that the tasks are
+closed which wait when the flow's function has returned.
 
 Never here: doing an operation (flow_operations), when an outcome is handed over (flowing).
 """
@@ -20,6 +21,8 @@ from holdfast.engine.journal import GATHER, StepJournal
 
 TIMER: Final = "timer"
 TIMER_HASH: Final = digest(["timer"])
+CLOSING: Final = Path("~")
+"""Where it stands when the flow's waiting tasks were closed, if what they wait for could have come meanwhile."""
 
 
 class Finished(NamedTuple):
@@ -31,7 +34,7 @@ class Finished(NamedTuple):
     operation: Any
     """The flow_operations.Operation that has come to its end; None where it is none."""
     place: str = ""
-    """Of a timer, or of a gather that is given up; of neither where the run is being cancelled."""
+    """Of a timer, of a gather that is given up, or CLOSING; of none where the run is being cancelled."""
 
 
 class FlowOutcomes:

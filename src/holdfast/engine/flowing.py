@@ -23,8 +23,8 @@ from holdfast.core.state import Step
 from holdfast.engine.attempt import is_left
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_operations import FlowOperations, is_open
-from holdfast.engine.flow_outcomes import TIMER_HASH
-from holdfast.engine.journal import StepJournal
+from holdfast.engine.flow_outcomes import CLOSING, TIMER_HASH
+from holdfast.engine.journal import GATHER, StepJournal
 from holdfast.engine.residents import Standing, outcomes
 from holdfast.errors import StepError
 
@@ -81,6 +81,8 @@ class Flowing(FlowOperations):
             self._note_cancelling(step)
         code, self._code = self._code, None
         if code is not None:
+            if (closing := step.journal.get(CLOSING)) is not None:
+                self._fired(CLOSING, closing)
             loop.start(code, loop.row(""))
         elif self.stands:
             self._wake(step)
@@ -184,12 +186,12 @@ class Flowing(FlowOperations):
             left = [task for task in loop.tasks if not task.done()]
             if not left:
                 return True
-            if self._close(left):
+            if await self._close(left):
                 return False
         if loop.has_lent:
             await self._heard()
             return False
-        if await self._give_up_gathers():
+        if self._drop_closing() or await self._give_up_gathers():
             return False
         if loop.is_connected and not loop.is_recording:
             await self._heard()
@@ -210,19 +212,37 @@ class Flowing(FlowOperations):
             raise self._suspension()
         return False
 
-    def _close(self, left: list[Any]) -> bool:
-        """Cancel the tasks that only wait, since the flow's function has returned, as asyncio.run does. Returns False if that
-        was done before. Refuses a task that goes on for long."""
+    async def _close(self, left: list[Any]) -> bool:
+        """Have the tasks cancelled that only wait, since the flow's function has returned, as asyncio.run does.
+
+        Returns False if that was done before. Refuses a task that goes on for long.
+        """
         loop = self._loop
         if self._closing_s is not None:
             if any(timer.when() > self._closing_s + CLOSING_S for timer in loop.timers.values()):
                 loop.refuse(GOES_ON)
             return False
-        self._closing_s = loop.now_s
-        with loop.running():
-            for task in left:
-                task.cancel()
+        known = self._step().journal
+        if not (self._waiting or any(path in known for path in self._timers)):
+            self._cancel(left)
+        else:  # what they wait for may be coming: which was first has to be known
+            await self._journal.record(cmd.Value(CLOSING, GATHER, None, None, GATHER))
+            self._fired(CLOSING, (await self._current()).journal[CLOSING])
+            await self._see_what_came()
         return True
+
+    def _drop_closing(self) -> bool:
+        """Forget a closing that came of other code: this one's function has not returned. Returns True if there was one."""
+        if self._finished:
+            heappop(self._finished)
+            return True
+        return False
+
+    def _cancel(self, tasks: list[Any]) -> None:
+        self._closing_s = self._loop.now_s
+        with self._loop.running():
+            for task in tasks:
+                task.cancel()
 
     def _may_stay(self) -> bool:
         """Return True if the code may be kept where it waits: it is in no lock and has no connection open."""
@@ -283,8 +303,10 @@ class Flowing(FlowOperations):
 
     async def _hand_over(self) -> bool:
         """Hand over the first outcome, if it is certain that none comes before it. Returns True if something has moved."""
-        finished = self._finished
+        finished, loop = self._finished, self._loop
         if self.moving:
+            return False
+        if finished[0].place == CLOSING and loop.main is not None and not loop.main.done():
             return False
         if finished[0].settled > self._handed_over + 1:
             if await self._see_what_came():
@@ -293,7 +315,6 @@ class Flowing(FlowOperations):
             if not all(each.is_quiet(step, settled) for each in self._operations if each.task is not None):
                 return False
         settled, _, at_s, operation, place = heappop(finished)
-        loop = self._loop
         self._handed_over = max(self._handed_over, settled)
         loop.now_s = max(loop.now_s, at_s)
         if operation is not None:
@@ -301,6 +322,8 @@ class Flowing(FlowOperations):
             if not outcome.done():  # it may have been called off meanwhile
                 operation.call.row.pass_by(operation.cursor)
                 loop.hand_over(outcome, operation.result, operation.problem)
+        elif place == CLOSING:
+            self._cancel([task for task in loop.tasks if not task.done()])
         elif place:
             self._timers.pop(place, None)
             loop.fire(place)
