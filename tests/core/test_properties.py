@@ -499,7 +499,8 @@ class Chaos:
                 cmd.OpenGate(*at, path, pick.choice(["question", "tool_approval"]), args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
                              remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000]),
                              expires_after_ms=expires_after_ms, reviewers=self.people.choice([(), ("ann", "lead")])),
-                cmd.OpenGate(*at, path, "tool_approval", args, NULL, "h", ("approve", "edit", "reject"), four_eyes=True),
+                cmd.OpenGate(*at, path, "tool_approval", args, NULL, "h", ("approve", "edit", "reject"), four_eyes=True,
+                             quorum=self.people.choice([1, 2])),
                 cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True,
                              expires_after_ms=expires_after_ms),
             ]

@@ -110,6 +110,23 @@ async def test_a_call_that_was_edited_is_made_when_another_person_has_approved_i
     assert done == [9]
 
 
+async def test_two_persons_approve_a_call_before_it_is_made(store: str) -> None:
+    done: list[int] = []
+    async with Engine.open(store) as engine:
+        await engine.grant_approval("refund", for_s=3600, by="cyd")  # one person's word
+        run = await engine.start(desk(done, 7, [ToolRule("refund", "ask", quorum=2)]), by="ann")
+        gate = await gate_of(run)
+        await engine.decide(gate, "approve", by="bob")
+        with pytest.raises(DecisionRefused, match="'bob' has approved it already"):
+            await engine.decide(gate, "approve", by="bob")
+        shown = await engine.gate(gate)
+        assert (done, shown.quorum, shown.approved_by) == ([], 2, ("bob",))
+    async with Engine.open(store, workflows=[desk(done, 7, [ToolRule("refund", "ask", quorum=2)])]) as engine:
+        await engine.decide(gate, "approve", by="eve")
+        assert await engine.run(run.id).result() == "paid"
+    assert done == [7]
+
+
 async def test_an_approval_beforehand_of_one_who_contributed_is_not_for_four_eyes(store: str) -> None:
     done: list[int] = []
     async with Engine.open(store) as engine:

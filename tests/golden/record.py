@@ -400,6 +400,17 @@ def a_contribution() -> Golden:
     return of(game)
 
 
+def a_quorum() -> Golden:
+    """Two persons approve, the first of whom with a key that another has made."""
+    game = Game(graph(node("pay", "human_gate"), "pay > end"), by="ann")
+    gate = game.human_gate("pay", quorum=2, reviewers=("role:finance",))
+    game.decide("approve", gate, by=Claim("keys.desk", "", "keys.desk", maker="bob"), roles=("finance",), reason="fine")
+    game.decide("approve", gate, by="eve", roles=("finance",))
+    game.tick()
+    game.complete("end", "paid")
+    return of(game)
+
+
 def an_expiry() -> Golden:
     """One gate is delegated, given to others and decided in a word of its own; of two that expire one has an edge for that,
     and the question of a step is asked anew."""
@@ -1000,6 +1011,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "fan-out": a_fan_out,
     "gate": a_gate,
     "contribution": a_contribution,
+    "quorum": a_quorum,
     "expiry": an_expiry,
     "retry": a_retry,
     "dead-letter": a_dead_letter,

@@ -1257,18 +1257,34 @@ class Auditor:
 
     def _gate_edited(self, books: Books, run: RunId, e: ev.GateEdited) -> None:
         gate = books.gates.get(e.gate)
-        if gate is None or e.gate in books.closed_gates or not gate.four_eyes:
-            self.fault("only an open gate with four eyes is edited and asks again", run, e.gate)
+        if gate is None or e.gate in books.closed_gates or not (gate.four_eyes or gate.quorum > 1):
+            self.fault("only an open gate for another person is edited and asks again", run, e.gate)
             return
         self._check_is_another(books, run, gate, e.by)
         books.gates[e.gate] = msgspec.structs.replace(gate, filled=e.data, shown_hash=e.shown_hash)
-        books.shown[e.gate] = books.seq
+        books.shown[e.gate], books.approvals[e.gate] = books.seq, []
         books.edited.add((e.gate, e.by))
 
+    def _gate_approved(self, books: Books, run: RunId, e: ev.GateApproved) -> None:
+        gate, before = books.gates.get(e.gate), books.approvals.setdefault(e.gate, [])
+        if gate is None or e.gate in books.closed_gates or len(before) + 1 >= gate.quorum:
+            self.fault("only an open gate with a quorum is approved by several", run, e.gate)
+            return
+        if e.shown_hash != gate.shown_hash:
+            self.fault("a decision is about what was shown", run, e.gate)
+        self._check_is_another(books, run, gate, e.by)
+        if gate.reviewers and {e.by, *e.roles}.isdisjoint(gate.reviewers):
+            self.fault("only those who are asked decide", run, f"{e.gate}: {e.by} as {e.roles}")
+        before.append(e.by)
+
     def _check_is_another(self, books: Books, run: RunId, gate: ev.GateOpened, by: str | None) -> None:
+        if (gate.gate, by) in books.edited or (gate.quorum > 1 and by in (None, *books.approvals.get(gate.gate, ()))):
+            self.fault("a quorum is of different persons, none of whom edited", run, f"{gate.gate}: {by}")
+        if not gate.four_eyes:
+            return
         if gate.requester is None or by in (None, gate.requester):
             self.fault("four eyes are two people", run, gate.gate)
-        if by in books.contributors or by in gate.contributors or (gate.gate, by) in books.edited:
+        if by in books.contributors or by in gate.contributors:
             self.fault("a contributor never decides a gate with four eyes", run, f"{gate.gate}: {by}")
 
     def _contributed(self, books: Books, event: ev.Event) -> None:
@@ -1299,10 +1315,7 @@ class Auditor:
             self.fault("a gate takes what it offers", run, f"{e.gate}: {e.decision}")
         if e.shown_hash != gate.shown_hash:
             self.fault("a decision is about what was shown", run, e.gate)
-        if gate.four_eyes:
-            self._check_is_another(books, run, gate, e.by)
-            if e.decision == "edit":
-                self.fault("what was edited is decided by another person", run, e.gate)
+        self._check_who_decides(books, run, gate, e)
         if gate.reviewers and {e.by, *e.roles}.isdisjoint(gate.reviewers):
             self.fault("only those who are asked decide", run, f"{e.gate}: {e.by} as {e.roles}")
         if e.decision == "approve" and isinstance(filled := gate.filled.value(), dict):
@@ -1314,6 +1327,16 @@ class Auditor:
             self.approvals.approved(run, gate.shown.value()["tool"], e.data.value())
         if gate.reason == "compensation_failed" and e.decision == "answer":
             books.undoing_given_up = True
+
+    def _check_who_decides(self, books: Books, run: RunId, gate: ev.GateOpened, e: ev.GateDecided) -> None:
+        if e.decision == "approve":
+            self._check_is_another(books, run, gate, e.by)
+            if len(books.approvals.get(e.gate, ())) + 1 != gate.quorum:
+                self.fault("a gate with a quorum has as many approvals", run, e.gate)
+        elif gate.four_eyes and (e.by in (None, gate.requester) or e.by in books.contributors):
+            self.fault("a contributor never decides a gate with four eyes", run, f"{e.gate}: {e.by}")
+        if (gate.four_eyes or gate.quorum > 1) and e.decision == "edit":
+            self.fault("what was edited is decided by another person", run, e.gate)
 
     def _gate_assigned(self, books: Books, run: RunId, e: ev.GateAssigned) -> None:
         gate = books.gates.get(e.gate)
@@ -1532,7 +1555,7 @@ def _decided(append: Append) -> dict[str, set[str]]:
     """The gates that an append decides, by the names of those who do."""
     found: dict[str, set[str]] = {}
     for event in (recorded.event for recorded in append.events):
-        if isinstance(event, ev.GateDecided | ev.GateEdited) and event.by is not None:
+        if isinstance(event, ev.GateDecided | ev.GateEdited | ev.GateApproved) and event.by is not None:
             found.setdefault(event.by, set()).add(event.gate)
     return found
 
@@ -1616,6 +1639,7 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.MessageReceived: Auditor._message_received,
     ev.MessageRead: Auditor._message_read,
     ev.GateOpened: Auditor._gate_opened,
+    ev.GateApproved: Auditor._gate_approved,
     ev.GateEdited: Auditor._gate_edited,
     ev.GateAssigned: Auditor._gate_assigned,
     ev.GateReminded: Auditor._gate_reminded,

@@ -133,6 +133,8 @@ class Books:
         """Who contributed to the run, besides its requester, and by which of its events at last."""
         self.shown: dict[str, int] = {}
         """Since which event each gate shows what it shows."""
+        self.approvals: dict[str, list[str | None]] = {}
+        """Who has approved a gate with a quorum, besides the last; of what it shows."""
         self.edited: set[tuple[str, str | None]] = set()
         """Gates with four eyes that were edited, and by whom."""
         self.closed_gates: dict[str, ev.GateDecided | None] = {}

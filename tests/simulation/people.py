@@ -654,7 +654,11 @@ class People:
                 return about == run and books.phase == "cancelling"
             case "decided":
                 won = books.closed_gates.get(about)
-                return (won is not None and won.by == by) or (about, by) in books.edited
+                return (
+                    (won is not None and won.by == by)
+                    or (about, by) in books.edited
+                    or by in books.approvals.get(about, ())
+                )
             case _:
                 return any(signal.by == by for signal in books.signals.values())
 

@@ -645,7 +645,8 @@ class _Draft:
         return kinds.human_gate(
             shown, form=form, timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),
             remind_every_s=stream.choice((None, 3600.0, DAY_S)), cancel_after_s=stream.choice((None, None, DAY_S)),
-            four_eyes=stream.random() < 0.2, expires_after_s=expires_after_s, **common,
+            four_eyes=stream.random() < 0.2, expires_after_s=expires_after_s,
+            quorum=2 if self._reviewers.random() < 0.3 and not reviewers else 1, **common,
         )  # fmt: skip
 
     def _branch(self, common: dict[str, Any]) -> Any:

@@ -451,6 +451,7 @@ def human_gate(
     cancel_after_s: float | None = None,
     expires_after_s: float | None = None,
     four_eyes: bool = False,
+    quorum: int = 1,
     not_by: Sequence[str] = (),
     decisions: Sequence[str] = GATE_DECISIONS,
     retry: RetryPolicy | int | None = None,
@@ -464,8 +465,9 @@ def human_gate(
     is a single field, `edited_body`, filled with the `diff` that is shown, else with everything. The deadline
     (`timeout_days`, `timeout_hours`, `timeout_s` add up) never decides: it summons attention, and `cancel_after_s`
     later cancels the run. After `expires_after_s` no answer counts any more: the run takes the edge `when="expired"`, or fails.
-    With `four_eyes` the person who started the run cannot decide, and it must be known who that is. `not_by` names gates before
-    this one: who decided one of them cannot decide this one.
+    With `four_eyes` nobody decides who started the run or contributed to it, and it must be known who started it. With
+    `quorum=2` two different persons approve, and one is enough to reject. `not_by` names gates before this one: who decided one
+    of them cannot decide this one.
 
     `decisions` are those that it takes; besides the usual ones any of your own, in letters, digits and `_`, each with an edge
     that names it.
@@ -487,7 +489,7 @@ def human_gate(
     return _define(
         "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
         remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s, four_eyes=four_eyes,
-        decisions=tuple(decisions), not_by=tuple(not_by),
+        decisions=tuple(decisions), not_by=tuple(not_by), quorum=quorum,
     )  # fmt: skip
 
 

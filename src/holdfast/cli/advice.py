@@ -18,7 +18,7 @@ from holdfast.cli.given import who
 from holdfast.cli.moment import around, clock
 from holdfast.cli.opening import typed
 from holdfast.core import status
-from holdfast.core.claim import is_among
+from holdfast.core.claim import ROLE, is_among
 from holdfast.core.divergence import RESTART
 from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import GATE_DECISIONS
@@ -280,7 +280,7 @@ def _person(gate: View) -> tuple[str, ...]:
     is_asker = is_asker or is_among(gate.get("not_by", ()), name, ())
     if not is_asker and (not reviewers or is_among(reviewers, name, ())):
         return ()
-    return ("--as", "NAME", *(("--role", reviewers[0]) if reviewers else ()))
+    return ("--as", "NAME", *(("--role", reviewers[0].removeprefix(ROLE)) if reviewers else ()))
 
 
 def _twice(gate: View) -> str:

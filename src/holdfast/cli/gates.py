@@ -142,6 +142,7 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
         ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
         *([("Four eyes", f"{_involved(gate)} cannot decide")] if gate["four_eyes"] else []),
+        *([("Approvals", _approvals(gate))] if gate.get("quorum", 1) > 1 else []),
         *([("Edited", f"by {gate['edited_by']}; another person decides")] if gate.get("edited_by") else []),
         *([("Not by", ", ".join(gate["not_by"]))] if gate["not_by"] else []),
         ("Opened", moment.around(moment.ms(gate["opened_at"]), now_ms)),
@@ -162,6 +163,12 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         terminal.show("\nAnswer with")
         for command in commands:
             terminal.show(f"  {command}")
+
+
+def _approvals(gate: View) -> str:
+    """`1 of 2 approved, by ann`."""
+    names = [each["by"] for each in gate["approvals"]] + ([gate["by"]] if gate["decision"] == "approve" else [])
+    return f"{len(names)} of {gate['quorum']} approved" + (f", by {', '.join(names)}" if names else "")
 
 
 def _involved(gate: View) -> str:
@@ -216,9 +223,8 @@ def _answering(decision: str) -> Callable[..., None]:
         if as_json:
             terminal.emit(found)
         elif _is_open(found):
-            terminal.say(
-                f"Gate {found['gate_id']}: edited by {person.claim}. It is still open: another person decides about the edit."
-            )
+            what = "Another person decides" if decision != "approve" else _approvals(found)
+            terminal.say(f"Gate {found['gate_id']}: {decision} by {person.claim}. It is still open. {what}.")
         else:
             terminal.say(
                 f"Gate {found['gate_id']}: {decision} by {person.claim}. Where a worker runs, its run goes on."
@@ -371,7 +377,11 @@ async def _decide(
     async with backend(store, by) as service:
         gate = await _meant(service, gate, decision, shown, store)
         await service.tell(Decide(gate, decision, **given, reason=reason, shown_hash=shown))
-        return next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
+        row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
+        if not _is_open(row):
+            return row
+        whole = await service.row(query.Gate(gate))  # another person is needed
+        return {**row, "quorum": whole["quorum"], "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
 
 
 async def _asked(asking: Asking, run: str) -> list[View]:

@@ -274,6 +274,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
     ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
     ev.GateOpened: _asked,
+    ev.GateApproved: lambda e, at_ms: f"gate {e.gate} approved{by(e)}; another person is needed",
     ev.GateEdited: lambda e, at_ms: f"gate {e.gate} edited{by(e)}; another person decides",
     ev.GateAssigned: lambda e, at_ms: f"gate {e.gate} asks {', '.join(e.reviewers)} now{by(e)}",
     ev.GateReminded: lambda e, at_ms: f"reminder {e.number}: gate {e.gate} is open",

@@ -94,6 +94,10 @@ class OpenGate(NamedTuple):
     four_eyes: bool
     due_at_ms: int | None
     expires_at_ms: int | None
+    quorum: int = 1
+    """How many different persons approve it."""
+    approved_by: tuple[str, ...] = ()
+    """Those who have, of several."""
 
 
 class AskedCall(NamedTuple):
@@ -396,6 +400,7 @@ class Commands(ControlBase):
         return OpenGate(
             gate, run_of(gate), asked.step, asked.reason, shown, asked.shown_hash, asked.form, filled, offered(state, asked),
             asked.reviewers, asked.four_eyes, asked.due_at_ms, asked.expires_at_ms,
+            asked.quorum, tuple(each.by for each in state.gates[gate].approvals),
         )  # fmt: skip
 
     async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:

@@ -46,6 +46,20 @@ def folded(name: str | None) -> str:
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).split())
 
 
+ROLE: Final = "role:"
+"""Before the name of a reviewer that is a role and no person: `role:legal`."""
+
+
 def is_among(reviewers: Iterable[str], name: str | None, roles: Iterable[str]) -> bool:
     """Whether somebody of this name, who says that he acts in these roles, is one of `reviewers`, persons or roles."""
-    return not {folded(name), *map(folded, roles)}.isdisjoint(map(folded, reviewers))
+    acts_as = {each for role in roles for each in (folded(role), folded(f"{ROLE}{role}"))}
+    if not (person := folded(name)).startswith(ROLE):
+        acts_as.add(person)
+    return not acts_as.isdisjoint(map(folded, reviewers))
+
+
+def suffices(reviewers: Iterable[str], barred: Iterable[str | None], quorum: int) -> bool:
+    """Return True if as many of the `reviewers` as `quorum` may be others than these persons. A name that is no `role:NAME`
+    counts as one person."""
+    names, others = {*map(folded, barred)}, {*map(folded, reviewers)}
+    return any(each.startswith(ROLE) for each in others) or len(others - names) >= quorum

@@ -550,6 +550,7 @@ class OpenGate(AttemptCommand, frozen=True):
     expires_after_ms: int | None = None
     not_by: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
+    quorum: int = 1
 
 
 class RequestChild(AttemptCommand, frozen=True):

@@ -1126,6 +1126,7 @@ class GateOpened(Event, frozen=True):
     `allowed` are the decisions it takes; `form` is the JSON Schema of their data and `filled` what it is filled with.
     `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it; with
     `four_eyes` neither can the `requester` nor the `contributors`. `edited_by` has edited what is shown since (GateEdited).
+    `quorum` distinct persons approve it; one of them rejects it.
     """
 
     gate: GateId
@@ -1151,6 +1152,21 @@ class GateOpened(Event, frozen=True):
     not_by: tuple[str, ...] = ()
     contributors: tuple[str, ...] = ()
     edited_by: str | None = None
+    quorum: int = 1
+
+
+class GateApproved(Event, frozen=True):
+    """One of several persons whom a gate with a quorum needs approved what `shown_hash` stands for. The last is in GateDecided.
+    `maker` has made the key that was used."""
+
+    gate: GateId
+    shown_hash: str
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
+    reason: str | None = None
+    roles: tuple[str, ...] = ()
+    maker: str | None = None
 
 
 class GateEdited(Event, frozen=True):
@@ -1247,8 +1263,8 @@ AnyEvent = (
     | OperationCalledOff | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
     | MessageReceived | MessageRead
     | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildUndone | ChildEnded
-    | GateOpened | GateEdited | GateAssigned | GateReminded | GateEscalated | GateDecided | GateExpired | GateWithdrawn
-    | LifespanPassed
+    | GateOpened | GateApproved | GateEdited | GateAssigned | GateReminded | GateEscalated | GateDecided
+    | GateExpired | GateWithdrawn | LifespanPassed
 )  # fmt: skip
 
 

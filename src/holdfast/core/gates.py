@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, policies, steps, waits
 from holdfast.core import events as ev
-from holdfast.core.claim import folded, is_among
+from holdfast.core.claim import folded, is_among, suffices
 from holdfast.core.contribution import MOST_CONTRIBUTORS, contributors
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
@@ -47,6 +47,8 @@ STALE: Final = "gate_stale_limit_exceeded"
 """Nobody answered for `cancel_after_s` more; the run was cancelled."""
 MOST_REVIEWERS: Final = 100
 """Whom an open gate may be given to: more is a list that nobody reads."""
+_COUNTABLE: Final = frozenset(GATE_DECISIONS)
+"""What a gate with a quorum may be asked to take: approvals are counted, one of the others is enough; `answer` is left out."""
 MOST_REMINDERS: Final = 1000
 """Of one question: a person who has not heard by then will not hear the next one either, and each is an event for ever."""
 
@@ -71,6 +73,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             "Ask somebody else than a person who is known: not_by names nobody, so nobody could be told apart from them. Have"
             " the question before this one ask reviewers, whose names are kept. Nobody was asked."
         )
+    _check_quorum(c)
     known = contributors(d.state) if c.four_eyes else ()
     _check_somebody_can_decide(d, c, known)
     d.record(c.step, c.values)
@@ -82,7 +85,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             reason=c.reason,
             shown=c.shown,
             shown_hash=c.shown_hash,
-            allowed=_offered(d, c) if c.completes_step else c.allowed,
+            allowed=_within_quorum(c.quorum, _offered(d, c) if c.completes_step else c.allowed),
             step=c.step,
             attempt=c.attempt,
             path=c.path,
@@ -99,6 +102,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             expires_at_ms=expires_at_ms,
             not_by=c.not_by,
             contributors=known,
+            quorum=c.quorum,
         )
     )
     if c.completes_step:
@@ -106,16 +110,20 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
 
 
 def _check_somebody_can_decide(d: Decision, c: commands.OpenGate, known: Sequence[str]) -> None:
-    """Raises InvalidInput for a question with four eyes whose reviewers all have a part in what it asks about."""
-    if not c.four_eyes:
-        return
-    if d.state.contributors_lost:
+    """Raises InvalidInput for a question whose reviewers have a part in what it asks about, or are fewer than its quorum."""
+    if c.four_eyes and d.state.contributors_lost:
         raise InvalidInput(
             f"Ask without four_eyes: more than {MOST_CONTRIBUTORS} persons contributed to this run, so nobody can be told apart"
             " from them. Nobody was asked."
         )
-    barred = (d.state.by or "", *known, *c.not_by)
-    if c.reviewers and not _others(c.reviewers, barred):
+    barred = (*((d.state.by, *known) if c.four_eyes else ()), *c.not_by)
+    if c.quorum > 1 and c.reviewers and not suffices(c.reviewers, barred, c.quorum):
+        raise InvalidInput(
+            f"Name {c.quorum} reviewers who may decide: {', '.join(c.reviewers)} can never be {c.quorum} different persons"
+            f"{' who did not contribute to the run' if c.four_eyes else ''}. Write one that is a role as role:NAME. Nobody was"
+            " asked."
+        )
+    if c.four_eyes and c.reviewers and not suffices(c.reviewers, barred, 1):
         raise InvalidInput(
             f"Name a reviewer who did not contribute to the run: {', '.join(c.reviewers)} cannot decide a question that needs"
             " a second pair of eyes, because each of them started, edited, resolved, replayed or signalled it, or is"
@@ -123,10 +131,20 @@ def _check_somebody_can_decide(d: Decision, c: commands.OpenGate, known: Sequenc
         )
 
 
-def _others(reviewers: Iterable[str], barred: Iterable[str]) -> list[str]:
-    """Return the reviewers, persons or roles, who are none of these."""
-    names = {*map(folded, barred)}
-    return [each for each in reviewers if folded(each) not in names]
+def _check_quorum(c: commands.OpenGate) -> None:
+    """Raises InvalidInput for a quorum that is none, or of answers that cannot be counted."""
+    if not 1 <= c.quorum <= MOST_REVIEWERS:
+        raise InvalidInput(f"Give quorum= as 1 to {MOST_REVIEWERS} persons; not {c.quorum}. Nobody was asked.")
+    if c.quorum > 1 and ("approve" not in c.allowed or not {*c.allowed} <= _COUNTABLE):
+        raise InvalidInput(
+            f"Have a question with a quorum take approve, edit, reject or retry, approve among them; not"
+            f" {', '.join(c.allowed)}. Nobody was asked."
+        )
+
+
+def _within_quorum(quorum: int, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the decisions that a gate takes; persons cannot be counted who answer in words of their own."""
+    return allowed if quorum == 1 else tuple(each for each in allowed if each != "answer")
 
 
 def _check_form(c: commands.OpenGate) -> None:
@@ -188,6 +206,13 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
             f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}."
         )
     reviewers = tuple(dict.fromkeys((*(opened.reviewers if c.delegates else ()), *c.to)))
+    if opened.quorum > 1 and not suffices(
+        (*reviewers, *_approved_by(d.state, c.gate)), _barred(d.state, opened), opened.quorum
+    ):
+        raise DecisionRefused(
+            f"Name more persons: gate {c.gate} needs {opened.quorum} who approve, and {', '.join(reviewers)} are fewer with"
+            f" those who have. It still asks {asked(opened)}. Write one that is a role as role:NAME."
+        )
     if len(reviewers) > MOST_REVIEWERS:
         raise InvalidInput(f"Gate {c.gate} can ask {MOST_REVIEWERS} at most. It still asks {asked(opened)}.")
     if reviewers != opened.reviewers:
@@ -282,6 +307,8 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
             f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
         )
     check_person(opened, c.by.name, c.roles, of=d.state, maker=c.by.maker)
+    if opened.quorum > 1:
+        _check_distinct(d.state, opened, c)
     data = _data(opened, c)
     if _is_edit(opened, c, data):
         _check_another_can_decide(d, opened, c)
@@ -303,6 +330,9 @@ def _take(d: Decision, checked: _Checked) -> None:
         after = digest([opened.shown_hash, data.value()])
         d.emit(ev.GateEdited(c.gate, data, after, *c.by.kept, c.reason, c.roles))
         return
+    if c.decision == "approve" and len(d.state.gates[c.gate].approvals) + 1 < opened.quorum:
+        d.emit(ev.GateApproved(c.gate, opened.shown_hash, *c.by.kept, c.reason, c.roles, c.by.maker))
+        return
     follow = _FOLLOWS.get(opened.reason)
     d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.kept, c.reason, c.roles))
     if raised is not None:
@@ -317,10 +347,34 @@ def _take(d: Decision, checked: _Checked) -> None:
             steps.finish_step(d, step, data, (c.decision,))
 
 
+def _approved_by(state: State, gate: GateId) -> tuple[str, ...]:
+    known = state.gates.get(gate)
+    return () if known is None else tuple(each.by for each in known.approvals)
+
+
+def _barred(state: State, opened: ev.GateOpened) -> tuple[str, ...]:
+    """Return the names of those who cannot decide an open gate."""
+    involved = (opened.requester or "", *contributors(state, opened)) if opened.four_eyes else opened.contributors
+    return (*involved, *opened.not_by)
+
+
+def _check_distinct(state: State, opened: ev.GateOpened, c: commands.DecideGate) -> None:
+    """Raises DecisionRefused for a second approval of one person, under whatever key."""
+    if c.decision != "approve":
+        return
+    names = {folded(c.by.name), folded(c.by.maker)} - {""}
+    for each in state.gates[opened.gate].approvals:
+        if not names.isdisjoint({folded(each.by), folded(each.maker)}):
+            raise DecisionRefused(
+                f"Gate {opened.gate} needs {opened.quorum} different persons, and {each.by!r} has approved it already. It is"
+                " still open, for another person."
+            )
+
+
 def _is_edit(opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> bool:
-    """True if a decision changes what a gate with four eyes shows, so that another person is to look at it first. An answer
-    that a tool is to have given is none: nothing is called with it."""
-    if not opened.four_eyes:
+    """True if a decision changes what a gate with four eyes or a quorum shows, so that another person is to look at it first.
+    An answer that a tool is to have given is none: nothing is called with it."""
+    if not (opened.four_eyes or opened.quorum > 1):
         return False
     if c.decision == "edit":
         return True
@@ -336,11 +390,11 @@ def _is_edit(opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> bo
 
 def _check_another_can_decide(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
     """Raises DecisionRefused for an edit after which none of the reviewers could decide."""
-    barred = (opened.requester or "", *contributors(d.state, opened), c.by.name or "", c.by.maker or "", *opened.not_by)
-    if opened.reviewers and not _others(opened.reviewers, barred):
+    barred = (*_barred(d.state, opened), c.by.name, c.by.maker)
+    if opened.reviewers and not suffices(opened.reviewers, barred, opened.quorum):
         raise DecisionRefused(
-            f"Reassign gate {opened.gate} first: what you edit is decided by another person, and it asks {asked(opened)}, none"
-            " of whom could. It is still open, and nothing was edited."
+            f"Reassign gate {opened.gate} first: what you edit is decided by {opened.quorum} other, and it asks"
+            f" {asked(opened)}, too few of whom could. It is still open, and nothing was edited."
         )
 
 
@@ -359,7 +413,7 @@ def check_person(
     """Raises DecisionRefused unless the person who decides is among those who are asked and, with four eyes, certainly did not
     ask for the run or contribute to it, as its state `of` it says. The `maker` of a key or link that is used is held to
     four eyes too. Names are compared, which nobody has verified."""
-    if not opened.reviewers and not opened.four_eyes and not opened.not_by:
+    if not (opened.reviewers or opened.four_eyes or opened.not_by or opened.quorum > 1):
         return
     gate = opened.gate
     if not folded(name):
@@ -377,6 +431,7 @@ def check_person(
             " for another person."
         )
     if not opened.four_eyes:
+        _check_not_edited_by(opened, name, maker)
         return
     if not folded(opened.requester):
         raise DecisionRefused(
@@ -401,6 +456,16 @@ def check_person(
                 f"Gate {gate} needs a second pair of eyes; {each!r} contributed to the run (started, edited, resolved,"
                 " replayed, signalled or forked it) and cannot decide it. It is still open: another person decides it, or it is"
                 f" reassigned to one (`holdfast gates reassign {gate} --to NAME`)."
+            )
+
+
+def _check_not_edited_by(opened: ev.GateOpened, name: str | None, maker: str | None) -> None:
+    """Raises DecisionRefused for a person who has edited what a gate with a quorum shows."""
+    for each in (name, maker):
+        if folded(each) and folded(each) in map(folded, opened.contributors):
+            raise DecisionRefused(
+                f"Gate {opened.gate} asks about an edit of {each!r}, who cannot decide it. It is still open, for"
+                " another person."
             )
 
 
@@ -491,7 +556,7 @@ def _check_approval(opened: ev.GateOpened, shown: dict[str, Any], data: Any) -> 
     fields that have no value. (The form of a tool's call is its parameters, and leaves nothing open.)"""
     given = data if isinstance(data, dict) else {} if data is None else {"data": data}
     form = opened.form if opened.form is not None and opened.reason != TOOL_APPROVAL else {}
-    is_open = {name for name in form.get("properties", {}) if shown.get(name) is None}
+    is_open = {name for name in form.get("properties", {}) if shown.get(name) is None and opened.quorum == 1}
     other = [
         name
         for name in given

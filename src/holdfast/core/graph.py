@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core.demand import LABEL, NOTHING, Demand
 from holdfast.core.ids import NodeName, is_item, map_of, root_of
 from holdfast.core.policies import DEFAULT_RETRY, OnLimit, RetryPolicy
-from holdfast.core.tool_policy import ToolRule
+from holdfast.core.tool_policy import ToolRule, quorum_problems
 from holdfast.errors import InvalidWorkflow
 
 Kind = Literal["task", "llm_node", "tool_node", "remote_task", "child", "human_gate", "branch", "check", "map"]
@@ -290,6 +290,7 @@ def _problems(definition: Definition) -> Iterable[str]:
     for node in definition.nodes:
         yield from _gate_problems(node, sound)
         yield from _not_by_problems(node, by_name)
+        yield from _quorum_problems(node)
     for edge in sound:
         yield from _edge_problems(edge, by_name[edge.source])
     yield from _shape_problems(by_name, sound)
@@ -347,6 +348,15 @@ def _node_problems(node: Node) -> Iterable[str]:
         yield f"node {node.name!r}: its demand is wrong: {problem}"
     for problem in node.retry.problems():
         yield f"node {node.name!r}: its retry policy {problem}"
+
+
+def _quorum_problems(node: Node) -> Iterable[str]:
+    quorum = node.options.get("quorum", 1)
+    for problem in quorum_problems(quorum, node.options.get("reviewers") or ()):
+        yield f"node {node.name!r}: {problem}"
+    decisions = node.options.get("decisions", GATE_DECISIONS)
+    if quorum != 1 and ("approve" not in decisions or not {*decisions} <= {*GATE_DECISIONS}):
+        yield f"node {node.name!r}: with quorum={quorum} its decisions are approve, and edit, reject or retry"
 
 
 def _not_by_problems(node: Node, by_name: Mapping[NodeName, Node]) -> Iterable[str]:

@@ -406,6 +406,16 @@ class Gate(msgspec.Struct, omit_defaults=True):
     escalated_at_ms: int | None = None
     shown_seq: Seq = Seq(0)
     """The event since which it shows what it shows."""
+    approvals: list[Approval] = []
+    """Of what it shows; of a gate with a quorum."""
+
+
+class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A person's approval of what a gate with a quorum shows; `maker` has made the key that was used."""
+
+    by: str
+    at_ms: int
+    maker: str | None = None
 
 
 class Contributor(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.claim import folded, is_among
+from holdfast.core.claim import folded, is_among, suffices
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]
 """The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
@@ -26,6 +26,17 @@ Comparison: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "matches
 COMPARISONS: Final[tuple[Comparison, ...]] = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
 _MISSING: Final = object()
 _MOST_S: Final = 10 * 365 * 86_400
+
+
+def quorum_problems(quorum: object, reviewers: Sequence[str]) -> Iterator[str]:
+    """Yield why so many of these reviewers can never approve, in words."""
+    if isinstance(quorum, bool) or not isinstance(quorum, int) or quorum < 1:
+        yield f"quorum={quorum!r} is no number of persons; give 1 or more"
+    elif quorum > 1 and reviewers and not suffices(reviewers, (), quorum):
+        yield (
+            f"quorum={quorum} can never be met by the reviewers {', '.join(reviewers)}: name {quorum} persons, or write one"
+            " that is a role as role:NAME"
+        )
 
 
 class When(msgspec.Struct, frozen=True):
@@ -54,7 +65,8 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """What becomes of calls of the tools that `tool` names (`refund`, `mail_*`) with such arguments, all of them, for a tenant.
 
     `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides;
-    with `four_eyes` not who asked for the run. After `expires_after_s` without an answer it is not made (class `expired`).
+    with `four_eyes` nobody who asked for the run or contributed to it. `quorum` different persons approve it; one
+    rejects it. After `expires_after_s` without an answer it is not made (class `expired`).
     """
 
     tool: str
@@ -65,6 +77,7 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     reviewers: tuple[str, ...] = ()
     four_eyes: bool = False
     expires_after_s: float | None = None
+    quorum: int = 1
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""
@@ -74,6 +87,9 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
         for name in ("reviewers", "four_eyes", "expires_after_s"):
             if getattr(self, name) and self.then != "ask":
                 yield f"{name}= is for a rule that asks"
+        if self.quorum != 1 and self.then != "ask":
+            yield "quorum= is for a rule that asks"
+        yield from quorum_problems(self.quorum, self.reviewers)
         if self.expires_after_s is not None and not 0 < self.expires_after_s <= _MOST_S:
             yield f"expires_after_s={self.expires_after_s:g} is no time; give seconds, up to ten years"
 
@@ -119,6 +135,8 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def _may_decide(self, rule: ToolRule, requester: str | None, contributors: Sequence[str]) -> bool:
+        if rule.quorum > 1:
+            return False
         is_asked = not rule.reviewers or is_among(rule.reviewers, self.by, self.roles)
         is_another = folded(requester) != "" and folded(self.by) not in map(folded, (requester, *contributors))
         return is_asked and (not rule.four_eyes or is_another)

@@ -185,16 +185,17 @@ class StepContext(AttemptContext):
         decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
         four_eyes: bool = False,
         not_by: Sequence[str | None] = (),
+        quorum: int = 1,
     ) -> Any:
-        """Ask a person; returns `decision`, `data`, `by` and `reason`. Raises OperationFailed (class `expired`) after
-        `expires_after_s` without an answer."""
+        """Ask a person; returns `decision`, `data`, `by` and `reason`. Raises OperationFailed; see Context."""
         with cursor().place() as path:
             shown, others = msgspec.json.decode(encode(question)), tuple(name or "" for name in not_by)
             shape, filled = form_of(form, shown) if form is not None else (None, {})
             answer = await self._journal.ask(
                 path, QUESTION, digest(["question", shown, *others]), shown=question, allowed=decisions_of(decisions),
                 form=shape, filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
-                not_by=others, remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s,
+                quorum=quorum, not_by=others, remind_every_s=remind_every_s, cancel_after_s=cancel_after_s,
+                expires_after_s=expires_after_s,
             )  # fmt: skip
         return fields(answer)
 

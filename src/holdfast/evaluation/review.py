@@ -186,7 +186,8 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
         if node.kind == "human_gate":
             reviewers = node.options.get("reviewers") or ()
             yield f"{name} asks {_named(reviewers) if reviewers else 'whom its function names, or anybody'}" + (
-                ", with four eyes" if node.options.get("four_eyes") else ""
+                (", with four eyes" if node.options.get("four_eyes") else "")
+                + (f", {quorum} persons" if (quorum := node.options.get("quorum", 1)) > 1 else "")
             )
     for each in _tools(workflow):
         if each.approval:
@@ -194,6 +195,7 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
     for rule in workflow.tool_rules:
         when = ", ".join(f"{each.argument} {each.compared} {each.value}" for each in rule.when)
         asks = [*rule.reviewers, *(["with four eyes"] if rule.four_eyes else [])]
+        asks += [f"{rule.quorum} persons"] if rule.quorum > 1 else []
         yield (
             f"rule: {rule.then} {rule.tool}"
             + (f" where {when}" if when else "")

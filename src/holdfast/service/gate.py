@@ -37,6 +37,8 @@ class Story(NamedTuple):
     assigned: tuple[Recorded, ...] = ()
     """By whom it was given to others."""
     expired: bool = False
+    approvals: tuple[Recorded, ...] = ()
+    """Those of what it shows, of several that it needs; without the last."""
 
     @property
     def state(self) -> str:
@@ -72,26 +74,35 @@ async def story_of(control: Control, gate: str) -> Story:
         event = each.event
         if getattr(event, "gate", None) != gate:
             continue
-        if isinstance(event, ev.GateOpened):
-            story = Story(event, each.at_ms, 0, None, None, None)
-        elif story is not None and isinstance(event, ev.GateAssigned):
-            opened = msgspec.structs.replace(story.opened, reviewers=event.reviewers)
-            story = story._replace(opened=opened, assigned=(*story.assigned, each))
-        elif story is not None and isinstance(event, ev.GateEdited):
-            story = story._replace(opened=edited(story.opened, event))
-        elif story is not None and isinstance(event, ev.GateReminded):
-            story = story._replace(reminders=event.number)
-        elif story is not None and isinstance(event, ev.GateEscalated):
-            story = story._replace(escalated_at_ms=each.at_ms)
-        elif story is not None and isinstance(event, ev.GateDecided):
-            story = story._replace(decided=event)
-        elif story is not None and isinstance(event, ev.GateExpired):
-            story = story._replace(expired=True)
-        elif story is not None and isinstance(event, ev.GateWithdrawn):
-            story = story._replace(withdrawn=event.reason)
+        story = Story(event, each.at_ms, 0, None, None, None) if isinstance(event, ev.GateOpened) else story
+        story = story and _after(story, each)
     if story is None:
         raise NotFound(f"There is no gate {gate}; `holdfast gates list` shows those that are open.")
     return story
+
+
+def _after(story: Story, recorded: Recorded) -> Story:
+    """Return the story of a gate with one event more."""
+    match event := recorded.event:
+        case ev.GateAssigned():
+            opened = msgspec.structs.replace(story.opened, reviewers=event.reviewers)
+            return story._replace(opened=opened, assigned=(*story.assigned, recorded))
+        case ev.GateApproved():
+            return story._replace(approvals=(*story.approvals, recorded))
+        case ev.GateEdited():
+            return story._replace(opened=edited(story.opened, event), approvals=())
+        case ev.GateReminded():
+            return story._replace(reminders=event.number)
+        case ev.GateEscalated():
+            return story._replace(escalated_at_ms=recorded.at_ms)
+        case ev.GateDecided():
+            return story._replace(decided=event)
+        case ev.GateExpired():
+            return story._replace(expired=True)
+        case ev.GateWithdrawn():
+            return story._replace(withdrawn=event.reason)
+        case _:
+            return story
 
 
 def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
@@ -117,6 +128,8 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "not_by": list(opened.not_by),
         "contributors": list(await _contributors(control, story)),
         "edited_by": opened.edited_by,
+        "quorum": opened.quorum,
+        "approvals": [_approval(each) for each in story.approvals],
         "opened_at": iso(story.opened_at_ms),
         "due_at": iso(opened.due_at_ms),
         "reminders": story.reminders,
@@ -158,6 +171,15 @@ async def _allowed(control: Control, story: Story) -> list[str]:
     if opened.reason != EFFECT_UNKNOWN or story.state not in ("open", "escalated"):
         return list(opened.allowed)
     return list(offered(await control.run(run_of(opened.gate)).state(), opened))
+
+
+def _approval(recorded: Recorded) -> dict[str, Any]:
+    event = recorded.event
+    assert isinstance(event, ev.GateApproved)
+    return {
+        "at": iso(recorded.at_ms), "by": event.by, "roles": list(event.roles), "reason": event.reason,
+        "verified": is_verified(event),
+    }  # fmt: skip
 
 
 def _assigned(recorded: Recorded) -> dict[str, Any]:

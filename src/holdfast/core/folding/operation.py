@@ -27,6 +27,7 @@ from holdfast.core.state import (
     SHARED_WAIT,
     SLEEP,
     SUMMARY,
+    Approval,
     Decided,
     Gate,
     Message,
@@ -175,9 +176,13 @@ def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
         op.gate = e.gate
 
 
+def _gate_approved(s: State, e: ev.GateApproved, at_ms: int) -> None:
+    s.gates[e.gate].approvals.append(Approval(e.by or "", at_ms, e.maker))
+
+
 def _gate_edited(s: State, e: ev.GateEdited, at_ms: int) -> None:
     gate = s.gates[e.gate]
-    gate.opened, gate.shown_seq = edited(gate.opened, e), s.seq
+    gate.opened, gate.shown_seq, gate.approvals = edited(gate.opened, e), s.seq, []
 
 
 def _gate_assigned(s: State, e: ev.GateAssigned, at_ms: int) -> None:
@@ -242,6 +247,7 @@ FOLDS: Final[Folds] = {
     ev.MessageReceived: _message_received,
     ev.MessageRead: _message_read,
     ev.GateOpened: _gate_opened,
+    ev.GateApproved: _gate_approved,
     ev.GateEdited: _gate_edited,
     ev.GateAssigned: _gate_assigned,
     ev.GateReminded: _gate_reminded,
