@@ -278,6 +278,17 @@ def test_the_port_tells_of_health_and_figures(fleet: Fleet, shell: Shell) -> Non
     assert figure(get(f"{bases[1]}/metrics")[1], "holdfast_leads") == 0
 
 
+def test_a_worker_tells_of_its_health_where_it_is_asked_to(fleet: Fleet, shell: Shell) -> None:
+    worker = fleet("worker", "flow:slow", "--slots", "7", "--port", "0")
+    (base,) = re.findall(r"http://\S+?(?=\.\s)", worker.says("Health and metrics on"))
+    assert get(f"{base}/healthz") == (200, "ok\n")
+    assert get(f"{base}/readyz") == (200, "ok\n")
+    metrics = get(f"{base}/metrics")[1]
+    assert [figure(metrics, f"holdfast_worker_{name}") for name in ("slots", "steps")] == [7, 0]
+    refused = shell("worker", "--connect", "127.0.0.1:1", "--port", "0")
+    assert (refused.code, "--port" in refused.err) == (2, True)
+
+
 def test_a_port_tells_when_the_store_is_away_and_when_it_is_back(
     home: Path, process: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

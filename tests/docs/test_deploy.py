@@ -4,7 +4,6 @@ say of it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,8 @@ LINES = [
 ]
 
 
-def pods() -> Iterator[Any]:
-    for each in OBJECTS:
-        if each["kind"] == "Deployment":
-            yield pytest.param(each, id=each["metadata"]["name"])
+def pods() -> list[Any]:
+    return [pytest.param(each, id=each["metadata"]["name"]) for each in OBJECTS if each["kind"] == "Deployment"]
 
 
 @pytest.mark.parametrize("deployment", pods())
@@ -58,19 +55,57 @@ def test_a_pod_drains_before_it_is_killed_and_is_nobody_s_root(deployment: Any) 
     assert mounted == {each["name"] for each in spec["volumes"]}
 
 
-def test_probes_ask_what_the_health_port_answers() -> None:
+@pytest.mark.parametrize("deployment", pods())
+def test_probes_ask_what_the_health_port_answers(deployment: Any) -> None:
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    for probe, path in (("startupProbe", "/readyz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "health"}
+    assert {f"--port={ports['health']}", "--host=0.0.0.0"} <= {*container["args"]}
+
+
+def test_the_service_leads_to_those_that_serve() -> None:
     (serve,) = [
         each for each in OBJECTS if each["metadata"]["name"] == "holdfast-serve" and each["kind"] == "Deployment"
     ]
     (container,) = serve["spec"]["template"]["spec"]["containers"]
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    for probe, path in (("startupProbe", "/readyz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
-        assert container[probe]["httpGet"] == {"path": path, "port": "health"}
-    assert f"--port={ports['health']}" in container["args"]
-    assert f"--http=0.0.0.0:{ports['http']}" in container["args"]
+    assert "--http=0.0.0.0:8000" in container["args"]
+    assert {"name": "http", "containerPort": 8000} in container["ports"]
     (service,) = [each for each in OBJECTS if each["kind"] == "Service"]
     assert service["spec"]["selector"].items() <= serve["spec"]["template"]["metadata"]["labels"].items()
     assert service["spec"]["ports"][0]["targetPort"] == "http"
+
+
+@pytest.mark.parametrize("deployment", pods())
+def test_nobody_reaches_a_pod_but_from_the_namespaces_that_need_to(deployment: Any) -> None:
+    """Of every port: what it says is clear text, and some of it is believed."""
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    (policy,) = [
+        each["spec"]
+        for each in OBJECTS
+        if each["kind"] == "NetworkPolicy" and each["spec"]["podSelector"]["matchLabels"] == labels
+    ]
+    assert policy["policyTypes"] == ["Ingress"]
+    reached = {port["port"]: rule["from"] for rule in policy["ingress"] for port in rule["ports"]}
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert reached.keys() == {each["name"] for each in container["ports"]}
+    for who in reached.values():
+        assert [set(each) for each in who] == [{"namespaceSelector"}]
+        assert all(each["namespaceSelector"]["matchLabels"] for each in who)
+
+
+def test_a_pod_has_its_own_secret_and_no_provider_s_key_in_its_environment() -> None:
+    found = {}
+    for deployment in (each for each in OBJECTS if each["kind"] == "Deployment"):
+        spec = deployment["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        (source,) = container["envFrom"]
+        found[source["secretRef"]["name"]] = {each["name"] for each in container.get("env", ())}
+        files = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
+        # Written 0440: an octal number to Kubernetes (YAML 1.1), a decimal one to what reads it here (YAML 1.2).
+        assert all(each["secret"]["defaultMode"] == 440 for each in spec["volumes"] if "secret" in each)
+        assert ("holdfast-providers" in files) == ("HOLDFAST_SECRETS_FILE" in found[source["secretRef"]["name"]])
+    assert found == {"holdfast-serve": set(), "holdfast-worker": {"HOLDFAST_SECRETS_FILE"}}
 
 
 def test_the_settings_of_the_manifest_are_settings(tmp_path: Path) -> None:
@@ -82,6 +117,7 @@ def test_the_settings_of_the_manifest_are_settings(tmp_path: Path) -> None:
 def test_the_image_is_of_locked_packages_and_starts_as_nobody() -> None:
     words = [line.split(None, 1) for line in LINES]
     assert {word for word, _ in words} <= {
+        "ARG",
         "FROM",
         "WORKDIR",
         "COPY",
@@ -92,7 +128,8 @@ def test_the_image_is_of_locked_packages_and_starts_as_nobody() -> None:
         "ENTRYPOINT",
         "CMD",
     }
-    assert all(re.search(r":[\w.-]+", rest) and "latest" not in rest for word, rest in words if word == "FROM")
+    assert [rest.split()[0] for word, rest in words if word == "FROM"] == ["${BASE}", "${BASE}"]
+    assert re.fullmatch(r"BASE=[a-z]+:\d[\w.-]+(@sha256:[0-9a-f]{64})?", dict(words)["ARG"])
     installed = [each for word, rest in words if word == "RUN" for each in rest.split("&&") if "pip install" in each]
     assert all("--require-hashes" in each or "--no-index" in each for each in installed)
     root = DEPLOY.parent

@@ -109,6 +109,13 @@ AtLimit = Annotated[
         " stopped).",
     ),
 ]
+THIS_MACHINE: Final = "127.0.0.1"
+HealthHost = Annotated[str, typer.Option("--host", metavar="HOST", help="Where the health and metrics port listens.")]
+_HEALTH_PORT: Final = typer.Option(
+    "--port", metavar="PORT", min=0, max=65535, help="The health and metrics port; 0 takes a free one."
+)
+HealthPort = Annotated[int, _HEALTH_PORT]
+MaybeHealthPort = Annotated[int | None, _HEALTH_PORT]
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
 ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")]

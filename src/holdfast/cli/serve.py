@@ -18,7 +18,21 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.label import resources_of
 from holdfast.cli.opening import WAIT_S, located, patiently
-from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS
+from holdfast.cli.option import (
+    DEFAULT,
+    THIS_MACHINE,
+    AsJson,
+    CpuM,
+    Gpus,
+    HealthHost,
+    HealthPort,
+    Labels,
+    Lane,
+    MemoryMb,
+    Store,
+    Tags,
+    WaitS,
+)
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
 from holdfast.extra import needs
@@ -39,12 +53,8 @@ def serve(
             metavar="FILE.py:WORKFLOW", help="With --grpc or --http: the workflows to execute, also FILE.yaml."
         ),
     ] = None,
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="Where the health and metrics port listens.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="That port; 0 takes a free one.")
-    ] = DEFAULT_PORT,
+    host: HealthHost = THIS_MACHINE,
+    port: HealthPort = DEFAULT_PORT,
     grpc: Annotated[
         str | None,
         typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows."),

@@ -9,8 +9,8 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -21,13 +21,30 @@ from holdfast.cli import terminal
 from holdfast.cli.exit_code import OK, WAITING
 from holdfast.cli.label import asked, lacking, options, resources_of
 from holdfast.cli.opening import WAIT_S, located, patiently, shown, typed
-from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS, Yaml
+from holdfast.cli.option import (
+    DEFAULT,
+    THIS_MACHINE,
+    AsJson,
+    CpuM,
+    Gpus,
+    HealthHost,
+    Labels,
+    Lane,
+    MaybeHealthPort,
+    MemoryMb,
+    Store,
+    Tags,
+    WaitS,
+    Yaml,
+)
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
+from holdfast.extra import needs
 from holdfast.service import view
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.compose import Engine
     from holdfast.core.demand import Resources
     from holdfast.engine.idleness import Left
     from holdfast.ports import Observation
@@ -92,6 +109,8 @@ def worker(
         Path | None, typer.Option("--cert", metavar="FILE", help="A certificate to show the server.")
     ] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its key.")] = None,
+    host: HealthHost = THIS_MACHINE,
+    port: MaybeHealthPort = None,
     wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,
     store: Store = None,
@@ -102,9 +121,9 @@ def worker(
     """
     own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     if connect is not None:
-        if store is not None or until_idle or as_json:
+        if store is not None or until_idle or as_json or port is not None:
             raise UsageError(
-                "A worker with --connect has no store: --store, --until-idle and --json are for one that has."
+                "A worker with --connect has no store: --store, --until-idle, --port and --json are for one that has."
             )
         from holdfast.cli import connected
         from holdfast.wire.offer import Offer
@@ -116,7 +135,7 @@ def worker(
         return OK
     if shell:
         raise UsageError("--shell is for a worker with --connect: one that has a store runs what its workflows say.")
-    how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s)
+    how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s, host, port)
     return _drive(targets or (), how_much, store, until_idle=until_idle, as_json=as_json)
 
 
@@ -221,6 +240,9 @@ class How(NamedTuple):
     yaml: bool
     lane: str
     wait_s: float
+    host: str
+    port: int | None
+    """Where it answers about its health; None: nowhere."""
 
 
 async def _work(
@@ -231,13 +253,13 @@ async def _work(
     from holdfast.compose import Engine
 
     where, known = located(store)
-    slots, grace_s, labels, own, yaml, lane, wait_s = how
+    slots, grace_s, labels, own, yaml, lane, wait_s, *_ = how
     _check_labels(workflows, how)
     opening = partial(
         Engine.open, where, workflows=workflows, slots=slots, labels=labels, resources=own, yaml=yaml, lane=lane,
         settings=known, grace_s=grace_s, observers=[tally],
     )  # fmt: skip
-    async with patiently(opening, wait_s) as engine:
+    async with patiently(opening, wait_s) as engine, _health(engine, how):
         _greet(where, workflows, how)
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
@@ -256,6 +278,28 @@ async def _work(
             wait.cancel()
         await asyncio.wait(waits)
         return idle.result() if idle is not None and not idle.cancelled() else ()
+
+
+@asynccontextmanager
+async def _health(engine: Engine, how: How) -> AsyncIterator[None]:
+    """Answer meanwhile on the port that was asked for. Raises UsageError for one that is taken."""
+    if how.port is None:
+        yield
+        return
+    with needs("fleet", "`holdfast worker --port`"):
+        from holdfast.observe.health import Health
+
+    health = Health(
+        broken=lambda: engine.broken,
+        reach=lambda: engine.runs(limit=1),
+        gauges=lambda: {
+            "holdfast_worker_slots": ("Steps that this worker may be at.", how.slots),
+            "holdfast_worker_steps": ("Steps that it is at.", engine.working),
+        },
+    )
+    async with health.listening(how.host, how.port) as port:
+        terminal.say(f"Health and metrics on http://{how.host}:{port}.")
+        yield
 
 
 def _check_labels(workflows: Sequence[Workflow], how: How) -> None:
