@@ -12,17 +12,17 @@ import re
 import asyncpg
 import pytest
 
-from holdfast.errors import NotFound, StoreError, StoreUnreadable, UsageError
+from holdfast.errors import NotFound, StoreError, StoreUnreadable, TooMuch, UsageError
 from holdfast.http.route import ROUTES
 from holdfast.service.identity import Holder
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
-from holdfast.stores.postgres import PostgresAdministration, PostgresStore
+from holdfast.stores.postgres import PostgresAdministration, PostgresStore, connection
 from holdfast.stores.postgres.connection import Connections
 from holdfast.stores.postgres.guard import GUARDED
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
-from tests.http.kit import Asked, Port, known, served
+from tests.http.kit import MOST_S, Asked, Port, known, served
 from tests.http.test_tenants import ACME, GLOBEX, OPS, filled, path_of
 from tests.stores.story import MONTH, Story, put
 
@@ -246,7 +246,7 @@ async def test_the_role_sees_nothing_where_no_tenant_is_named_and_no_other_table
 
 
 async def test_a_connection_comes_back_as_it_was_whatever_became_of_the_reading(guarded: str) -> None:
-    store = await PostgresStore.connect(guarded, connections=2)
+    store = await PostgresStore.connect(guarded, connections=6)
     whole = store.context.connections
     acme = whole.of_tenant("acme")
 
@@ -270,6 +270,49 @@ async def test_a_connection_comes_back_as_it_was_whatever_became_of_the_reading(
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)
     assert [await standing(whole) for _ in range(4)] == [(WORKER, "")] * 4
+    await store.aclose()
+
+
+SLEEPS = "select pg_sleep(60)"
+IN_A_ROLE = pytest.mark.parametrize("role", [READER, None], ids=["role", "no role"])
+
+
+@IN_A_ROLE
+async def test_reads_of_a_tenant_leave_connections_for_those_of_others(guarded: str, role: str | None) -> None:
+    store = await PostgresStore.connect(guarded if role else guarded.partition("&read_role")[0], connections=6)
+    whole = store.context.connections
+    of = {name: whole.of_tenant(name) for name in ("acme", "globex", None)}
+    slow = [asyncio.ensure_future(of["acme"].fetch(SLEEPS)) for _ in range(8)]
+    async with asyncio.timeout(MOST_S):
+        while whole.reads.held_by(()) < 2:
+            await asyncio.sleep(0.005)
+        assert await of["globex"].value("select 1") == await of[None].value("select 1") == await whole.value("select 1")
+        assert whole.reads.held_by(("acme",)) == 2
+    for each in slow:
+        each.cancel()
+    await asyncio.wait(slow)
+    assert whole.reads.held_by(()) == 0
+    await store.aclose()
+
+
+@IN_A_ROLE
+async def test_a_read_that_takes_too_long_ends_at_the_database_too_and_costs_no_other_connection(
+    guarded: str, role: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeps = f"{SLEEPS} -- {role}"
+    store = await PostgresStore.connect(guarded if role else guarded.partition("&read_role")[0])
+    whole = store.context.connections
+    async with whole.reading() as db:
+        before = await db.fetchval("select pg_backend_pid()")
+        monkeypatch.setattr(connection, "READ_S", 0.2)
+        with pytest.raises(TooMuch, match=r"took longer than 0\.2 s to find"):
+            await whole.of_tenant("acme").fetch(sleeps)
+        async with asyncio.timeout(MOST_S):
+            while await db.fetchval(
+                "select count(*) from pg_stat_activity where state = 'active' and query = $1", sleeps
+            ):
+                await asyncio.sleep(0.05)
+    assert await whole.value("select pg_backend_pid()") == before
     await store.aclose()
 
 

@@ -48,7 +48,7 @@ class Control(
     def of_tenant(self, tenant: str | None) -> Control:
         """The same engine, asked for one tenant: what it reads of the store to answer are that tenant's rows, as
         `Store.of_tenant` says. What it does is done as ever. None: for all."""
-        return self if tenant is None else Control(self.executor, self._trace_id, self.store.of_tenant(tenant))
+        return Control(self.executor, self._trace_id, self.store.of_tenant(tenant))
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
         """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that

@@ -89,9 +89,10 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     leadership: Leadership | None = None
     """None where no fleet can share the store."""
 
-    def of_tenant(self, tenant: str) -> Store:
-        """The same store as one tenant's: where the database itself keeps tenants apart, what is read through it are the rows
-        of that one, whatever is asked for, and it takes no writes. Elsewhere, and here, it is the whole store."""
+    def of_tenant(self, tenant: str | None) -> Store:
+        """The same store, to answer what one tenant asks, or whoever acts for all (None): it takes no writes, and no tenant's
+        reads keep those of others waiting. Where the database itself keeps tenants apart, what is read through it are the rows
+        of that one, whatever is asked for. Elsewhere, and here, it is the whole store."""
         return self
 
     async def aclose(self) -> None:

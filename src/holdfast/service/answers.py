@@ -95,7 +95,7 @@ class Answers:
 
     def _as(self, who: Principal) -> Answers:
         """What answers somebody: it reads what is theirs, also where a filter is forgotten."""
-        return self if who.tenant is None else Answers(self.control.of_tenant(who.tenant))
+        return Answers(self.control.of_tenant(who.tenant))
 
     # --- A page of a list ---------------------------------------------------------------------------------------------
 

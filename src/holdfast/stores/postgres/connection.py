@@ -16,7 +16,17 @@ import asyncpg
 from asyncpg import exceptions as pg
 
 from holdfast.core.scopes import in_scopes
-from holdfast.errors import StoreBusy, StoreError, StoreFull, StoreUnreadable, UnknownCommit, Unstorable, UsageError
+from holdfast.errors import (
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreUnreadable,
+    TooMuch,
+    UnknownCommit,
+    Unstorable,
+    UsageError,
+)
+from holdfast.fair_share import FairShare
 from holdfast.stores.postgres.address import Address
 
 Connection: TypeAlias = Any
@@ -37,6 +47,12 @@ LOCK_S: Final = 5.0
 IDLE_S: Final = 15.0
 """How long a transaction of ours may say nothing before the database ends it: its process may be cut off, and would
 hold its rows for as long as the network keeps silent, which may be hours."""
+READ_S: Final = 10.0
+"""How long a read may take that somebody asks for, and may wait for its turn among those of its tenant."""
+_ENDED_S: Final = 5.0
+"""What the database gets to end such a read by itself."""
+_MOST_WAITING: Final = 10_000
+"""Reads; requests are bounded before."""
 _PATIENCE_S: Final = 30.0
 _MOST_KEPT: Final = 2
 """Connections that are kept from the pool while nobody uses them: one for flushes, one for looks into the store."""
@@ -139,6 +155,8 @@ class Connections:
     def __init__(self, address: Address, pool: Any, most: int) -> None:
         self.address = address
         self.most = most
+        self.reads = FairShare(max(1, most - FEWEST_CONNECTIONS), "reads of the store are made", waiting=_MOST_WAITING)
+        """Of those that are made to answer somebody: what is written has connections of its own."""
         self._pool = pool
         self._closed = False
         self._most_kept = min(_MOST_KEPT, most - FEWEST_CONNECTIONS)
@@ -270,9 +288,10 @@ class Connections:
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self.address) from problem
 
-    def of_tenant(self, tenant: str) -> Connections:
-        """The same, on which only the rows of one tenant are seen and nothing is written, where there is a role for that."""
-        return self if self.address.read_role is None else OfTenant(self, self.address.read_role, tenant)
+    def of_tenant(self, tenant: str | None) -> Connections:
+        """The same, to answer what a tenant asks, or whoever acts for all (None): nothing is written on them, and where there
+        is a role for that, only the tenant's rows are seen."""
+        return OfTenant(self, self.address.read_role if tenant is not None else None, tenant or "")
 
     async def fetch(self, statement: str, *bound: Any) -> list[Any]:
         """The rows of one question."""
@@ -291,16 +310,25 @@ class Connections:
 
 
 class OfTenant(Connections):
-    """The connections of a process, each for as long as one transaction in the role in which the rows of a tenant are read.
-    Both end with it, so nothing is left on a connection that goes back, or that a pooler lends to somebody else."""
+    """The connections of a process, for reads that a tenant asks for: of these it has its share, and each has its time. Where a
+    role reads the rows of a tenant, each is a transaction in that role. Both end with it, so nothing is left on a connection
+    that goes back, or that a pooler lends to somebody else."""
 
-    def __init__(self, whole: Connections, role: str, tenant: str) -> None:
-        self.address, self.most = whole.address, whole.most
+    def __init__(self, whole: Connections, role: str | None, tenant: str) -> None:
+        self.address, self.most, self.reads = whole.address, whole.most, whole.reads
         self._whole = whole
+        self._tenant = tenant
+        self._begin = self._transaction(role, tenant) if role is not None or self.address.pooled else None
+
+    def _transaction(self, role: str | None, tenant: str) -> str:
+        """What begins a transaction whose statements the database ends, and with a role sees the rows of a tenant only."""
+        time = f"set local statement_timeout = {int(READ_S * 1000)}"
+        if role is None:
+            return f"{BEGIN}; {time}"
         settings = {"holdfast.tenant": tenant, "holdfast.tenant_in_scopes": in_scopes(tenant)}
         # As hexadecimal digits, so that no name of a tenant is ever a part of a statement.
-        self._begin = "; ".join([
-            BEGIN, "set transaction read only", f"set local role {role}",
+        return "; ".join([
+            BEGIN, "set transaction read only", f"set local role {role}", time,
             *(
                 f"select set_config('{name}', convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8'), true)"
                 for name, value in settings.items()
@@ -309,10 +337,21 @@ class OfTenant(Connections):
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[Connection]:
+        # A connection that is left within a transaction is thrown away, and its statement goes on: there the database ends it.
+        late = asyncio.timeout(READ_S if self._begin is None else READ_S + _ENDED_S)
         try:
-            async with self._whole.taken() as db, transaction(db, self._begin):
-                yield db
+            async with self.reads.turn((self._tenant,), READ_S), late, self._whole.taken() as db:
+                if self._begin is None:
+                    yield db
+                else:
+                    async with transaction(db, self._begin):
+                        try:
+                            yield db
+                        except pg.QueryCanceledError:
+                            raise _too_long() from None
         except (*LOST, pg.PostgresError) as problem:
+            if late.expired():
+                raise _too_long() from None
             raise explain(problem, self.address) from problem
 
     def taken(self) -> Any:
@@ -322,6 +361,13 @@ class OfTenant(Connections):
 
     async def close(self) -> None:
         """They are closed as a whole."""
+
+
+def _too_long() -> TooMuch:
+    return TooMuch(
+        f"This took longer than {READ_S:g} s to find in the store, and no read may. Ask for less: fewer rows, a shorter time,"
+        " or no text. Nothing was done."
+    )
 
 
 def _is_sound(db: Connection) -> bool:

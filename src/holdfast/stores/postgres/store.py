@@ -56,7 +56,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
     """The ports onto a schema of a PostgreSQL database, for all processes of a fleet."""
 
     context: StoreContext
-    of_tenants: dict[str, Store] = msgspec.field(default_factory=dict)
+    of_tenants: dict[str | None, Store] = msgspec.field(default_factory=dict)
     """What the tenants see who have asked lately."""
 
     @classmethod
@@ -109,9 +109,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             leadership=Leadership(context),
         )  # fmt: skip
 
-    def of_tenant(self, tenant: str) -> Store:
-        if self.context.connections.address.read_role is None:
-            return self
+    def of_tenant(self, tenant: str | None) -> Store:
         if (known := self.of_tenants.get(tenant)) is not None:
             return known
         if len(self.of_tenants) == _MOST_TENANTS:
