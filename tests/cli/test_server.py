@@ -306,7 +306,8 @@ def test_a_tenant_s_token_starts_what_is_offered_and_sees_its_own(
 ) -> None:
     tokens = tmp_path / "tokens.toml"
     tokens.touch(0o600)
-    tokens.write_text(f'[clients.shop]\ntoken = "{TOKEN}"\ntenant = "acme"\n[clients.all]\ntoken = "{TOKEN * 2}"\n')
+    shop, every = (f'[clients.{name}]\nmay = "admin"\ntoken = ' for name in ("shop", "all"))
+    tokens.write_text(f'{shop}"{TOKEN}"\ntenant = "acme"\n{every}"{TOKEN * 2}"\n')
     with served(tmp_path / "there", f"{FLOWS}:spoken", "--tokens", str(tokens)) as address:
         monkeypatch.setenv("HOLDFAST_URL", address)
         monkeypatch.setenv("HOLDFAST_TOKEN", TOKEN * 2)

@@ -164,7 +164,7 @@ async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
     key.write_bytes(PEM.read_bytes())
     token.write_text("f" * 32)
     tokens.write_text(
-        f'[clients.me]\ntoken = "{SECRET}"\n[workers.friend]\ntoken = "{"f" * 32}"\ntenants = ["*"]\ntasks = ["*"]\n'
+        f'[clients.me]\ntoken = "{SECRET}"\nmay = "admin"\n[workers.friend]\ntoken = "{"f" * 32}"\ntenants = ["*"]\ntasks = ["*"]\n'
     )
     words = (
         "--tokens",

@@ -78,10 +78,12 @@ async def test_a_token_admits_only_who_says_exactly_it() -> None:
 TOKENS = f"""
 [clients.ops]
 token = "{"c" * 32}"
+may = "admin"
 
 [clients.acme]
 token = "{"t" * 32}"
 tenant = "acme"
+may = "admin"
 
 [workers.acme]
 token = "{"a" * 32}"
@@ -100,6 +102,24 @@ def private(path: Path, text: str) -> Path:
     path.touch(0o600)
     path.write_text(text)
     return path
+
+
+async def test_a_client_whose_grants_nobody_has_said_only_looks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = f'[clients.ops]\ntoken = "{"c" * 32}"\n[clients.boss]\ntoken = "{"b" * 32}"\nmay = "admin"\n'
+    identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", said)))
+    ops = await credential.holder(identity, credential.metadata(Trust("c" * 32)))
+    assert ops is not None
+    assert [ops.access.allows(grant) for grant in ("viewer", "operator", "reviewer", "admin")] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    (warned,) = caplog.messages
+    assert "[clients.ops] of the tokens file has no may" in warned
+    assert "c" * 32 not in warned
 
 
 async def test_tokens_are_told_apart(tmp_path: Path) -> None:

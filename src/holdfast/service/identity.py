@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import logging
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from holdfast.core.access import ANY, EVERYTHING, Access, Grant, problem
 from holdfast.core.demand import SHELL
 from holdfast.errors import NotPermitted, UsageError
 from holdfast.service.principal import Principal
+
+log = logging.getLogger(__name__)
 
 HEADER: Final = "authorization"
 SCHEME: Final = "Bearer "
@@ -235,7 +238,12 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
         words = {name: read_words(given[name]) for name in _OF_CLIENTS[1:] if name in given}
     except ValueError as wrong:
         raise ValueError(f"[{where}] cannot be: {wrong}") from None
-    may = words.get("may", EVERYTHING.may)
+    if "may" not in words:
+        log.warning(
+            "[%s] of the tokens file has no may, so it is a viewer and changes nothing; give it for example"
+            " may = [\"operator\"]. (Up to 0.1.0 it was an admin.)", where,
+        )  # fmt: skip
+    may = words.get("may", ("viewer",))
     if (wrong_ := problem(may)) is not None:
         raise ValueError(f"may of [{where}] cannot be: {wrong_}")
     access = Access(
