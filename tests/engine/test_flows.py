@@ -970,6 +970,9 @@ async def test_operations_leave_nothing_to_pythons_collector(store: str) -> None
     async def branch(number: int) -> int:
         return await take(number)
 
+    def kept_objects() -> list[Any]:
+        return [each for each in gc.get_objects() if type(each) in (Operation, Outcome, OperationCall, FlowTask)]
+
     @flow
     async def takes(ctx: Context) -> int:
         await take(0)
@@ -979,10 +982,11 @@ async def test_operations_leave_nothing_to_pythons_collector(store: str) -> None
 
     async with opened(store, workflows=[takes]) as engine:
         gc.collect()
+        before = {id(each): each for each in kept_objects()}
         gc.disable()
         try:
             assert await (await engine.start(takes)).result() == 90
-            left = [each for each in gc.get_objects() if type(each) in (Operation, Outcome, OperationCall, FlowTask)]
+            left = [each for each in kept_objects() if id(each) not in before]
         finally:
             gc.enable()
         assert left == []

@@ -146,6 +146,11 @@ def approval_at(path: Path) -> Path:
     return Path(f"{path}.approval")
 
 
+def refused_at(path: Path) -> Path:
+    """Return where it stands when the operation at `path` was refused beside others, of which nothing else is recorded."""
+    return Path(f"{path}.refused")
+
+
 def message_at(path: Path, index: int) -> Path:
     """Where the messages stand that the model call at `path` is the first to be told."""
     return Path(f"{path}.message.{index}")

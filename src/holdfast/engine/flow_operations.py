@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.border import fact, is_ours, ordinary
 from holdfast.core import commands as cmd
 from holdfast.core.fence import hindrance
-from holdfast.core.ids import Path, approval_at
+from holdfast.core.ids import Path, approval_at, refused_at
 from holdfast.core.policies import CALLED_OFF
 from holdfast.core.state import State, Step
 from holdfast.core.waking import brings
@@ -23,7 +23,7 @@ from holdfast.engine import cursor as places
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_loop import FlowLoop, Outcome
 from holdfast.engine.flow_outcomes import TIMER, TIMER_HASH, FlowOutcomes
-from holdfast.engine.journal import StepJournal, has_noted, look_again
+from holdfast.engine.journal import GATHER, StepJournal, has_noted, look_again
 from holdfast.errors import OperationFailed, RunEnded, SeqConflict, StaleAttempt, StoreError
 from holdfast.isolation import isolated
 
@@ -75,7 +75,7 @@ class Operation:
             self.inside[path] = True
         flow, moving = self._flow, self._flow.moving
         moving.pop(self, None)
-        if not flow.is_live and (parked := flow.park(self)) is not None:
+        if not flow.is_live and not flow.was_refused(path) and (parked := flow.park(self)) is not None:
             return parked
         if not moving:
             flow.wake()
@@ -86,10 +86,8 @@ class Operation:
         if self.is_parked is not None and not self.is_parked.done():
             return True
         for path, is_certain in self.inside.items():
-            if is_certain:
-                op = step.journal.get(path)
-                if op is None or not 0 < op.settled < before:
-                    return True
+            if is_certain and not 0 < max(_settled(step, path), _settled(step, refused_at(path))) < before:
+                return True
         return False
 
 
@@ -234,8 +232,15 @@ class FlowOperations(FlowOutcomes):
         if len(self._operations) > 1 and has_noted(self._journal, operation.used):
             await self._journal.record()  # others are under way: its place among their outcomes has to be known
         step = self._in_memory() or await self._current()
+        used = operation.used
+        if operation.problem is not None and used and operation is not self._is_alone and not _settled(step, used[-1]):
+            refused = refused_at(used[-1])
+            if not _settled(step, refused):
+                await self._journal.record(cmd.Value(refused, GATHER, None, None, GATHER))
+                step = await self._current()
+            used.append(refused)
         settled, at_ms = 0, 0
-        for path in operation.used:
+        for path in used:
             op = step.journal.get(path)
             if op is not None and op.settled > settled:
                 settled, at_ms = op.settled, op.settled_ms
@@ -316,6 +321,10 @@ class FlowOperations(FlowOutcomes):
         operation.is_parked = self._host.create_future()
         return operation.is_parked
 
+    def was_refused(self, path: Path | None) -> bool:
+        """Return True if an attempt before had the operation at that place refused."""
+        return path is not None and refused_at(path) in self._journal.before.journal
+
     def wake(self) -> None:
         """Have it looked at what has come, if that is waited for."""
         if self._bell is not None:
@@ -376,6 +385,12 @@ class FlowOperations(FlowOutcomes):
         paths = tuple(each for path in waits for each in (path, approval_at(path)) if each in pending)
         if paths:
             await self._journal.send(cmd.CallOffOperations(self._journal.step, self._journal.number, paths))
+
+
+def _settled(step: Step, path: Path) -> int:
+    """The number of the outcome at that place; 0 where there is none."""
+    op = step.journal.get(path)
+    return 0 if op is None else op.settled
 
 
 def _standing(step: Step, path: Path) -> tuple[Any, ...]:
