@@ -111,7 +111,7 @@ def known(**tokens: Holder) -> Identity:
 @asynccontextmanager
 async def served(
     store: Path | str, identity: Identity | None = None, *, address: str = "127.0.0.1:0", execute: bool = True,
-    bounds: PortBounds | None = None,
+    bounds: PortBounds | None = None, proxies: int = 0,
 ) -> AsyncIterator[Port]:  # fmt: skip
     """An engine on a store, or one in that folder, and its port."""
     where = str(store / "runs.db") if isinstance(store, Path) else store
@@ -119,7 +119,7 @@ async def served(
         Engine.open(where, workflows=WORKFLOWS if execute else (), execute=execute) as engine,
         answering(
             Service(engine, WORKFLOWS if execute else (), turns=(turns := Turns(bounds))),
-            HttpPort(address, identity or Identity()), lambda _: None,
+            HttpPort(address, identity or Identity(), proxies=proxies), lambda _: None,
         ) as at,
     ):  # fmt: skip
         yield Port(at, engine, turns)

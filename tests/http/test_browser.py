@@ -81,6 +81,15 @@ async def test_what_changes_something_comes_from_our_own_page(address: str, orig
         assert len((await browser.get("/api/v1/runs")).json()["rows"]) == (status == 201)
 
 
+@pytest.mark.parametrize(
+    ("site", "status"), [("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)]
+)
+async def test_what_a_page_of_another_site_has_sent_is_not_answered(address: str, site: str, status: int) -> None:
+    port = address.rpartition(":")[2]
+    async with httpx2.AsyncClient(base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
+        assert (await browser.get("/api/v1/runs", headers={"sec-fetch-site": site})).status_code == status
+
+
 async def test_a_token_needs_no_origin_and_no_answer_is_for_other_origins(address: str) -> None:
     port = address.rpartition(":")[2]
     evil = {"origin": "https://evil.example", "access-control-request-method": "POST"}

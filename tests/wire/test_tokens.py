@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from holdfast import Engine, Workflow, remote_task
+from holdfast import Engine, Workflow, remote_task, task
 from holdfast.core.claim import Claim
 from holdfast.core.events import RunCancelling
 from holdfast.errors import NotFound, NotPermitted, TooMuch, UsageError
@@ -42,6 +42,15 @@ wf = Workflow(name="echo")
 @remote_task(task="echo")
 def echo(state: Any) -> Any:
     return state.input
+
+
+broken = Workflow(name="broken")
+
+
+@broken.node("fall")
+@task
+def fall(state: Any) -> None:
+    raise ValueError("it fell")
 
 
 tasks = Tasks()
@@ -83,10 +92,10 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
     async with (
         asyncio.timeout(MOST_S),
         server.listening("127.0.0.1:0") as number,
-        Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf], workers=registry) as engine,
+        Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf, broken], workers=registry) as engine,
     ):
         registry.open(engine.executor.placing)
-        server.service = Service(engine, [wf])
+        server.service = Service(engine, [wf, broken])
         yield Port(f"127.0.0.1:{number}", engine, registry, identity)
 
 
@@ -133,6 +142,18 @@ async def test_those_who_watch_are_counted_by_token(port: Port) -> None:
             break
         for each in watching:
             await each.aclose()  # type: ignore[attr-defined] # a generator
+
+
+async def test_a_tenant_is_told_no_place_in_the_code_where_something_failed(port: Port) -> None:
+    async with port.client(CLIENT) as ops, port.client(TENANTS) as acme:
+        run = await ops.submit("broken", 1, tenant="acme")
+        told = {name: [each async for each in client.watch(run)] for name, client in (("ops", ops), ("acme", acme))}
+        views = {"ops": await ops.query(run), "acme": await acme.query(run)}
+    nothing = "'trace': None"
+    for name, is_told in (("ops", True), ("acme", False)):
+        assert (nothing in str(told[name])) == (nothing in str(views[name])) != is_told, name
+    assert views["acme"].error is not None
+    assert views["acme"].error["message"].startswith("ValueError: it fell")
 
 
 ASKED = {

@@ -67,6 +67,16 @@ def serve(
         bool,
         typer.Option("--behind-proxy", help="With --http: TLS ends at a proxy in front of this machine's port."),
     ] = False,
+    proxies: Annotated[
+        int,
+        typer.Option(
+            "--proxies",
+            metavar="N",
+            min=1,
+            max=16,
+            help="With --behind-proxy: how many proxies stand in a row; the client is Nth from the right in X-Forwarded-For.",
+        ),
+    ] = 1,
     browser: Annotated[
         Path | None, typer.Option("--browser", metavar="FOLDER", hidden=True, help="A browser's session, of `dev`.")
     ] = None,
@@ -164,7 +174,7 @@ def serve(
         from holdfast.compose.api import HttpPort
 
         collect_rarely()
-        web = HttpPort(http, identity, tls_cert, tls_key, behind_proxy, browser)
+        web = HttpPort(http, identity, tls_cert, tls_key, proxies if behind_proxy else 0, browser)
     with terminal.aside():
         run_quickly(_serve(workflows, host, port, how, web, store, lane, wait_s, as_json))
 

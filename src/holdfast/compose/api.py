@@ -23,14 +23,14 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class HttpPort(NamedTuple):
-    """Where the port is and who may use it. `behind_proxy`: TLS ends at a proxy, and what is said here is nobody's between.
+    """Where the port is and who may use it. With `proxies` TLS ends at a proxy, the first of so many in a row.
     `browser` is a folder with the secrets of a browser's session, on loopback and with one token."""
 
     address: str
     identity: Identity
     certificate: Path | None = None
     key: Path | None = None
-    behind_proxy: bool = False
+    proxies: int = 0
     browser: Path | None = None
 
 
@@ -56,7 +56,7 @@ async def answering(service: Service, how: HttpPort, say: Callable[[str], None])
         named="--http",
         certificate=how.certificate,
         key=how.key,
-        behind_proxy=how.behind_proxy,
+        proxies=how.proxies,
         bounds=service.turns.bounds,
     ) as taken:
         say(f"HTTP on {scheme}://{shown}:{taken}/api/v1.")
@@ -70,7 +70,7 @@ def _expect_safe(host: str, how: HttpPort) -> None:
         raise UsageError("--browser goes with --token-file and a port on 127.0.0.1. Nothing was started.")
     if is_loopback(host):
         return
-    missing = [] if how.certificate is not None or how.behind_proxy else ["--tls-cert and --tls-key, or --behind-proxy"]
+    missing = [] if how.certificate is not None or how.proxies else ["--tls-cert and --tls-key, or --behind-proxy"]
     missing += [] if how.identity.tells_apart else ["--tokens, --keys or [identity] in holdfast.toml"]
     if missing:
         raise UsageError(

@@ -90,7 +90,11 @@ class Api:
         return endpoint
 
     def _authorization(self, asked: Request) -> str:
-        said = asked.headers.get("authorization", "")
+        several = asked.headers.getlist("authorization")
+        if len(several) > 1:
+            words = "The header Authorization is said twice, and one token is enough. Nothing was done."
+            raise Problem(HTTPStatus.BAD_REQUEST, "two_tokens", words)
+        said = several[0] if several else ""
         if not said and self._browser is not None and self._browser.knows(asked):
             return f"{SCHEME}{self._identity.token}"
         return said
@@ -211,7 +215,11 @@ class Api:
             return problem.response(wrong, trace_id)
 
     async def _described(self, asked: Request) -> Response:
-        return _json(openapi.document())
+        try:
+            self._expect_host(asked)
+            return _json(openapi.document())
+        except Problem as wrong:
+            return problem.response(wrong, request.trace_id_of(asked) or self._new_trace())
 
 
 class _AsSent:

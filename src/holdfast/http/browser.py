@@ -18,6 +18,9 @@ from holdfast.http.route import BASE
 from holdfast.service.identity import hashed
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
+_SITE: Final = "sec-fetch-site"
+_OUR_SITE: Final = frozenset({"same-origin", "none"})
+"""From which page a browser says that a request comes: from one of ours, or from none (an address that was typed)."""
 _NOT_KEPT: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 
@@ -48,13 +51,16 @@ class Browser:
         )
 
     def knows(self, request: Request) -> bool:
-        """Whether a request comes from the browser that has the cookie. Raises Problem where it would change something, and
-        another page may have had it sent."""
+        """Whether a request comes from the browser that has the cookie. Raises Problem where another page
+        has had it sent, or it would change something and another page may have."""
         if hashed(request.cookies.get(_name(request), "")) != hashed(self._session):
             return False
         ours = f"{request.url.scheme}://{request.headers.get('host', '')}"
         if request.method not in _SAFE and request.headers.getlist("origin") != [ours]:
             words = f"What changes something and comes with a cookie needs the header Origin: {ours}. Nothing was done."
+            raise Problem(HTTPStatus.FORBIDDEN, "wrong_origin", words)
+        if request.headers.get(_SITE, "none") not in _OUR_SITE:
+            words = "A page of another site had this sent with the cookie. Nothing was done: ask with the token."
             raise Problem(HTTPStatus.FORBIDDEN, "wrong_origin", words)
         return True
 

@@ -23,16 +23,16 @@ _LATE: Final = b"408 Request Timeout", b"The request was not there in time. Noth
 class Connections:
     """Those of one port."""
 
-    def __init__(self, bounds: PortBounds, *, behind_proxy: bool) -> None:
+    def __init__(self, bounds: PortBounds, *, proxies: int) -> None:
         """Those of a proxy speak for many addresses: they are counted in all only."""
         self.bounds = bounds
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._share = FairShare(min(bounds.connections, max(4, files // 2)), "connections are open")
-        self._behind_proxy = behind_proxy
+        self._proxies = proxies
 
     def take(self, address: str) -> Holder | None:
         """Count a connection from an address; None where there is no room for it."""
-        holder = () if self._behind_proxy else (address,)
+        holder = () if self._proxies else (address,)
         return holder if self._share.take(holder) else None
 
     def give_back(self, holder: Holder) -> None:

@@ -17,6 +17,7 @@ import uvicorn
 
 from holdfast.errors import UsageError
 from holdfast.observe.connection import BoundedConnection, Connections
+from holdfast.observe.head import Head
 from holdfast.settings import PortBounds
 
 _LAST_WORDS_S: Final = 2
@@ -38,22 +39,22 @@ async def listening(
     named: str,
     certificate: Path | None = None,
     key: Path | None = None,
-    behind_proxy: bool = False,
+    proxies: int = 0,
     bounds: PortBounds | None = None,
 ) -> AsyncIterator[int]:
     """Serve on `host` and `port` (0 takes a free one, which is told), with a certificate over TLS. Raises UsageError for one
-    that is taken, or a certificate that cannot be used; `named` is the option that names another. Only `behind_proxy` it is
-    believed what the other side says of whom it speaks for."""
+    that is taken, or a certificate that cannot be used; `named` is the option that names another. So many
+    `proxies` in a row are believed for which address they speak."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as problem:
         raise UsageError(f"Cannot listen on {host}:{port}: {problem.strerror}. Name another with {named}.") from None
-    connections = Connections(bounds or PortBounds(), behind_proxy=behind_proxy)
+    connections = Connections(bounds or PortBounds(), proxies=proxies)
     config = uvicorn.Config(
-        application, log_config=None, access_log=False, lifespan="off", server_header=False, headers=_HEADERS,
+        Head(application, proxies), log_config=None, access_log=False, lifespan="off", server_header=False, headers=_HEADERS,
         timeout_keep_alive=_KEPT_S, timeout_graceful_shutdown=_LAST_WORDS_S, ssl_certfile=certificate, ssl_keyfile=key,
-        ws="none", proxy_headers=behind_proxy, forwarded_allow_ips="*" if behind_proxy else None,
+        ws="none", proxy_headers=False,
     )  # fmt: skip
     try:
         config.load()

@@ -154,9 +154,9 @@ class Identity:
     async def _holder(self, authorization: str) -> Holder | None:
         if self.token is None and not self.tells_apart:
             return ANYBODY
-        if not authorization.startswith(SCHEME):
+        if authorization[: len(SCHEME)].lower() != SCHEME.lower():
             return None
-        token = authorization.removeprefix(SCHEME)
+        token = authorization[len(SCHEME) :]
         if token.startswith(KEY):
             return None if self.keys is None else await self.keys.holder(token)
         if self.issuer is not None and token.count(".") == 2:

@@ -7,6 +7,7 @@ public address while it is checked and a private one while it is called. Never h
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -14,6 +15,8 @@ from typing import Final
 
 from holdfast.core.policies import DENIED, NETWORK
 from holdfast.errors import ToolFailed, UsageError
+
+log = logging.getLogger("holdfast")
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -88,10 +91,11 @@ async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]
     addresses = list(dict.fromkeys(str(place[4][0]) for place in found))
     for each in addresses:
         if not may_be_called(ip_address(each), allowed):
+            log.warning("holdfast calls nothing at %s: %s is no public address.", host, each)
             raise ToolFailed(
-                f"{host!r} is at {each}, which is no public address. Nothing was sent. If it is meant to be called, declare"
-                f' allow_private=["{ip_address(each).exploded}"], or a network around it: of the tool, or under [fetch] in'
-                " holdfast.toml for what messages name.",
+                f"{host!r} is at no public address. Nothing was sent. If it is meant to be called, declare its address, or a"
+                " network around it, in allow_private=[…]: of the tool, or under [fetch] in holdfast.toml for what messages"
+                " name. The log has the address.",
                 error_class=DENIED,
             )
     return addresses[:MOST_ADDRESSES]

@@ -169,7 +169,7 @@ class Workflows:
             while after < seq:
                 page = await run.events(after, min(_PAGE, seq - after))
                 for recorded in page:
-                    yield wire.WatchReply(event=_event(recorded))
+                    yield wire.WatchReply(event=self._event(recorded))
                 if not page:
                     break  # of an archived run the events may be gone
                 after = page[-1].seq
@@ -190,8 +190,18 @@ class Workflows:
             run=state.run, workflow=state.workflow, version=state.version, tenant=state.tenant, status=status(state),
             waiting_for_json=msgspec.json.encode([describe(wait) for wait in waiting_for(state)]).decode(), seq=state.seq,
             output_json=encoded.decode() if state.ended == "completed" else "",
-            error_json=msgspec.json.encode(state.error).decode() if state.error is not None else "",
+            error_json=self._seen(msgspec.json.encode(state.error)) if state.error is not None else "",
         )  # fmt: skip
+
+    def _event(self, recorded: events.Recorded) -> wire.Event:
+        kind, encoded = type(recorded.event).__name__, events.encode(recorded.event)
+        return wire.Event(seq=recorded.seq, at_ms=recorded.at_ms, type=kind, event_json=self._seen(encoded))
+
+    def _seen(self, encoded: bytes) -> str:
+        """JSON as the caller may see it."""
+        if self._holder.tenant is None:
+            return encoded.decode()
+        return msgspec.json.encode(self._service.seen(self._who(), msgspec.json.decode(encoded))).decode()
 
 
 async def _made(kind: type[_Said], said: Any) -> _Said:
@@ -207,8 +217,3 @@ async def _made(kind: type[_Said], said: Any) -> _Said:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as problem:
         raise InvalidInput(f"This {kind.__name__} cannot be: {problem}. Nothing was done.") from None
-
-
-def _event(recorded: events.Recorded) -> wire.Event:
-    kind, encoded = type(recorded.event).__name__, events.encode(recorded.event).decode()
-    return wire.Event(seq=recorded.seq, at_ms=recorded.at_ms, type=kind, event_json=encoded)
