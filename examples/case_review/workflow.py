@@ -279,7 +279,8 @@ async def request_approval(state: StateView, ctx: Context) -> NodeResult:
     """Ask for exactly this action, with the record; it is done by the same commit that has the approval, or not at all."""
     case, now = state.data, ctx.now().timestamp()
     request = ApprovalRequest(
-        approval_id=str(ctx.uuid()), run_id=ctx.run_id, requested_by=case.user_id, approver_role=SUPERVISOR,
+        approval_id=str(ctx.uuid()), run_id=ctx.run_id, requested_by=ctx.started_by.name or case.user_id,
+        approver_role=SUPERVISOR,
         proposed_action=case.action, rationale=case.rationale, evidence_ids=[each.evidence_id for each in case.evidence],
         risk_level=case.risk_level if case.risk_level in ("high", "critical") else "high", created_at=now,
         expires_at=now + EXPIRES_S,

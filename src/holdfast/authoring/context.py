@@ -22,6 +22,7 @@ from holdfast.authoring.options import AgentOptions, ChildOptions, MapOptions, M
 from holdfast.authoring.router import Router
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import StartedBy
 from holdfast.core.caps import LimitsLeft
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
@@ -162,6 +163,11 @@ class Context(Protocol):
     @property
     def tenant(self) -> str:
         """Whose run it is."""
+        ...
+
+    @property
+    def started_by(self) -> StartedBy:
+        """Who asked for the run: `name`, `roles`, `verified`, `tenant`; of a child who asked for its root."""
         ...
 
     async def left(self) -> LimitsLeft:

@@ -234,6 +234,21 @@ class PreviousViews(Mapping[str, NodeView | None]):
         return len(self._visits)
 
 
+class StartedBy(NamedTuple):
+    """The person or program that asked for a run: `name`, None where that is not known, the `roles` in which they acted, and
+    the `tenant`. Where it is `verified`, name and roles came with a signed token or key; else they are a claim."""
+
+    name: str | None
+    roles: tuple[str, ...]
+    verified: bool
+    tenant: str
+
+
+def started_by(state: State) -> StartedBy:
+    """Return who asked for a run; for a child who asked for its root."""
+    return StartedBy(state.by, state.roles, bool(state.client) and state.by == state.client, state.tenant)
+
+
 class StateView:
     """A run as its handlers, guards and builders see it."""
 
@@ -245,6 +260,8 @@ class StateView:
         self._strategies = strategies
         self.run_id: str = state.run
         self.tenant: str = state.tenant
+        self.started_by: StartedBy = started_by(state)
+        """Who asked for the run, from its start."""
         self.workflow: str = state.workflow
         self.version: int = state.version
         self.started_at_ms: int = state.started_at_ms

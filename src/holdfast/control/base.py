@@ -50,7 +50,8 @@ class ControlBase(Inquiries):
         name = self._clean(claim.name)
         name = name and word("name of who acts", name)
         name = name if name and name.strip() else None
-        return claim._replace(name=name, trace_id=claim.trace_id or self._trace_id)
+        roles = tuple(self.payloads.redact(role) for role in claim.roles)
+        return claim._replace(name=name, roles=roles, trace_id=claim.trace_id or self._trace_id)
 
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""

@@ -14,13 +14,15 @@ from typing import Final, NamedTuple
 class Claim(NamedTuple):
     """The name that somebody goes by, None if he gave none. `os_user` is the operating system's user who typed it at a command
     line, `client` whose token it came with over gRPC; "" where it came another way. `trace_id` is in which trace
-    he asks. `maker` has made the key or link that was used, and acts along with it."""
+    he asks. `maker` has made the key or link that was used, and acts along with it. `roles` are those in which
+    they act."""
 
     name: str | None = None
     os_user: str = ""
     client: str = ""
     trace_id: str | None = None
     maker: str | None = None
+    roles: tuple[str, ...] = ()
 
     @property
     def kept(self) -> tuple[str | None, str, str]:

@@ -48,7 +48,7 @@ class RunStarted(Event, frozen=True):
     money counts. `agent`: whose allotment its calls count in, where a team budget is among these, unless their node has one.
     `tags`: words by which people find it, in their order.
     `naming`: by which rule the operations of its flow are named (early versions knew the first).
-    `contributors`: who else has a part in what it was started with (core.contribution).
+    `contributors`: who else has a part in what it was started with (core.contribution). `roles`: those in which `by` acted.
     """
 
     run: RunId
@@ -81,6 +81,7 @@ class RunStarted(Event, frozen=True):
     tags: tuple[str, ...] = ()
     naming: int = 1
     contributors: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 class RunAdmitted(Event, frozen=True):

@@ -548,6 +548,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     by: str | None = None
     os_user: str = ""
     client: str = ""
+    roles: tuple[str, ...] = ()
+    """Those in which its starter acted."""
     trace_id: str | None = None
     """In which trace the latest request came that named one. No event says so: the store keeps it beside each."""
     input: Payload = NULL

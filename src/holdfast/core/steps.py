@@ -97,6 +97,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             tags=c.tags,
             naming=c.naming,
             contributors=c.contributors,
+            roles=c.by.roles,
         )
     )
     for event in c.inherits:

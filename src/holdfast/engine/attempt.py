@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView
+from holdfast.authoring.view import StateView, started_by
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.content import ContentPart
@@ -110,7 +110,7 @@ class Attempt:
         self.item = _item(name, state) if is_item(name) else None
         self._definition = None if name == COMPENSATE else _defined(workflow, name, state)
         self.has_tasks = self.item is None and self.calls_steps and state.naming == 2
-        self.tenant = state.tenant
+        self.tenant, self.started_by = state.tenant, started_by(state)
         self._demand = state.steps[name].demand
         self._started_at_ms = state.started_at_ms
         self.placed = placed

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from holdfast.authoring.content import Audio, Document, Image
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView
+from holdfast.authoring.view import StartedBy, StateView
 from holdfast.core.content import ContentPart
 from holdfast.core.estimates import Report
 from holdfast.core.ids import RunId, StepId
@@ -40,6 +40,7 @@ class AttemptContext:
         self._services = attempt.services
         self.run_id: RunId = attempt.run
         self.tenant: str = attempt.tenant
+        self.started_by: StartedBy = attempt.started_by
         self.step_id: StepId = attempt.step
         self.provisional = False
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""

@@ -207,7 +207,8 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
         depth = parent.parent.depth + 1 if parent.parent is not None else 1
         begin = cmd.StartRun(
             name, parent.tenant, child.input, child.args_hash, child.limit_nanousd,
-            by=Claim(parent.by, parent.os_user, parent.client, parent.trace_id), price_fingerprint=parent.price_fingerprint,
+            by=Claim(parent.by, parent.os_user, parent.client, parent.trace_id, roles=parent.roles),
+            price_fingerprint=parent.price_fingerprint,
             team=parent.team, parent=ev.Parent(parent.run, child.step, child.path, parent.root, depth), shared=parent.shared,
             max_tokens=child.max_tokens, agent=child.agent, contributors=contributors(parent),
         )  # fmt: skip

@@ -34,7 +34,7 @@ class Principal(NamedTuple):
     @property
     def claim(self) -> Claim:
         """Who acts, and in which trace, as the engine takes it."""
-        return Claim(self.name, self.os_user, self.client, self.trace_id, self.maker)
+        return Claim(self.name, self.os_user, self.client, self.trace_id, self.maker, self.acts_as)
 
     @property
     def verified(self) -> bool:
