@@ -57,7 +57,7 @@ def idiom_table() -> str:
     """What comes of each idiom of asyncio in a flow, as the tests prove it."""
     words = [f"- *{verdict}*: {meaning}." for verdict, meaning in VERDICTS.items()]
     rows = [f"| {each.code} | {each.verdict} | {each.happens} |" for each in IDIOMS]
-    return "\n".join(["| in a flow | | what happens |", "| --- | --- | --- |", *rows, "", *words])
+    return "\n".join([*words, "", "| in a flow | in a word | what happens |", "| --- | --- | --- |", *rows])
 
 
 def event_list() -> str:
