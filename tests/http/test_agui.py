@@ -524,7 +524,7 @@ async def test_an_idempotency_key_is_one_request_s_and_its_answer_is_told_again(
         assert (await told(ann, "mute", asks("more", thread="m")))[-1].result == "heard more"
         ann.http.headers["idempotency-key"] = "\x7f"
         assert await ann.refused("POST", "/agui/mute", asks("x", thread="m")) == (400, "invalid_idempotency_key")
-        assert (len(server.calls), len(await ann.rows("/conversations"))) == (1, 3)
+        assert (len(server.calls), len(await ann.rows("/conversations"))) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -570,6 +570,22 @@ async def test_a_thread_is_one_caller_s_and_of_one_agent(tmp_path: Path, server:
         assert await nobody.refused("POST", "/agui/mute", asks("one")) == (401, "unauthorized")
         assert text_of(await told(eve, "mute", asks("mine"))) == ["heard mine"], "another tenant's thread of that name"
         assert len(await ann.rows("/runs")) == 1
+
+
+async def test_somebody_else_s_thread_is_not_there_among_conversations_either(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann, port.asked("bob" * 4) as bob:
+        await told(ann, "mute", asks("one", thread="hers"))
+        await bob.post("/conversations", {"name": "ours", "workflow": "mute"})
+        assert await bob.refused("GET", "/conversations/hers") == (404, "not_found")
+        assert await bob.refused("POST", "/conversations/hers/messages", {"text": "two"}) == (404, "not_found")
+        assert await bob.refused("POST", "/conversations", {"name": "hers", "workflow": "mute"}) == (404, "not_found")
+        assert await bob.refused("DELETE", "/conversations/hers") == (404, "not_found")
+        for asked, names in ((ann, ["hers", "ours"]), (bob, ["ours"])):
+            assert sorted(row["name"] for row in await asked.rows("/conversations")) == names
+        assert (await ann.get("/conversations/hers"))["private"]
+        await ann.post("/conversations/ours/messages", {"text": "two"})
 
 
 async def test_who_stops_listening_stops_nothing(tmp_path: Path, server: ModelServer) -> None:

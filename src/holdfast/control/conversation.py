@@ -60,11 +60,13 @@ class Conversations(Commands):
         self, name: str, workflow: Workflow | str, *, on_busy: OnBusy = "enqueue",
         cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, tenant: str = DEFAULT_TENANT,
         team: str | None = None, team_budget: str | None = None, agent: str | None = None, by: str | Claim | None = None,
+        private: bool = False,
     ) -> Conversation:  # fmt: skip
         """A conversation with an agent: a workflow whose input is a `Chat`. Where there is one of that name, it goes on.
 
         `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` and `max_tokens` are what all
-        its runs may spend together. With a `team_budget` they count there as what `agent` spends (see `set_team_budget`).
+        its runs may spend together. With a `team_budget` they count there as what `agent` spends (see `set_team_budget`). To
+        callers of a port a `private` one is there for nobody but `by`.
 
         Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
         with another agent.
@@ -81,6 +83,7 @@ class Conversations(Commands):
             id=word("name of the conversation", name), tenant=word("tenant", tenant), workflow=workflow,
             made_at_ms=self.now_ms(), on_busy=on_busy, team=None if team is None else word("team", team),
             team_budget=named_budget(team_budget), spends_as=agent, by=self._claim(by).name,
+            is_private=private,
         )  # fmt: skip
         await scopes_of_run(self.store, new.tenant, new.team_budget, agent, graph)
         limits: Mapping[str, int | None] = {}

@@ -105,6 +105,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     spends_as: str | None = None
     """As which agent its runs count in the team budget."""
     by: str | None = None
+    is_private: bool = False
+    """Only who has opened it sees it, and speaks in it."""
     said: int = 0
     """How many exchanges there are; they are numbered from 1."""
     active: int | None = None

@@ -186,7 +186,7 @@ class _Thread:
         try:
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
         except NotFound:
-            await self.service.tell(
+            await self.service.open_private(
                 self.who, command.OpenConversation(name=self.name, workflow=self.workflow, on_busy="reject")
             )
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation

@@ -24,11 +24,12 @@ ANYTHING: Final = "*"
 
 class Owned(NamedTuple):
     """Whose something is: of a `tenant`, None for all of them; about `workflows`, None for all that the tenant has; about calls
-    of `tools`, which may be patterns."""
+    of `tools`, which may be patterns; and of one `person` or program of that name, None for all who reach the rest."""
 
     tenant: str | None
     workflows: tuple[str, ...] | None = None
     tools: tuple[str, ...] = ()
+    person: str | None = None
 
 
 class Asked(NamedTuple):
@@ -121,7 +122,9 @@ class Ownership:
         found = await self._control.store.conversations.find(
             asked.tenant, word("name of the conversation", asked.value)
         )
-        return None if found is None else Owned(found.tenant, (found.workflow,))
+        if found is None:
+            return None
+        return Owned(found.tenant, (found.workflow,), person=found.by if found.is_private else None)
 
     async def _supervisor(self, asked: Asked) -> Owned | None:
         found = await self._control.store.supervisors.find(asked.tenant, word("name of the supervisor", asked.value))

@@ -63,6 +63,7 @@ class Permission:
         declared = declaration_of(type(asked))
         if not declared.rows or any(named(declared, asked)):
             return rows
+        rows = [row for row in rows if is_own(who, row["by"] if row.get("private") else None)]
         if Thing.WORKFLOW in declared.about.values():
             return [row for row in rows if self._is_startable_row(who, row)]
         if who.access.workflows == ANY:
@@ -158,9 +159,16 @@ def is_there(who: Principal, owned: Owned) -> bool:
     """True if something is there for a caller: of their tenant, and of workflows that they reach."""
     if who.tenant is not None and who.tenant != owned.tenant:
         return False
+    if not is_own(who, owned.person):
+        return False
     if owned.workflows is None:
         return who.access.workflows == ANY
     return all(map(who.access.reaches, owned.workflows))
+
+
+def is_own(who: Principal, person: str | None) -> bool:
+    """True if what is a person's, or nobody's own (None), is there for a caller: also for an admin of the whole fleet."""
+    return person in (None, who.claim.name) or (who.tenant is None and who.access.allows("admin"))
 
 
 def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Thing, Any]]:

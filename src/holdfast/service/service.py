@@ -354,11 +354,15 @@ class Service(Answers):
             case cmd.RevokeApproval(approval):
                 await self.control.revoke_approval(approval, by=who.claim, tenant=tenant)
 
-    async def _open(self, who: Principal, command: cmd.OpenConversation) -> None:
+    async def open_private(self, who: Principal, command: cmd.OpenConversation) -> None:
+        """Open a conversation that is there for nobody but who opens it. Raises what the engine raises, and NotPermitted."""
+        await self._audited(who, command, partial(self._open, private=True))
+
+    async def _open(self, who: Principal, command: cmd.OpenConversation, *, private: bool = False) -> None:
         tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
         await self._named(who, command.workflow, 0, tenant)
         given = msgspec.structs.asdict(command) | {"tenant": tenant}
-        await self.control.open_conversation(**given, by=who.claim)
+        await self.control.open_conversation(**given, private=private, by=who.claim)
 
     async def say(self, who: Principal, command: cmd.Say, **brought: Any) -> Exchange:
         """Say something; how the message stands. `brought` are the `tools` and `context` of a front end. Raises what the

@@ -29,6 +29,7 @@ def of_conversation(conversation: Conversation) -> dict[str, Any]:
         "waiting": list(conversation.waiting),
         "latest": conversation.tip,
         "by": conversation.by,
+        "private": conversation.is_private,
         "begun_at": iso(conversation.made_at_ms),
     }
 
