@@ -103,7 +103,7 @@ def by_hand(store: str, *statements: str) -> None:
         ),
         (
             "update audit set signature = '' where number = 3",
-            "Entry 3 of the audit log is not signed: it was written by a process without the key, or forged.",
+            "Entry 3 of the audit log is not signed: it was written by a process without the key, or before there was one, or forged.",
         ),
     ],
 )

@@ -253,7 +253,8 @@ async def test_a_link_whose_answer_broke_off_is_told_what_happened_and_decides_o
             with monkeypatch.context() as broken:
                 broken.setattr(where, what, dies)
                 assert await stranger.refused("POST", link, body) == (500, "internal")
-            assert await stranger.refused("POST", link, body) == (409, "in_flight")
+            if told is not None:
+                assert await stranger.refused("POST", link, body) == (409, "in_flight")
             with monkeypatch.context() as later:
                 later.setattr(once, "_LOST_MS", 0)
                 assert (await stranger.refused("POST", link, {"decision": "reject"}))[0] == 422

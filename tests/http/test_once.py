@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast.errors import StoreUnreadable
 from holdfast.http import once
 from holdfast.service.identity import Holder
+from holdfast.service.service import Service
+from holdfast.testing.postgres_server import FAST, PostgresServer
 from tests.http.kit import Asked, known, served
 
 START = {"workflow": "quick", "input": 1}
+MOST_TRIES = 600
+MOST_S = 60
 
 
 async def test_the_same_request_is_done_once_and_answered_alike(api: Asked) -> None:
@@ -44,20 +53,126 @@ async def test_what_was_refused_frees_its_key(api: Asked) -> None:
     assert (await api.post("/runs", {**order, "input": {"item": "tea"}}, idempotency_key="k"))["workflow"] == "order"
 
 
-async def test_what_broke_off_is_told_and_not_done_again(api: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the process dies between the deed and its answer."""
+@contextmanager
+def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As when the process dies between a deed and its answer."""
 
     async def dies(*_: object) -> None:
         raise RuntimeError("the process dies here")
 
     with monkeypatch.context() as broken:
-        broken.setattr("holdfast.http.api._standing", dies)
-        assert await api.refused("POST", "/runs", START, idempotency_key="k") == (500, "internal")
-    assert len(await api.rows("/runs")) == 1
-    assert await api.refused("POST", "/runs", START, idempotency_key="k") == (409, "in_flight")
+        for deed in ("tell", "said", "tell_row"):
+            broken.setattr(Service, deed, after(getattr(Service, deed), dies))
+        yield
+
+
+def after(deed: Any, dies: Any) -> Any:
+    async def done(*arguments: Any, **named: Any) -> Any:
+        await deed(*arguments, **named)
+        await dies()
+
+    return done
+
+
+async def test_what_broke_off_is_done_once_where_the_same_again_is_asked_for(
+    api: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = (await api.post("/runs", START, wait_s=10))["run_id"]
+    run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
+    gate = await api.gate(run)
+    for path, body, rows in (
+        ("/runs", START, "/runs"),
+        (f"/runs/{ended}/fork", {"step": "do#1"}, "/runs"),
+        (f"/runs/{run}/signals/more", {"data": 1}, f"/runs/{run}/events"),
+        (f"/gates/{gate}/decision", {"decision": "approve"}, f"/runs/{run}/events"),
+    ):
+        with dying(monkeypatch):
+            assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (500, "internal")
+        if path.endswith("/decision"):
+            assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (409, "in_flight")
+            monkeypatch.setattr(once, "_LOST_MS", 0)
+            assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (
+                409,
+                "already_decided",
+            )
+            continue
+        done = len(await api.rows(rows))
+        first = await api.said("POST", path, body, idempotency_key=path, holdfast_as="ida")
+        again = await api.said("POST", path, body, idempotency_key=path, holdfast_as="ida")
+        assert (first.is_success, again.json(), len(await api.rows(rows))) == (True, first.json(), done), path
+
+
+async def test_what_broke_off_and_may_not_be_repeated_is_told_and_not_done_again(
+    api: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = (await api.post("/runs", START, wait_s=10))["run_id"]
+    said = ("POST", f"/runs/{run}/scores", {"name": "good", "value": 1})
+    with dying(monkeypatch):
+        assert await api.refused(*said, idempotency_key="k", holdfast_as="ann") == (500, "internal")
+    assert len(await api.rows(f"/runs/{run}/scores")) == 1
+    assert await api.refused(*said, idempotency_key="k", holdfast_as="ann") == (409, "in_flight")
     monkeypatch.setattr(once, "_LOST_MS", 0)
-    assert await api.refused("POST", "/runs", START, idempotency_key="k") == (409, "broken_off")
-    assert len(await api.rows("/runs")) == 1
+    assert await api.refused(*said, idempotency_key="k", holdfast_as="ann") == (409, "broken_off")
+    assert len(await api.rows(f"/runs/{run}/scores")) == 1
+
+
+async def test_a_failure_of_the_store_after_a_deed_does_not_free_its_key(
+    api: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the database goes away between the start of a run and the look at how it stands."""
+
+    async def away(*_: object) -> None:
+        raise StoreUnreadable("the database cannot be reached")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("holdfast.http.api._standing", away)
+        assert (await api.refused("POST", "/runs", START, idempotency_key="k"))[0] == 503
+    again = await api.post("/runs", START, idempotency_key="k")
+    assert [row["run_id"] for row in await api.rows("/runs")] == [again["run_id"]]
+
+
+async def test_a_key_is_free_again_after_its_time_and_means_another_run(
+    api: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await api.post("/runs", START, idempotency_key="nightly")
+    monkeypatch.setattr(once, "KEPT_MS", -1)
+    assert (await api.post("/runs", START, idempotency_key="nightly"))["run_id"] != first["run_id"]
+
+
+async def test_a_store_that_is_away_for_a_while_uses_up_no_key() -> None:
+    """Clients that try again as they are told, while the database is stopped in the middle of what they ask for."""
+    with PostgresServer(settings=FAST) as server:
+        async with served(server.url) as port, port.asked() as api:
+            started, stopped = asyncio.Event(), asyncio.Event()
+
+            async def client(number: int) -> set[str]:
+                runs = set()
+                for turn in range(100):
+                    key, code = f"{number}-{turn}", ""
+                    for _ in range(MOST_TRIES):
+                        said = await api.said("POST", "/runs", START, idempotency_key=key)
+                        if said.is_success:
+                            runs.add(said.json()["run_id"])
+                            break
+                        code = said.json()["code"]
+                        assert (said.status_code, code) in ((503, "store_unreadable"), (503, "store_busy")), said.text
+                        await asyncio.sleep(0.05)
+                    else:
+                        raise AssertionError(f"{key}: {code}")
+                    if turn == 2:
+                        started.set()
+                    if stopped.is_set():
+                        break
+                assert len(runs) == turn + 1
+                return runs
+
+            clients = [asyncio.ensure_future(client(number)) for number in range(10)]
+            await asyncio.wait_for(started.wait(), MOST_S)
+            await asyncio.to_thread(server.stop, signal.SIGQUIT)
+            await asyncio.to_thread(server.restart)
+            stopped.set()
+            runs = set().union(*await asyncio.gather(*clients))
+            assert {row["run_id"] for row in await api.rows("/runs", limit=1000)} == runs
 
 
 async def test_a_key_is_its_callers_own_and_of_one_route(tmp_path: Path) -> None:

@@ -933,13 +933,13 @@ class Audit(Port):
 class Replies(Port):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
         await self._mount.write("begin_reply")
         now_ms, there = self._mount.now_ms(), self._disk.replies.get(name)
         if there is not None and there.begun_at_ms >= now_ms - kept_ms:
             return there
-        self._disk.replies[name] = Pending(digest, now_ms, None)
-        return None
+        self._disk.replies[name] = Pending(digest, now_ms)
+        return Pending(digest, now_ms, is_new=True)
 
     async def finish(self, name: str, reply: Reply | None) -> None:
         await self._mount.write("finish_reply")

@@ -2064,15 +2064,16 @@ class StoreConformance:
         begun = await asyncio.gather(
             *(each.replies.begin("key", "digest", 60_000) for each in (store, there) for _ in range(3))
         )
-        assert [each for each in begun if each is None] == [None]
-        assert {(each.digest, each.reply) for each in begun if each is not None} == {("digest", None)}
+        assert sorted(each.is_new for each in begun) == [False] * 5 + [True]
+        assert {(each.digest, each.reply, each.begun_at_ms) for each in begun} == {
+            ("digest", None, begun[0].begun_at_ms)
+        }
         reply = Reply(201, b"\x00{}", {"location": "here"})
         await there.replies.finish("key", reply)
         again = await store.replies.begin("key", "another", 60_000)
-        assert again is not None
-        assert (again.digest, again.reply) == ("digest", reply)
+        assert (again.digest, again.reply, again.is_new) == ("digest", reply, False)
         await store.replies.begin("other", "digest", 60_000)
         await store.replies.finish("other", None)
-        assert await there.replies.begin("other", "digest", 60_000) is None
+        assert (await there.replies.begin("other", "digest", 60_000)).is_new
         await asyncio.sleep(0.01)
-        assert await there.replies.begin("key", "another", 0) is None, "it is over"
+        assert (await there.replies.begin("key", "another", 0)).is_new, "it is over"

@@ -139,7 +139,7 @@ class Verification:
         if not signature:
             if what == "entry" and (self._signed_from is None or number < self._signed_from):
                 return None  # from before there was a key
-            return f"{shown} is not signed: it was written by a process without the key, or forged."
+            return f"{shown} is not signed: it was written by a process without the key, or before there was one, or forged."
         for place, key in enumerate(self._keys):
             if hmac.compare_digest(signature, _signed(key, what, number, hash_)):
                 self._keys = self._keys[: place + 1]

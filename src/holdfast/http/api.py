@@ -26,9 +26,11 @@ from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
 from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route, methods_of
 from holdfast.http.single_flight import SingleFlight
-from holdfast.ports import ApiKey, ToDecide
+from holdfast.ports import ApiKey
 from holdfast.service import query
+from holdfast.service.command import Decide, Signal
 from holdfast.service.identity import SCHEME, Identity
+from holdfast.service.key import told_by
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 
@@ -142,11 +144,14 @@ class Api:
             said = await request.made(route, asked, body)
             if sse.is_wanted(asked) and isinstance(said, query.Events | query.Streams | query.Tail):
                 return await self._listening(service, caller, said, asked)
-            if route.tag and (tag := asked.headers.get("if-match")) is not None:
-                await _expect_tag(service, caller.who, route, said, tag)
-            answer = partial(_ANSWERS[route.answer], service, caller.who, said, asked)
+
+            async def answer(said: Any) -> Response:
+                if route.tag and (tag := asked.headers.get("if-match")) is not None:
+                    await _expect_tag(service, caller.who, route, said, tag)
+                return await _ANSWERS[route.answer](service, caller.who, said, asked)
+
             if asked.method != "POST" or once.HEADER not in asked.headers:
-                return await answer()
+                return await answer(said)
             if route.answer in ONCE:
                 words = "What is answered here is not kept, so it takes no Idempotency-Key. Nothing was done."
                 raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
@@ -344,15 +349,15 @@ async def _by_link(service: Service, asked: Request, trace_id: str) -> Response:
 
 
 async def _through_link(service: Service, key: ApiKey, asked: Request, body: str, trace_id: str) -> Response:
-    said, origin = await request.body_of(asked, body), request.origin_of(asked)
+    assert key.opens is not None
+    told, origin = told_by(key.opens, await request.body_of(asked, body)), request.origin_of(asked)
 
-    async def answer() -> Response:
+    async def answer(told: Decide | Signal) -> Response:
         if key.revoked_at_ms is not None:
             raise Problem(HTTPStatus.GONE, "used", "This link was used, or taken back. Nothing was done.")
-        return _json(await service.tell_by_link(key, said, origin, trace_id))
+        return _json(await service.tell_by_link(key, told, origin, trace_id))
 
-    store, decides = service.control.store, isinstance(key.opens, ToDecide)
-    return await once.once(store.replies, service.control.now_ms(), [key.hash], said, answer, may_repeat=decides)
+    return await once.once(service.control.store.replies, service.control.now_ms(), [key.hash], told, answer)
 
 
 # --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------

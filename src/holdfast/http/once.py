@@ -1,8 +1,9 @@
 """The same request twice under one `Idempotency-Key`: done once, answered alike, for a day
 (draft-ietf-httpapi-idempotency-key).
 
-What was refused did nothing, so its key is free again. What broke off may have been done: its key is taken, and who comes
-with it is told. Never here: a run's start key, which is the tenant's for good (core)."""
+What was refused did nothing, so its key is free again. What broke off, because the store or the process was away, may have been
+done: the same request is done again where that does nothing twice (service.declaration), and refused elsewhere. Never here: a
+run's start key, which is the tenant's for good (core)."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from typing import Any, Final
 import msgspec
 from fastapi import Response
 
-from holdfast.errors import HoldfastError, StoreError, UnknownCommit
+from holdfast.errors import HoldfastError, StoreError
 from holdfast.http.problem import Problem
 from holdfast.ports import Pending, Replies, Reply
+from holdfast.service.declaration import declaration_of
 
 HEADER: Final = "idempotency-key"
 KEPT_MS: Final = 24 * 3_600_000
@@ -26,22 +28,36 @@ _KEPT: Final = ("location", "content-type", "etag")
 
 
 async def once(
-    replies: Replies, now_ms: int, names: Sequence[Any], said: Any, answer: Callable[[], Awaitable[Response]], *,
-    may_repeat: bool = False,
-) -> Response:  # fmt: skip
+    replies: Replies, now_ms: int, names: Sequence[Any], said: Any, answer: Callable[[Any], Awaitable[Response]]
+) -> Response:
     """What is answered to a request that `names` tell from others, which says this. One that broke off is done again where
-    it `may_repeat`, which does nothing twice. Raises Problem where they were another request's, or are being answered."""
+    its command may be repeated; with a key of the engine's, which this gives it, it does nothing twice. Raises Problem where
+    the names were another request's, and where one that may not be repeated is being answered, or broke off."""
     name = _digest([*names])
     digest = _digest([msgspec.to_builtins(said)])
     pending = await replies.begin(name, digest, KEPT_MS)
-    if pending is not None and not (may_repeat and pending.digest == digest and _broke_off(pending, now_ms)):
-        return _again(pending, digest, now_ms)
+    _expect_same(pending, digest)
+    if pending.reply is not None:
+        return _again(pending.reply)
+    declared = declaration_of(type(said))
+    if not pending.is_new and not declared.repeats:
+        raise _unknown(pending, now_ms)
+    if declared.key and getattr(said, declared.key) is None:
+        said = msgspec.structs.replace(said, **{declared.key: f"http:{_digest([name, pending.begun_at_ms])[:32]}"})
     try:
-        response = await answer()
+        response = await answer(said)
     except (Problem, HoldfastError) as refused:
-        if _did_nothing(refused):
+        if pending.is_new and _did_nothing(refused):
             await replies.finish(name, None)
-        raise
+        if pending.is_new or not _did_nothing(refused):
+            raise
+        # Refused because it was done, maybe: by one that is being answered, or has been meanwhile.
+        now = await replies.begin(name, digest, KEPT_MS)
+        if now.reply is not None:
+            return _again(now.reply)
+        if _is_lost(pending, now_ms):
+            raise
+        raise _unknown(pending, now_ms) from refused
     headers = {name: value for name, value in response.headers.items() if name in _KEPT}
     await replies.finish(name, Reply(response.status_code, bytes(response.body), headers))
     return response
@@ -54,8 +70,8 @@ async def streamed(
     beginning, also while it goes on. Raises Problem where the names were another request's."""
     name, digest = _digest([*names]), _digest([msgspec.to_builtins(said)])
     pending = await replies.begin(name, digest, KEPT_MS)
-    if pending is not None:
-        _expect_same(pending, digest)
+    _expect_same(pending, digest)
+    if not pending.is_new:
         return await answer()
     try:
         return await answer()
@@ -66,7 +82,8 @@ async def streamed(
 
 
 def _did_nothing(refused: Problem | HoldfastError) -> bool:
-    return not isinstance(refused, UnknownCommit) and (not isinstance(refused, StoreError) or refused.passes)
+    """Whether it is certain. A store that cannot be reached may have failed at what came after the deed."""
+    return not isinstance(refused, StoreError)
 
 
 def _expect_same(pending: Pending, digest: str) -> None:
@@ -75,24 +92,26 @@ def _expect_same(pending: Pending, digest: str) -> None:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency_key_reused", words)
 
 
-def _again(pending: Pending, digest: str, now_ms: int) -> Response:
-    """What is answered to one that was begun before."""
-    _expect_same(pending, digest)
-    if pending.reply is not None:
-        status, body, headers = pending.reply
-        return Response(body, status, {**headers, "Idempotency-Replayed": "true", "Cache-Control": "no-store"})
-    if not _broke_off(pending, now_ms):
+def _again(reply: Reply) -> Response:
+    """What was answered before."""
+    status, body, headers = reply
+    return Response(body, status, {**headers, "Idempotency-Replayed": "true", "Cache-Control": "no-store"})
+
+
+def _unknown(pending: Pending, now_ms: int) -> Problem:
+    """What to say of a request that was begun and has no answer yet."""
+    if not _is_lost(pending, now_ms):
         words = "The same request is being answered. Try again."
-        raise Problem(HTTPStatus.CONFLICT, "in_flight", words, headers={"Retry-After": "1"})
+        return Problem(HTTPStatus.CONFLICT, "in_flight", words, headers={"Retry-After": "1"})
     words = (
-        "The same request broke off before, and nobody knows whether it was done. Look, and take a new Idempotency-Key or link"
-        " if it is to be done again."
+        "The same request broke off before, and it is not known whether it was done. Look, and take a new Idempotency-Key if"
+        " it is to be done again."
     )
-    raise Problem(HTTPStatus.CONFLICT, "broken_off", words)
+    return Problem(HTTPStatus.CONFLICT, "broken_off", words)
 
 
-def _broke_off(pending: Pending, now_ms: int) -> bool:
-    return pending.reply is None and now_ms - pending.begun_at_ms >= _LOST_MS
+def _is_lost(pending: Pending, now_ms: int) -> bool:
+    return now_ms - pending.begun_at_ms >= _LOST_MS
 
 
 def _digest(parts: list[Any]) -> str:

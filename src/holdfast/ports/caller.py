@@ -94,19 +94,21 @@ class Reply(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A request under an idempotency key that was begun before. `digest` tells two requests apart; `reply` is None as long as
-    nothing was answered."""
+    """A request under an idempotency key. `digest` tells two requests apart; `reply` is None as long as nothing was
+    answered."""
 
     digest: str
     begun_at_ms: int
-    reply: Reply | None
+    reply: Reply | None = None
+    is_new: bool = False
+    """Whether it is begun now, for the first time in so long."""
 
 
 class Replies(Protocol):
     """Answers under idempotency keys. `name` tells who asked what, where, under which key."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
-        """None where the request is begun now, for the first time in so long; else the one that was."""
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
+        """Begin a request; or the one of that name that was begun before, if it is no older than that."""
         ...
 
     async def finish(self, name: str, reply: Reply | None) -> None:

@@ -25,7 +25,7 @@ _MOST_CONDITIONS: Final = 100
 """Each is looked at with each call of such a tool."""
 
 
-@command("operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"})
+@command("operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"}, key="key")
 class Start(Struct, frozen=True, kw_only=True):
     """Start a run: of the workflow of that name (the highest version, unless `version` says), or of the workflow file whose
     text `yaml` is. The same `key` again is the same run. With `queue` it waits for a place where there is none."""
@@ -49,7 +49,7 @@ class Start(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.RUN}, key="key")
 class Fork(Struct, frozen=True, kw_only=True):
     """Start a run that has the history of `run` before `step`: `draft#2`, or in a flow the operation at a place, `flow#1/3`.
     What it asks for as that run did takes the outcome that it had; see `Engine.fork`."""
@@ -65,14 +65,14 @@ class Fork(Struct, frozen=True, kw_only=True):
     queue: bool = False
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.RUN}, repeats=True)
 class Pause(Struct, frozen=True):
     """What has begun may finish, nothing new begins."""
 
     run: str
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.RUN}, repeats=True)
 class Resume(Struct, frozen=True):
     """Let a paused run go on."""
 
@@ -86,7 +86,7 @@ class Retry(Struct, frozen=True):
     run: str
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.RUN}, repeats=True)
 class Cancel(Struct, frozen=True):
     """Nothing new begins, a flow cleans up, what the run did is compensated, then it ends. Cancelled again, the clean-up is cut
     short."""
@@ -95,7 +95,7 @@ class Cancel(Struct, frozen=True):
     reason: str = "cancelled"
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.RUN}, repeats=True)
 class Migrate(Struct, frozen=True):
     """Have a run go on with the definition of its workflow that the store knows now, of its highest version or of this one."""
 
@@ -113,7 +113,7 @@ class ExportRun(Struct, frozen=True):
     whole: bool = False
 
 
-@command("operator", about={"letter": Thing.LETTER})
+@command("operator", about={"letter": Thing.LETTER}, repeats=True)
 class EditDeadLetter(Struct, frozen=True):
     """Give a run another input, or the call of a tool that failed other arguments, for its step that has failed for good
     (`RUN:STEP`) to be tried again with."""
@@ -130,7 +130,7 @@ class ReplayDeadLetter(Struct, frozen=True):
     letter: str
 
 
-@command("operator", about={"letter": Thing.LETTER})
+@command("operator", about={"letter": Thing.LETTER}, repeats=True)
 class ResolveDeadLetter(Struct, frozen=True):
     """Say what is to become of a step that has failed for good: this output, the failure of a run that waits for the answer, or
     nothing more."""
@@ -197,7 +197,7 @@ class GiveScore(Struct, frozen=True):
     comment: str = ""
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.RUN}, repeats=True)
 class Extend(Struct, frozen=True):
     """Raise a limit of a run: on its steps, its tokens, its calls, its active time, its wall time or its lifespan, these in
     seconds."""
@@ -207,7 +207,7 @@ class Extend(Struct, frozen=True):
     value: int
 
 
-@command("admin", about={"run": Thing.RUN})
+@command("admin", about={"run": Thing.RUN}, repeats=True)
 class RaiseBudget(Struct, frozen=True):
     """Raise what a run may spend."""
 
@@ -215,7 +215,7 @@ class RaiseBudget(Struct, frozen=True):
     limit_usd: Usd
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.RUN}, key="key")
 class Signal(Struct, frozen=True):
     """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing."""
 
@@ -225,7 +225,7 @@ class Signal(Struct, frozen=True):
     key: str | None = None
 
 
-@command("reviewer", about={"gate": Thing.GATE})
+@command("reviewer", about={"gate": Thing.GATE}, repeats=True)
 class Decide(Struct, frozen=True):
     """Answer a gate. `shown_hash` binds the decision to what was seen."""
 
@@ -244,7 +244,7 @@ class GateAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str | None = None
 
 
-@command("reviewer", about={"gate": Thing.GATE, "decisions": Thing.GATES})
+@command("reviewer", about={"gate": Thing.GATE, "decisions": Thing.GATES}, repeats=True)
 class DecideTogether(Struct, frozen=True):
     """Answer calls of tools that a step asks about at the same time as `gate`, each by its gate, with a word or more: all of
     the answers are taken, or none. Those that are not named stay open. `shown_hash` binds it to what is asked together."""
@@ -254,7 +254,7 @@ class DecideTogether(Struct, frozen=True):
     shown_hash: str | None = None
 
 
-@command("reviewer", about={"gate": Thing.GATE})
+@command("reviewer", about={"gate": Thing.GATE}, repeats=True)
 class Delegate(Struct, frozen=True):
     """Have a gate ask others, persons or roles, beside those whom it asks: whoever says so is one of them."""
 
@@ -263,7 +263,7 @@ class Delegate(Struct, frozen=True):
     reason: str | None = None
 
 
-@command("reviewer", about={"gate": Thing.GATE})
+@command("reviewer", about={"gate": Thing.GATE}, repeats=True)
 class Reassign(Struct, frozen=True):
     """Have a gate ask others, persons or roles, in the place of those whom it asks."""
 
@@ -272,7 +272,7 @@ class Reassign(Struct, frozen=True):
     reason: str | None = None
 
 
-@command("reviewer", "operator", about={"call": Thing.TOOL_CALL})
+@command("reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True)
 class Resolve(Struct, frozen=True):
     """Say what became of a tool's call of unknown outcome: `answer` (it happened, and this is its response), `reject` (it did
     not), `retry` (call again)."""
@@ -283,7 +283,7 @@ class Resolve(Struct, frozen=True):
     reason: str | None = None
 
 
-@command("admin", about={"call": Thing.MODEL_CALL})
+@command("admin", about={"call": Thing.MODEL_CALL}, repeats=True)
 class Reconcile(Struct, frozen=True):
     """Say what a model call in doubt really cost."""
 
@@ -291,7 +291,7 @@ class Reconcile(Struct, frozen=True):
     cost_usd: Usd
 
 
-@command("admin", whole=Whole.FLEET)
+@command("admin", whole=Whole.FLEET, repeats=True)
 class SetBudget(Struct, frozen=True):
     """Limit what all runs of a tenant, or of a team of it, may spend in each day or month (UTC): in dollars, or with
     `in_tokens` in tokens, `max_tokens`. None: no limit. The other one stays as it is."""
@@ -304,7 +304,7 @@ class SetBudget(Struct, frozen=True):
     max_tokens: int | None = None
 
 
-@command("admin")
+@command("admin", repeats=True)
 class SetTeamBudget(Struct, frozen=True, kw_only=True):
     """Give agents a budget together, once and not for each day, or allot it anew; a number is an agent's priority. See
     `Engine.set_team_budget`."""
@@ -316,7 +316,7 @@ class SetTeamBudget(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
-@command("admin")
+@command("admin", repeats=True)
 class RemoveTeamBudget(Struct, frozen=True):
     """Have a team budget limit nothing any more; what was used stays known."""
 
@@ -324,7 +324,7 @@ class RemoveTeamBudget(Struct, frozen=True):
     tenant: str | None = None
 
 
-@command("operator", whole=Whole.FLEET)
+@command("operator", whole=Whole.FLEET, repeats=True)
 class RollUpCosts(Struct, frozen=True):
     """Bring the costs up to date, as far as that takes some seconds; the row says whether they are. Said again it goes on."""
 
@@ -344,7 +344,7 @@ class GrantApproval(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
-@command("reviewer", about={"approval": Thing.APPROVAL})
+@command("reviewer", about={"approval": Thing.APPROVAL}, repeats=True)
 class RevokeApproval(Struct, frozen=True):
     """Have an approval stand for nothing more. Calls that were made by it stay made."""
 
@@ -352,7 +352,7 @@ class RevokeApproval(Struct, frozen=True):
     tenant: str | None = None
 
 
-@command("admin", whole=Whole.FLEET)
+@command("admin", whole=Whole.FLEET, repeats=True)
 class SetAdmission(Struct, frozen=True):
     """Cap how many runs of a tenant, or of all together, are active at once; None: no cap."""
 
@@ -360,7 +360,7 @@ class SetAdmission(Struct, frozen=True):
     tenant: str | None = None
 
 
-@command("admin", whole=Whole.FLEET)
+@command("admin", whole=Whole.FLEET, repeats=True)
 class SetPool(Struct, frozen=True, kw_only=True):
     """Declare a pool, or replace what was said of it; see `Engine.set_pool`."""
 
@@ -373,14 +373,14 @@ class SetPool(Struct, frozen=True, kw_only=True):
     of: str | None = None
 
 
-@command("admin", whole=Whole.FLEET)
+@command("admin", whole=Whole.FLEET, repeats=True)
 class RemovePool(Struct, frozen=True):
     """Remove a pool; steps that ask for it wait until it is declared again."""
 
     name: str
 
 
-@command("operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name")
+@command("operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
 class SetSchedule(Struct, frozen=True, kw_only=True):
     """Start a run of a workflow at each time of a cron line, or replace what was said under this name; see
     `Engine.set_schedule`."""
@@ -402,7 +402,7 @@ class SetSchedule(Struct, frozen=True, kw_only=True):
     catch_up_s: float = 3600
 
 
-@command("operator", about={"name": Thing.SCHEDULE})
+@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class PauseSchedule(Struct, frozen=True):
     """Let it start nothing until it is resumed."""
 
@@ -410,7 +410,7 @@ class PauseSchedule(Struct, frozen=True):
     tenant: str | None = None
 
 
-@command("operator", about={"name": Thing.SCHEDULE})
+@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class ResumeSchedule(Struct, frozen=True):
     """Let it go on from now."""
 
@@ -418,7 +418,7 @@ class ResumeSchedule(Struct, frozen=True):
     tenant: str | None = None
 
 
-@command("operator", about={"name": Thing.SCHEDULE})
+@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class RemoveSchedule(Struct, frozen=True):
     """Remove it; what it has started goes on."""
 
@@ -426,7 +426,7 @@ class RemoveSchedule(Struct, frozen=True):
     tenant: str | None = None
 
 
-@command("operator", about={"name": Thing.SCHEDULE})
+@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class Backfill(Struct, frozen=True):
     """Start the runs of a schedule's times from `since_ms` to `until_ms`, or to now, of those that have had none."""
 
@@ -436,7 +436,7 @@ class Backfill(Struct, frozen=True):
     tenant: str | None = None
 
 
-@command("operator", about={"name": Thing.CONVERSATION, "workflow": Thing.WORKFLOW}, makes="name")
+@command("operator", about={"name": Thing.CONVERSATION, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
 class OpenConversation(Struct, frozen=True, kw_only=True):
     """Begin a conversation with an agent, or go on with the one of that name; see `Engine.open_conversation`."""
 
@@ -451,7 +451,7 @@ class OpenConversation(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
 
 
-@command("operator", about={"conversation": Thing.CONVERSATION})
+@command("operator", about={"conversation": Thing.CONVERSATION}, key="key")
 class Say(Struct, frozen=True, kw_only=True):
     """Say something in a conversation. The same `key` again is the same message. `parts` are content parts as JSON has them:
     `{"type": "image", "data": "BASE64"}`, or a `url`."""
@@ -465,7 +465,7 @@ class Say(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
-@command("operator", about={"name": Thing.CONVERSATION})
+@command("operator", about={"name": Thing.CONVERSATION}, repeats=True)
 class DeleteConversation(Struct, frozen=True):
     """Delete a conversation with all that was said in it, for good; see `Engine.delete_conversation`."""
 
@@ -484,7 +484,7 @@ class WriteSharedValue(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
-@command("operator")
+@command("operator", repeats=True)
 class ForgetCachedAnswer(Struct, frozen=True):
     """Take an answer out of a semantic cache; see `Engine.forget_cached_answer`."""
 

@@ -61,6 +61,10 @@ class Declaration(NamedTuple):
     also: Mapping[str, Grant]
     makes: str
     is_command: bool
+    repeats: bool = False
+    """Whether the same command again comes to what it came to once: it sets something, or is refused where it was done."""
+    key: str = ""
+    """The field by which the engine knows the same command again, whoever names it."""
 
 
 _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
@@ -68,10 +72,10 @@ _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
 
 def command(
     *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, also: Mapping[str, Grant] = {},
-    makes: str = "",
+    makes: str = "", repeats: bool = False, key: str = "",
 ) -> Callable[[_Kind], _Kind]:  # fmt: skip
     """Declare what a command takes: one of the grants, and more (`Declaration`). Raises TypeError for what means nothing."""
-    return _declaring(Declaration(grants, about, whole, "", also, makes, is_command=True))
+    return _declaring(Declaration(grants, about, whole, "", also, makes, True, repeats or bool(key), key))
 
 
 def query(
@@ -96,7 +100,7 @@ def declared() -> Mapping[type[msgspec.Struct], Declaration]:
 
 def _declaring(declaration: Declaration) -> Callable[[_Kind], _Kind]:
     def declare(kind: _Kind) -> _Kind:
-        fields = {*declaration.about, *declaration.also, *filter(None, [declaration.makes])}
+        fields = {*declaration.about, *declaration.also, *filter(None, [declaration.makes, declaration.key])}
         if unknown := sorted(fields - {*kind.__struct_fields__}):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]!r} that could name something.")
         if not declaration.grants or not {*declaration.grants, *declaration.also.values()} <= {*GRANTS}:

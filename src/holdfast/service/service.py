@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
@@ -54,7 +54,7 @@ from holdfast.service.command import (
 )
 from holdfast.service.declaration import declaration_of
 from holdfast.service.gate import decidable
-from holdfast.service.key import ApiKeys, told_by
+from holdfast.service.key import ApiKeys
 from holdfast.service.listing import expect_statuses, sought
 from holdfast.service.log_in import LOG_IN, FailedLogIns
 from holdfast.service.principal import Principal
@@ -444,8 +444,8 @@ class Service(Answers):
             raise NotPermitted(f"{who.claim} does not act in the role {others[0]!r:.80}. Nothing was made.")
         return await decidable(self.control, gate, by, asked.roles, who.name, who.maker)
 
-    async def tell_by_link(self, key: ApiKey, said: Mapping[str, Any], origin: str, trace_id: str) -> View:
-        """Do what a link is for, as its body says; how the run stands then. The link is over. Raises what the engine raises."""
+    async def tell_by_link(self, key: ApiKey, told: cmd.Decide | cmd.Signal, origin: str, trace_id: str) -> View:
+        """Do what a link is for, as its body said; how the run stands then. The link is over. Raises what the engine raises."""
         assert key.opens is not None
         client = f"keys.{key.name}"
         name = key.opens.by if isinstance(key.opens, ToDecide) else client
@@ -453,7 +453,7 @@ class Service(Answers):
             name, key.tenant, key.roles, client=client, origin=origin, trace_id=trace_id, access=Access(key.may),
             maker=key.maker,
         )  # fmt: skip
-        found = await self.done(who, told_by(key.opens, said))
+        found = await self.done(who, told)
         await self.keys.used(key)
         return {"run_id": found["run_id"], "status": found["status"]}
 

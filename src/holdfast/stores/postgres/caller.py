@@ -68,12 +68,12 @@ class Audit(StorePort):
 class Replies(StorePort):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
         now_ms = self._clock.now_ms()
         async with self._db.writing() as db:
             await db.execute(self._sql["forget_replies"], now_ms - kept_ms)
             if await db.fetchval(self._sql["begin_reply"], name, digest, now_ms) is not None:
-                return None
+                return Pending(digest, now_ms, is_new=True)
             before, begun_at_ms, reply = await db.fetchrow(self._sql["reply"], name)
             return Pending(before, begun_at_ms, None if reply is None else decode_reply(reply))
 

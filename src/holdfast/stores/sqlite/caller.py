@@ -71,13 +71,13 @@ class Audit(StorePort):
 class Replies(StorePort):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending | None:
+    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
         now_ms = self._clock.now_ms()
 
-        def write(db: apsw.Connection) -> Pending | None:
+        def write(db: apsw.Connection) -> Pending:
             rows(db, "forget_replies", (now_ms - kept_ms,))
             if value(db, "begin_reply", (name, digest, now_ms)) is not None:
-                return None
+                return Pending(digest, now_ms, is_new=True)
             ((before, begun_at_ms, reply),) = rows(db, "reply", (name,))
             return Pending(before, begun_at_ms, None if reply is None else decode_reply(reply))
 
