@@ -615,6 +615,27 @@ def test_of_gates_that_expire_at_one_moment_the_first_may_take_back_the_others()
     assert not game.state.gates
 
 
+@pytest.mark.parametrize(
+    ("way", "ended"),
+    [({"when": "expired"}, "StepCompleted"), ({"on": "error"}, "StepFailed")],
+    ids=["an edge for that", "an error edge"],
+)
+def test_a_gate_that_expires_when_its_step_is_to_be_tried_again_ends_it_and_it_is_not_tried_again(
+    way: dict[str, str], ended: str
+) -> None:
+    game = Game(
+        graph(node("gate", "human_gate", retry=TWICE), edge("gate", "late", **way), limits={"max_active_s": 10})
+    )
+    game.human_gate("gate", expires_after_ms=60_000)
+    game.raise_limit("active", 20)  # which has the step run again
+    game.fail("gate", TRANSIENT)
+    assert (game.step("gate").status, game.step("gate").attempt) == ("retrying", 2)
+    events = game.tick(60)
+    assert kinds(events)[:2] == ["GateExpired", ended]
+    assert [event.step for event in events if isinstance(event, ev.StepStarted)] == ["late#1"]
+    assert game.active == ["late"]
+
+
 def test_a_question_that_expires_fails_where_it_was_asked_and_is_asked_anew_when_that_is_tried_again() -> None:
     game = Game(graph(node("a", retry=TWICE)))
     game.open_gate("a", expires_after_ms=1_000)

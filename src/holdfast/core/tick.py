@@ -41,7 +41,6 @@ def tick(d: Decision, c: commands.Tick) -> None:
     if c.dead:
         calls.lose_calls(d, c.dead)
     endings.end_overdue_cleanups(d)
-    _find_startable(d)
     admission.attend(d, c.headroom)
     waits.fire_due(d)
     gates.attend_due(d)
@@ -52,6 +51,7 @@ def tick(d: Decision, c: commands.Tick) -> None:
             continue
         if judge(d.graph, d.state, name).standing == "waiting":  # not for its guard: then it has been met in time
             _time_join_out(d, name)
+    _find_startable(d)  # only now: what time has just ended is not tried again
     if d.state.maps:
         mapping.attend(d)
     _touch_what_moved(d)
