@@ -14,7 +14,7 @@ from holdfast import Context, RetryPolicy, Workflow, flow, llm_node, tool
 from holdfast.core.events import ModelCallInDoubt, ModelCallReconciled
 from holdfast.core.streams import TOOLS, Told, call_of
 from holdfast.models.providers import Providers
-from holdfast.ports import Usage
+from holdfast.ports import Piece, StreamName, Usage
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, die, opened
@@ -297,6 +297,30 @@ async def test_thinking_and_arguments_are_heard_as_they_come_without_the_secrets
     assert b"TOP-SECRET-VALUE" not in stored()
     await providers.aclose()
     listening.close()
+
+
+@pytest.mark.parametrize("page", [1, 200])
+@bounded
+async def test_what_a_model_thinks_is_told_before_what_it_says_also_to_who_comes_later(
+    store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where both are there at one look, while the call goes on."""
+    monkeypatch.setattr("holdfast.engine.listening._PAGE", page)
+    server.script.add(Rule(text="Never heard.", fault=Fault("hang")))
+    wf = letter()
+    async with opened(store, workflows=[wf], model=model, call_grace_s=0.0) as engine:
+        run = await engine.start(wf)
+        await run.until(lambda state: bool(state.calls))
+        words = {"": "Tuesday.", ":thinking": "Where is it?"}
+        for number in range(2):
+            await engine.runtime.store.streams.append(
+                [
+                    Piece(StreamName(run.id, f"write#1:0:1{part}"), str(number), len(text), text.encode())
+                    for part, text in words.items()
+                ]
+            )
+        told = await _all(engine.watch_stream(run.id, follow=False))
+        assert [each.kind for each in told] == ["thinking", "thinking", "text", "text"]
 
 
 @bounded

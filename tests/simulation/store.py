@@ -1024,7 +1024,7 @@ class Streams(Port):
         await self._mount.read()
         return [
             chunk
-            for name, stream in sorted(self._disk.streams.items())
+            for name, stream in sorted(self._disk.streams.items(), key=_thoughts_first)
             for _, chunk in stream
             if name.run in runs and only in (None, name.stream) and chunk.first + chunk.size > known.get(name, 0)
         ][:limit]
@@ -1054,6 +1054,11 @@ class Streams(Port):
         await self._mount.write("forget_chunks")
         for name in names:
             self._disk.streams.pop(name, None)
+
+
+def _thoughts_first(item: tuple[StreamName, Any]) -> tuple[bool, StreamName]:
+    name, _ = item
+    return not name.stream.endswith(":thinking"), name
 
 
 class Schedules(Port):

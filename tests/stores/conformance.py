@@ -1897,6 +1897,19 @@ class StoreConformance:
         assert await there.streams.sizes([story.run]) == {progress: 3}
         assert [chunk.name for chunk in await store.streams.chunks([story.run], {}, 100)] == [progress] * 3
 
+    async def test_what_a_model_thinks_comes_before_what_it_says_also_in_a_small_page(self, connect: Connect) -> None:
+        store, story, other = await connect(), Story(), Story()
+        names = [
+            StreamName(run, f"draft#1:0:1{part}")
+            for run in (story.run, other.run) for part in ("", ":thinking", ":look:toolu_1")
+        ]  # fmt: skip
+        await store.streams.append([Piece(name, str(at), 1, b"a") for at in range(3) for name in names])
+        runs = [story.run, other.run]
+        first = await store.streams.chunks(runs, {}, 6)
+        assert [chunk.name.stream for chunk in first] == ["draft#1:0:1:thinking"] * 6
+        (next_,) = await store.streams.chunks([story.run], {names[1]: 3}, 1)
+        assert next_.name == names[0]
+
     async def test_what_has_grown_is_told_of_all_runs_and_never_missed(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()
         said, progress = StreamName(story.run, "draft#1:0:1"), StreamName(other.run, "progress")

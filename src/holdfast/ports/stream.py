@@ -61,7 +61,8 @@ class Streams(Protocol):
         self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int, only: str | None = None
     ) -> Sequence[Chunk]:
         """Return at most `limit` pieces of these runs' streams, or of their streams named `only`, in order within each: those
-        beyond what is known of it, which is nothing unless given. The first may hold something known."""
+        beyond what is known of it, which is nothing unless given. The first may hold something known. What models think
+        (streams named `…:thinking`) comes before all other streams: it is said first, and a limit must not cut it off."""
         ...
 
     async def news(self, mark: str | None) -> StreamNews:

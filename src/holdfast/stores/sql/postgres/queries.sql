@@ -1333,7 +1333,7 @@ from fresh join grown using (run, stream)
 
 -- name: stream_chunks
 -- What there is of some runs' streams, or of those of one name, beyond what is known of each, from the piece on that holds the
--- next of it. Which streams have more is found first: mostly none.
+-- next of it; first what models think. Which streams have more is found first: mostly none.
 with behind as materialized (
     select streams.run, streams.stream, coalesce(known.size, 0) as size
     from holdfast.streams left join unnest($2::uuid[], $3::text[], $4::bigint[]) as known (run, stream, size)
@@ -1351,7 +1351,7 @@ from behind cross join lateral (
     )
     order by first limit $5
 ) as chunks
-order by 1, 2, 3 limit $5
+order by behind.stream not like '%:thinking', 1, 2, 3 limit $5
 
 -- name: stream_news
 -- What is visible now, and which streams and histories have grown since a snapshot.

@@ -920,8 +920,9 @@ where run = ?1 and stream = ?2 and first + size > ?3 and first >= (
 order by first limit ?4
 
 -- name: stream_sizes
--- How much there is of each stream of some runs.
-select run, stream, size from streams where run in (select value from json_each(?)) order by run, stream
+-- How much there is of each stream of some runs; first of what models think.
+select run, stream, size from streams where run in (select value from json_each(?))
+order by stream not glob '*:thinking', run, stream
 
 -- name: forget_stream
 -- A stream of which all stands in its run's history by now.
