@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import hashlib
 import io
@@ -9,12 +10,19 @@ import json
 import os
 import pty
 import select
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from holdfast.cli.reply import Replies
+from holdfast.engine.dialogue import Dialogues
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests import media
 from tests.cli.conftest import Shell
@@ -227,6 +235,50 @@ def test_who_is_at_a_terminal_types_on_while_the_agent_answers_and_stops_it(shel
     shown = shell("conversations", "show", "c").out
     assert "1 (cancelled)" in shown
     assert "2 (completed)" in shown
+
+
+def test_a_reply_is_stopped_also_before_what_answers_has_begun(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes when the message is in the store, and its run is not."""
+    (home / "agents.py").write_text(AGENT)
+    said: list[str] = []
+    stopped, looked, typed = threading.Event(), asyncio.Event(), iter(["wait\n"])
+
+    def say(text: str) -> None:
+        said.append(text)
+        if "cancelled" in text:
+            stopped.set()
+
+    def readline(_: int) -> str:
+        line = next(typed, "")
+        if not line:
+            stopped.wait(20)
+        return line
+
+    start, talk = Dialogues._start, Replies.talk
+
+    async def late(self: Any, *given: Any) -> Any:
+        looked.clear()
+        signal.raise_signal(signal.SIGINT)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await looked.wait()
+        return await start(self, *given)
+
+    async def look(self: Any) -> Any:
+        found = await talk(self)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(Dialogues, "_start", late)
+    monkeypatch.setattr(Replies, "talk", look)
+    monkeypatch.setattr("holdfast.cli.terminal.say", say)
+    monkeypatch.setattr("holdfast.cli.terminal.is_typed", lambda: True)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(readline=readline))
+    assert shell("chat", "agents.py:waiter", "--conversation", "c").code == 0
+    assert any("Stopping the reply" in each for each in said)
+    assert any("cancelled" in each for each in said), said
 
 
 def test_what_comes_meanwhile_does_what_it_is_to_and_two_interruptions_leave(shell: Shell, home: Path) -> None:

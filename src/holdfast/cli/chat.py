@@ -41,6 +41,7 @@ _COMMANDS = (
     "/help: these lines\n"
     "Ctrl-C stops a reply, Ctrl-D leaves. Any other line is a message."
 )
+_PAUSE_S = 0.1
 _MOST_BYTES = 1_100_000
 """Of a line: more than a message may have."""
 
@@ -181,6 +182,8 @@ class _Terminal:
         self._interruption = interruption
         self._is_typed = terminal.is_typed()
         self._stopping: list[asyncio.Task[None]] = []
+        self._saying = asyncio.Lock()
+        """Held while a message is on its way: what stops its reply comes after it."""
         self._replies = Replies(
             service, talk.name, talk.tenant, talk.store, talk.screen, as_json=talk.as_json, on_idle=self._idle
         )
@@ -225,7 +228,8 @@ class _Terminal:
                 conversation=talk.name, text=line, parts=parts or None, on_busy=meant(talk.on_busy), tenant=talk.tenant
             )
             try:
-                said = await self._service.tell(message)
+                async with self._saying:
+                    said = await self._service.tell(message)
             except (Conflict, UsageError) as refused:
                 if not self._is_typed:
                     raise
@@ -253,9 +257,15 @@ class _Terminal:
         from holdfast.service.command import Cancel
 
         terminal.say("Stopping the reply. Ctrl-C again leaves.")
-        if (run := (await self._replies.talk())["run"]) is not None:
+        async with self._saying:
+            found = await self._replies.talk()
+        active = found["active"]
+        while found["active"] is not None and found["active"] == active and found["run"] is None:
+            await asyncio.sleep(_PAUSE_S)  # what is to answer has not begun
+            found = await self._replies.talk()
+        if found["active"] == active and found["run"] is not None:
             with suppress(Conflict):  # it has just come
-                await self._service.tell(Cancel(run, "stopped by who spoke"))
+                await self._service.tell(Cancel(found["run"], "stopped by who spoke"))
 
 
 def _attached(file: str) -> list[Image | Audio | Document]:
