@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from holdfast import Context, flow, step, sync
 from holdfast.lasting_loop import LastingAsyncioLoop, LastingLoop, fastest
 from holdfast.machine import run_quickly
+from holdfast.own_loop import OwnLoop
 
 MAKES = pytest.mark.parametrize("make", [LastingAsyncioLoop, fastest()], ids=["asyncio", "fastest"])
 
@@ -59,6 +61,38 @@ def test_a_callback_that_exits_does_not_end_the_loop(
     assert any("exit with 3" in each for each in said)
     assert any("exit with 1 (no file)" in each for each in said)
     assert all("raise an error in the step itself" in each for each in said)
+
+
+@MAKES
+def test_an_engine_is_called_also_at_the_moment_when_a_callback_has_exited(
+    make: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From another thread, in which the loop does not run for a moment."""
+    came: list[int] = []
+
+    async def main() -> None:
+        own = OwnLoop()
+
+        async def work() -> int:
+            return 7
+
+        def calls(*_: object, **__: object) -> None:
+            assert not own._loop.is_running()
+            thread = threading.Thread(target=lambda: came.append(own.awaited(work())))
+            thread.start()
+            threads.append(thread)
+            thread.join(0.2)  # it is sent now, and answered when the loop goes on
+
+        monkeypatch.setattr("holdfast.lasting_loop.log.error", calls)
+        asyncio.get_running_loop().call_soon(sys.exit)
+        while not came:
+            await asyncio.sleep(0.001)
+
+    threads: list[threading.Thread] = []
+    with asyncio.Runner(loop_factory=make) as runner:
+        runner.run(asyncio.wait_for(main(), 30))
+    threads[0].join()
+    assert came == [7]
 
 
 @MAKES

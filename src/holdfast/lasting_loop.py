@@ -31,6 +31,8 @@ class LastingLoop(_Loop):
     """What is put before the class of an event loop."""
 
     _main: asyncio.Future[Any] | None = None
+    lasts = False
+    """Whether it runs, or will at once again: between the callback that exits and what is next, `is_running` says no."""
 
     def run_until_complete(self, future: Any) -> Any:
         self._main = main = asyncio.ensure_future(future, loop=self)
@@ -40,6 +42,13 @@ class LastingLoop(_Loop):
             self._main = None
 
     def run_forever(self) -> None:
+        self.lasts = True
+        try:
+            self._run_on()
+        finally:
+            self.lasts = False
+
+    def _run_on(self) -> None:
         while True:
             try:
                 super().run_forever()

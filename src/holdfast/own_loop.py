@@ -140,7 +140,7 @@ class OwnLoop:
             )
         if self._is_closed:
             raise UsageError(f"Open the engine again, or close it later: it is closed. {_NOTHING}")
-        if not self._loop.is_running():
+        if not self._loop.is_running() and not getattr(self._loop, "lasts", False):  # of a LastingLoop
             raise UsageError(
                 "Open the engine in an event loop that runs as long as it is used, or with holdfast.sync.open(...): the loop"
                 f" that it was opened in {'is closed' if self._loop.is_closed() else 'does not run'}. {_NOTHING}"

@@ -327,6 +327,8 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_alone(path: Path) 
 def take_back(path: Path, version: int) -> None:
     """Undo what the migrations after that version did."""
     for later in [migration for migration in reversed(MIGRATIONS) if migration.version > version]:
+        for trigger in re.findall(r"^create trigger (\w+)", later.sql, re.MULTILINE):
+            sql(path, f"drop trigger {trigger}")
         for index in re.findall(r"^create index (\w+)", later.sql, re.MULTILINE):
             sql(path, f"drop index if exists {index}")
         for table in re.findall(r"^create (?:virtual )?table (\w+)", later.sql, re.MULTILINE):
