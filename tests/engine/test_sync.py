@@ -293,8 +293,8 @@ def test_ctrl_c_leaves_a_wait_and_closes_the_engine(path: str) -> None:
         with holdfast.sync.open(PATH, workflows=[waits]) as engine:
             run = engine.start(waits)
             run.until(lambda state: status(state) == "waiting")
-            print("waiting", flush=True)
             try:
+                print("waiting", flush=True)
                 run.result()
             finally:
                 print(run.status(), flush=True)
