@@ -32,7 +32,7 @@ class LastingLoop(_Loop):
 
     _main: asyncio.Future[Any] | None = None
     lasts = False
-    """Whether it runs, or will at once again: between the callback that exits and what is next, `is_running` says no."""
+    """True while it runs, or will at once again: between the callback that exits and what is next, `is_running` says no."""
 
     def run_until_complete(self, future: Any) -> Any:
         self._main = main = asyncio.ensure_future(future, loop=self)

@@ -173,7 +173,7 @@ def _approvals(gate: View) -> str:
 
 def _involved(gate: View) -> str:
     """The persons who started the run or contributed to it."""
-    return ", ".join([gate["requester"] or "whoever asked for the run", *gate.get("contributors", ())])
+    return ", ".join([gate["requester"] or "the requester of the run", *gate.get("contributors", ())])
 
 
 def _readable(value: Any) -> str:

@@ -90,7 +90,7 @@ def _hash(before: str, number: int, entry: Entry) -> str:
 
 
 def _signed(key: bytes, what: str, number: int, hash_: str) -> str:
-    """What a key makes of an entry or head: of either it says nothing about the other."""
+    """Sign an entry or head with a key, if there is one: a signature of either says nothing about the other."""
     return hmac.digest(key, f"holdfast audit {what} {number} {hash_}".encode(), "sha256").hex() if key else ""
 
 
@@ -106,7 +106,7 @@ class Verification:
         self._signed_from = signed_from
 
     def problem(self, next_: Link) -> str | None:
-        """What is wrong with the entry that follows; None where nothing is."""
+        """Return what is wrong with the entry that follows; None where nothing is."""
         number = self.last.number + 1
         if next_.number != number:
             return f"Entry {number} of the audit log is missing."
@@ -120,7 +120,7 @@ class Verification:
         return None
 
     def problem_at_end(self, head: Head | None) -> str | None:
-        """What is wrong with the log's end, after its last entry, by the head that is kept beside it."""
+        """Return what is wrong with the log's end, after its last entry, by the head that is kept beside it."""
         last = self.last.number
         if head is None:
             if last or self._keys:

@@ -82,7 +82,7 @@ async def streamed(
 
 
 def _did_nothing(refused: Problem | HoldfastError) -> bool:
-    """Whether it is certain. A store that cannot be reached may have failed at what came after the deed."""
+    """Return True where that is certain. A store that cannot be reached may have failed at what came after the deed."""
     return not isinstance(refused, StoreError)
 
 
@@ -93,13 +93,13 @@ def _expect_same(pending: Pending, digest: str) -> None:
 
 
 def _again(reply: Reply) -> Response:
-    """What was answered before."""
+    """Return the answer of before."""
     status, body, headers = reply
     return Response(body, status, {**headers, "Idempotency-Replayed": "true", "Cache-Control": "no-store"})
 
 
 def _unknown(pending: Pending, now_ms: int) -> Problem:
-    """What to say of a request that was begun and has no answer yet."""
+    """Make the refusal of a request that was begun and has no answer yet."""
     if not _is_lost(pending, now_ms):
         words = "The same request is being answered. Try again."
         return Problem(HTTPStatus.CONFLICT, "in_flight", words, headers={"Retry-After": "1"})

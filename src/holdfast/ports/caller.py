@@ -73,7 +73,7 @@ class Audit(Protocol):
     """The audit log. Nothing in it changes, and nothing leaves it."""
 
     async def append(self, entry: Entry) -> Link:
-        """Chain one more, and note that it is the last, whoever else does."""
+        """Chain one more, and note that it is the last, also while others do."""
         ...
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
@@ -101,7 +101,7 @@ class Pending(NamedTuple):
     begun_at_ms: int
     reply: Reply | None = None
     is_new: bool = False
-    """Whether it is begun now, for the first time in so long."""
+    """True where it is begun now, for the first time in so long."""
 
 
 class Replies(Protocol):

@@ -62,9 +62,9 @@ class Declaration(NamedTuple):
     makes: str
     is_command: bool
     repeats: bool = False
-    """Whether the same command again comes to what it came to once: it sets something, or is refused where it was done."""
+    """True where the same command again comes to what it came to once: it sets something, or is refused where it was done."""
     key: str = ""
-    """The field by which the engine knows the same command again, whoever names it."""
+    """The field by which the engine knows the same command again."""
 
 
 _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}

@@ -101,7 +101,7 @@ class Issuer(Protocol):
 
 
 class Failures(Protocol):
-    """Who is told of callers that are refused."""
+    """Notes callers that are refused."""
 
     async def note(self, origin: str, why: str) -> None: ...
 
@@ -121,7 +121,7 @@ class Identity:
         self.keys: Issuer | None = None
         """Who knows the keys of the store, as soon as that is open."""
         self.failures: Failures | None = None
-        """Who is told of callers that are refused, as soon as there is a store."""
+        """Notes callers that are refused, as soon as there is a store."""
 
     @property
     def tells_apart(self) -> bool:
@@ -144,8 +144,8 @@ class Identity:
         )
 
     async def holder(self, authorization: str, origin: str = "") -> Holder | None:
-        """Who sends this, `Bearer TOKEN`, from the address `origin`; None for a token that is not known, which is noted. It is
-        looked up by its hash, so how long that takes tells nothing about any."""
+        """Find who sends this, `Bearer TOKEN`, from the address `origin`; None for a token that is not known, which is noted. A
+        token is looked up by its hash, so how long that takes tells nothing about any."""
         found = await self._holder(authorization)
         if found is None and self.failures is not None:
             await self.failures.note(origin, "a token that is not known" if authorization else "no token")

@@ -37,7 +37,7 @@ class Trust(NamedTuple):
 
 
 async def holder(identity: Identity, sent: Iterable[tuple[str, str | bytes]], origin: str = "") -> Holder | None:
-    """Who sends this metadata from that address; None for a token that nobody has."""
+    """Find who sends this metadata from that address; None for a token that is not known."""
     several = [value for name, value in sent if name == HEADER]
     said = several[0] if len(several) == 1 else ""  # of two nobody knows which is meant
     return await identity.holder(said if isinstance(said, str) else said.decode("utf-8", "surrogateescape"), origin)
