@@ -221,3 +221,55 @@ def test_a_decision_of_its_own_is_offered_and_taken(shell: Shell) -> None:
     assert shell("gates", "decide", run, "to_legal").code == 0
     shell("worker", "flow:claim", "--until-idle")
     assert shell("runs", "show", run, "--json").data["output"] == "legal"
+
+
+# --- What was shown ---------------------------------------------------------------------------------------------------
+
+WIRE = """
+from holdfast import Context, flow
+from pydantic import BaseModel
+
+
+class Wire(BaseModel):
+    to: str
+    amount: int
+
+
+@flow
+async def wire(ctx: Context, amount: int) -> int:
+    answer = await ctx.ask({"to": "bob\\nGate: decided", "amount": amount}, form=Wire, four_eyes=True)
+    return answer.data.amount
+"""
+
+
+@pytest.fixture
+def wire(shell: Shell, home: Path) -> str:
+    """A run that asks whether it may send money, for a second pair of eyes."""
+    (home / "wire.py").write_text(WIRE)
+    found: str = shell("run", "wire.py:wire", "-i", "5", "--as", "ida", "--json").data["run_id"]
+    return found
+
+
+def test_a_decision_is_of_what_the_command_has_shown(shell: Shell, wire: str) -> None:
+    said = shell("gates", "approve", wire, "--as", "ann")
+    assert (said.code, said.out) == (0, "")
+    assert "shows:\n  to: bob\n    Gate: decided\n  amount: 5\n" in said.err
+    assert [row["type"] for row in _events(shell, wire)].count("GateDecided") == 1
+
+
+def test_what_was_edited_is_decided_by_its_hash(shell: Shell, wire: str) -> None:
+    """Who has looked before the edit would decide about something else with the same command."""
+    shell("gates", "edit", wire, "--as", "bob", "--data", '{"amount": 1000000}')
+    for decision in ("approve", "reject"):
+        refused = shell("gates", decision, wire, "--as", "ann")
+        assert refused.code == 4
+        shown = shell("gates", "show", wire, "--json").data["shown_hash"]
+        assert "was edited by bob" in refused.err
+        assert f"--shown {shown}" in refused.err
+    assert shell("gates", "approve", wire, "--as", "ann", "--shown", shown).code == 0
+    (decided,) = [row for row in _events(shell, wire) if row["type"] == "GateDecided"]
+    assert (decided["decision"], decided["by"], decided["shown_hash"]) == ("approve", "ann", shown)
+
+
+def _events(shell: Shell, run: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]

@@ -16,6 +16,7 @@ from holdfast.client import AsyncClient, Client
 from holdfast.client.exchange import Reply, Request, ask, refusal, request_of, route_of, tell
 from holdfast.errors import (
     HoldfastError,
+    InvalidDecision,
     InvalidInput,
     KeyReused,
     NotFound,
@@ -50,7 +51,7 @@ async def test_a_run_is_started_approved_and_waited_for(client: AsyncClient) -> 
     assert (await client.start("order", TEA, key="o-1"))["run_id"] == run["run_id"]
     waiting = asyncio.create_task(client.result(run["run_id"]))
     (gate,) = [row async for row in client.rows(asked.Gates(run=run["run_id"]))]
-    shown = (await client.ask(asked.Gate(gate["gate_id"]))).rows[0]["shown_hash"]
+    shown = (await client.gate(gate["gate_id"]))["shown_hash"]
     with pytest.raises(NotFound):
         await client.decide(f"{run['run_id']}:none#1")
     ended = await client.acting("ida", ["legal"]).decide(gate["gate_id"], "approve", shown_hash=shown, wait_s=10)
@@ -79,7 +80,9 @@ def test_the_one_that_blocks_says_and_hears_the_same(tmp_path: Path) -> None:
             made = client.tell(cmd.MakeGateLink(gate["gate_id"], "ida"))
             assert made is not None
             assert made["opens"]["gate_id"] == gate["gate_id"]
-            client.decide(gate["gate_id"])
+            with pytest.raises(InvalidDecision, match="Give shown_hash"):
+                client.decide(gate["gate_id"])
+            client.decide(gate["gate_id"], shown_hash=client.gate(gate["gate_id"])["shown_hash"])
             assert client.result(run) == "shipped tea"
             types = [row["type"] for row in client.watch(run)]
             assert (types[0], types[-1]) == ("RunStarted", "RunCompleted")
@@ -129,7 +132,8 @@ async def test_a_watcher_hears_each_event_once_over_a_restart(tmp_path: Path) ->
             await at_gate.wait()
         async with served(tmp_path, address=address):
             (gate,) = (await client.ask(asked.Gates(run=run))).rows
-            await client.decide(gate["gate_id"], wait_s=10)
+            shown = (await client.gate(gate["gate_id"]))["shown_hash"]
+            await client.decide(gate["gate_id"], shown_hash=shown, wait_s=10)
             await watching
             rows = [row["seq"] async for row in client.rows(asked.Events(run=run, limit=5))]
     assert heard == rows

@@ -45,17 +45,18 @@ class Shop:
         headers = {"authorization": f"Bearer {TOKEN}"}
         return Asked(httpx2.AsyncClient(base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S))
 
-    async def asks(self, api: Asked, order: str) -> tuple[str, str]:
-        """A run that asks whether it may pay, and its gate."""
+    async def asks(self, api: Asked, order: str) -> tuple[str, str, str]:
+        """A run that asks whether it may pay, its gate, and the hash of what that shows."""
         given = {"order": order, "amount": 7, "file": str(self.ledger)}
         run = (await api.post("/runs", {"workflow": "payment", "input": given}, wait_s=10))["run_id"]
-        return run, await api.gate(run)
+        gate = await api.gate(run)
+        return run, gate, (await api.seen(gate))["shown_hash"]
 
     def paid(self, order: str) -> list[int]:
         return [int(line.split()[1]) for line in self.ledger.read_text().splitlines() if line.split()[0] == order]
 
 
-async def decide(api: Asked, gate: str, decision: str = "approve") -> Any:
+async def decide(api: Asked, gate: str, shown: str, decision: str = "approve") -> Any:
     """Say it again, under the same idempotency key, until somebody answers."""
     late_s = time.monotonic() + MOST_S
     while time.monotonic() < late_s:
@@ -63,7 +64,7 @@ async def decide(api: Asked, gate: str, decision: str = "approve") -> Any:
             said = await api.said(
                 "POST",
                 f"/gates/{gate}/decision",
-                {"decision": decision},
+                {"decision": decision, "shown_hash": shown},
                 idempotency_key=f"{gate}-{decision}",
                 prefer="wait=10",
             )
@@ -88,15 +89,16 @@ async def test_a_server_killed_around_a_decision_pays_once_or_not_at_all(shop: S
         for number, moment_ms in enumerate(MOMENTS_MS):
             api = shop.asked(process)
             order = f"order-{number}"
-            run, gate = await shop.asks(api, order)
-            deciding = asyncio.create_task(decide(api, gate, decision))
+            run, gate, shown = await shop.asks(api, order)
+            deciding = asyncio.create_task(decide(api, gate, shown, decision))
             await asyncio.sleep(moment_ms / 1000)
             process.signal(signal.SIGKILL)
             await deciding
             process.end()
             process = shop.serve()
             api = shop.asked(process)
-            said = await api.said("POST", f"/gates/{gate}/decision", {"decision": decision}, prefer="wait=10")
+            again = {"decision": decision, "shown_hash": shown}
+            said = await api.said("POST", f"/gates/{gate}/decision", again, prefer="wait=10")
             assert said.status_code == 200 or said.json()["code"] in ("already_decided", "run_ended"), said.text
             state = await settled(api, run)
             paid = shop.paid(order)
@@ -123,14 +125,14 @@ async def test_a_client_killed_after_its_decision_is_told_what_came_of_it_the_ne
         api = shop.asked(process)
         for number in range(12 if EVERYTHING else 3):
             order = f"order-{number}"
-            run, gate = await shop.asks(api, order)
+            run, gate, shown = await shop.asks(api, order)
             dying = shop.asked(process)
-            sending = asyncio.create_task(decide(dying, gate))
+            sending = asyncio.create_task(decide(dying, gate, shown))
             await asyncio.sleep(number / 1000)
             await dying.http.aclose()
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-            said = await decide(api, gate)
+            said = await decide(api, gate, shown)
             assert said is not None
             assert said.status_code == 200, said.text
             assert ((await settled(api, run))["status"], shop.paid(order)) == ("completed", [7])
@@ -140,12 +142,12 @@ async def test_an_approval_of_the_old_version_pays_nothing_else_in_the_new(shop:
     """Between question and answer the code is changed to pay twice as much. What was approved is paid, or nothing."""
     old = shop.serve()
     with ended(old):
-        run, gate = await shop.asks(shop.asked(old), "order")
+        run, gate, shown = await shop.asks(shop.asked(old), "order")
         old.signal(signal.SIGKILL)
     new = shop.serve(version=2)
     with ended(new):
         api = shop.asked(new)
-        await api.said("POST", f"/gates/{gate}/decision", {"decision": "approve"}, prefer="wait=10")
+        await api.said("POST", f"/gates/{gate}/decision", {"shown_hash": shown}, prefer="wait=10")
         state = await settled(api, run)
         assert shop.paid("order") in ([], [7])
         assert shop.paid("order") == [7] or [each["reason"] for each in state["waiting_for"]] == ["code_changed"]

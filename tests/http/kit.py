@@ -86,6 +86,10 @@ class Asked:
         (row,) = (await self.get("/gates", run=run))["rows"]
         return quote(row["gate_id"], safe="")
 
+    async def seen(self, gate: str, **more: Any) -> dict[str, Any]:
+        """A decision about what the gate at this path shows now."""
+        return {"shown_hash": (await self.get(f"/gates/{gate.removeprefix('/gates/')}"))["shown_hash"], **more}
+
 
 class Port:
     """Where it answers."""

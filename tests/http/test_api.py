@@ -55,7 +55,7 @@ async def test_what_is_answered_ends_its_line_and_names_no_option_of_a_command(a
     run = await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10)
     row = await api.said("GET", f"/runs/{run['run_id']}")
     gate = await api.gate(run["run_id"])
-    refused = await api.said("POST", f"/gates/{gate}/decision", {"decision": "approve"}, holdfast_as="mallory")
+    refused = await api.said("POST", f"/gates/{gate}/decision", await api.seen(gate), holdfast_as="mallory")
     missing = await api.said("GET", "/runs/nope")
     for said in (row, refused, missing, await api.said("GET", "/runs")):
         assert said.content.endswith(b"}\n"), said.text
@@ -143,12 +143,16 @@ async def test_a_dead_letter_is_replayed_as_it_was_seen(api: Asked) -> None:
 async def test_a_decision_is_of_what_was_seen(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
     path = f"/gates/{await api.gate(run)}"
-    tag = (await api.said("GET", path)).headers["etag"]
+    tag, seen = (await api.said("GET", path)).headers["etag"], await api.seen(path)
     decided = f"{path}/decision"
+    for unseen in ({}, {"decision": "reject"}, {"shown_hash": None}):
+        assert await api.refused("POST", decided, unseen, holdfast_as="ida") == (422, "invalid_decision")
+    assert await api.refused("POST", decided, {}, if_match="*", holdfast_as="ida") == (422, "invalid_decision")
     assert await api.refused("POST", decided, {}, if_match='"other"', holdfast_as="ida") == (412, "changed")
     assert await api.refused("POST", decided, {"shown_hash": "other"}, holdfast_as="ida") == (409, "conflict")
-    assert await api.refused("POST", decided, {}, holdfast_as="eve") == (409, "decision_refused")
-    assert await api.refused("POST", decided, {"decision": "maybe"}, holdfast_as="ida") == (422, "invalid_decision")
+    assert await api.refused("POST", decided, seen, holdfast_as="eve") == (409, "decision_refused")
+    maybe = {**seen, "decision": "maybe"}
+    assert await api.refused("POST", decided, maybe, holdfast_as="ida") == (422, "invalid_decision")
     assert (await api.post(decided, {}, if_match=tag, wait_s=10, holdfast_as="eve", holdfast_roles="sales, legal"))["status"] == "completed"  # fmt: skip
     assert await api.refused("POST", decided, {}, holdfast_as="ida") in ((409, "already_decided"), (409, "run_ended"))
 
@@ -213,7 +217,8 @@ async def test_a_history_is_told_without_a_gap_over_a_restart(tmp_path: Path) ->
                 break
     async with served(tmp_path, address=address) as port, port.asked() as api:
         listening = asyncio.create_task(_all(api, f"/runs/{run}/events", last_event_id=str(seen[-1][0])))
-        await api.post(f"/gates/{await api.gate(run)}/decision", {}, holdfast_as="ida")
+        gate = await api.gate(run)
+        await api.post(f"/gates/{gate}/decision", await api.seen(gate), holdfast_as="ida")
         told = await listening
         rows = await api.rows(f"/runs/{run}/events")
     assert told[-1][0] == "end"

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from holdfast import Context, Engine, flow, tool
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.access import Access
+from holdfast.core.payload import digest
 from holdfast.service.identity import Holder
 from holdfast.service.service import Service
 from tests.http.kit import Asked, Port, known
@@ -133,6 +135,7 @@ async def test_what_is_asked_together_is_decided_together_or_not_at_all(port: Po
             (ida, {"shown_hash": "0" * 64}, (409, "conflict")), (ida, {"decisions": {}}, (422, "invalid_input")),
             (ida, {"decisions": {ada: "approve", elsewhere: "approve"}}, (422, "invalid_input")),
             (ida, {"decisions": {theirs: "approve"}, "shown_hash": None}, (422, "invalid_input")),
+            (ida, {"shown_hash": None}, (422, "invalid_decision")),
             (ida, {"decisions": {ada: "approve", bob: "buy"}}, (422, "invalid_decision")),
             (ida, {"decisions": {ada: {"decision": "approve", "why": "typo"}}}, (422, "invalid_input")),
             (ida, {"decisions": {f"{ada}{n}": "approve" for n in range(1001)}}, (422, "invalid_input")),
@@ -150,5 +153,9 @@ async def test_what_is_asked_together_is_decided_together_or_not_at_all(port: Po
         assert decided == [(ada, "approve", "ann", None), (bob, "edit", "ann", "too much")]
         again = {"decisions": {ada: "reject", cid: "approve"}}
         assert await ida.refused("POST", f"{path}/together", again) == (409, "already_decided")
-        ended = await ida.post(f"{path}/together", {"decisions": {cid: "approve"}}, wait_s=10)
+        body = {
+            "decisions": {cid: "approve"},
+            "shown_hash": digest([(await ida.seen(quote(cid, safe="")))["shown_hash"]]),
+        }
+        ended = await ida.post(f"{path}/together", body, wait_s=10)
         assert ended["output"] == ["paid 10 to ada", "paid 200 to bob", "paid 3 to cid"]

@@ -48,7 +48,8 @@ async def test_a_killed_server_s_runs_are_approved_at_the_next(tmp_path: Path) -
     second = serve(tmp_path, f"{FLOWS}:order", "--token-file", str(token))
     with ended(second):
         api = asked(second)
-        done = await api.post(f"/gates/{await api.gate(run)}/decision", {}, wait_s=10, holdfast_as="ida")
+        gate = await api.gate(run)
+        done = await api.post(f"/gates/{gate}/decision", await api.seen(gate), wait_s=10, holdfast_as="ida")
         assert (done["status"], done["output"]) == ("completed", "shipped tea")
         assert second.stop() == 0
 
@@ -122,11 +123,12 @@ async def test_a_change_of_the_code_starts_the_server_anew_and_its_runs_go_on(tm
         code.write_text(CODE.replace("MARK", '"?"'))
         process.says("greet.py has changed")
         api = asked(process, times=2)
-        done = await api.post(f"/gates/{await api.gate(runs[0])}/decision", {}, wait_s=10)
+        first, second = [await api.gate(run) for run in runs]
+        done = await api.post(f"/gates/{first}/decision", await api.seen(first), wait_s=10)
         assert (done["status"], done["output"]) == ("completed", "dear ann?")
         code.write_text(CODE.replace("first(name)", "second(name)").replace("MARK", '"?"'))
         api = asked(process, times=3)
-        await api.post(f"/gates/{await api.gate(runs[1])}/decision", {}, wait_s=10)
+        await api.post(f"/gates/{second}/decision", await api.seen(second), wait_s=10)
         stopped = await api.get(f"/runs/{runs[1]}")
         assert [each["reason"] for each in stopped["waiting_for"]] == ["code_changed"]
         code.write_text("not Python")

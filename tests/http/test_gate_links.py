@@ -224,7 +224,8 @@ async def test_what_became_of_its_gate_meanwhile_a_link_is_told_as_a_decision_is
             run, gate = await waiting(mails)
             link = (await mails.post(f"{gate}/link", {"reviewer": "ida"}))["link"]
             path = f"/runs/{run}/cancel" if way == "cancel" else f"{gate}/{way}"
-            await mails.post(path, {"to": ["flo"]} if way == "reassign" else {}, wait_s=10, **headers)
+            told = {"reassign": {"to": ["flo"]}, "decision": await mails.seen(gate)}.get(way, {})
+            await mails.post(path, told, wait_s=10, **headers)
             assert await stranger.refused("POST", f"/links/{link}", body) == refusal, way
             assert len(await decided(mails, run)) == (way == "decision")
         # Refused it is not used up: given back, the question is theirs again.
@@ -291,7 +292,7 @@ async def test_who_may_not_decide_makes_no_link_that_does(port: Port) -> None:
             assert await mails.refused("POST", f"{gate}/link", wrong) == refusal, wrong
         assert await mails.refused("POST", f"/gates/{run}:none%231/link", body) == (404, "not_found")
         assert await mails.refused("POST", f"{gate}/link", body, if_match='"other"') == (412, "changed")
-        await mails.post(f"{gate}/decision", {}, wait_s=10, holdfast_as="ida")
+        await mails.post(f"{gate}/decision", await mails.seen(gate), wait_s=10, holdfast_as="ida")
         assert await mails.refused("POST", f"{gate}/link", body) == (409, "already_decided")
 
 
@@ -350,10 +351,10 @@ async def test_who_has_made_a_key_contributed_to_what_was_done_with_it(port: Por
         key = (await boss.post("/keys", {"name": "robot", "may": ["operator", "reviewer"]}))["key"]
         async with port.asked(key) as robot:
             run, gate = await waiting(robot, "priced", holdfast_as="ann")
-            assert await boss.refused("POST", f"{gate}/decision", {"decision": "approve"}) == refused
+            approval = await boss.seen(gate)
+            assert await boss.refused("POST", f"{gate}/decision", approval) == refused
             _, own = await waiting(boss, "priced")
-            approval = {"decision": "approve"}
-            assert await robot.refused("POST", f"{own}/decision", approval, holdfast_as="bob") == refused
+            assert await robot.refused("POST", f"{own}/decision", await boss.seen(own), holdfast_as="bob") == refused
             assert await robot.refused("POST", f"{own}/link", {"reviewer": "bob"}) == refused
         await mails.post(f"{gate}/decision", approval, holdfast_as="bob")
         assert [each[:2] for each in await decided(mails, run)] == [("approve", "bob")]

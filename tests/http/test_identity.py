@@ -117,12 +117,13 @@ async def test_a_reviewer_comes_with_a_signed_token_and_decides(tmp_path: Path, 
         gate = await ida.gate(run)
         mine = [len(await each.rows("/gates", mine=True)) for each in (ida, eve, shop, stranger)]
         assert mine == [1, 0, 1, 0], "the shop's token has the role, though not the grant"
+        seen = await ida.seen(gate)
         assert await shop.refused("POST", f"/gates/{gate}/decision", {}) == (403, "not_permitted")
-        assert await eve.refused("POST", f"/gates/{gate}/decision", {}) == (409, "decision_refused")
+        assert await eve.refused("POST", f"/gates/{gate}/decision", seen) == (409, "decision_refused")
         assert await stranger.refused("POST", f"/gates/{gate}/decision", {}) == (404, "not_found")
         for claimed in ({"holdfast_as": "ida"}, {"holdfast_roles": "legal"}):
             assert await eve.refused("POST", f"/gates/{gate}/decision", {}, **claimed) == (403, "not_permitted")
-        done = await ida.post(f"/gates/{gate}/decision", {}, wait_s=10)
+        done = await ida.post(f"/gates/{gate}/decision", seen, wait_s=10)
         assert done["status"] == "completed"
         record = await ida.get(f"/gates/{gate}")
         assert (record["by"], record["verified"], record["roles"]) == ("ida", True, ["legal", "ops"])
@@ -159,8 +160,9 @@ async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_other
         assert [len(await each.rows("/gates", mine=True)) for each in (ida, eve)] == [1, 1]
         await boss.post(f"{gate}/reassign", {"to": ["eve"]})
         assert [len(await each.rows("/gates", mine=True)) for each in (ida, eve)] == [0, 1]
-        assert await ida.refused("POST", f"{gate}/decision", {}) == (409, "decision_refused")
-        assert (await eve.post(f"{gate}/decision", {}, wait_s=10))["status"] == "completed"
+        seen = await ida.seen(gate)
+        assert await ida.refused("POST", f"{gate}/decision", seen) == (409, "decision_refused")
+        assert (await eve.post(f"{gate}/decision", seen, wait_s=10))["status"] == "completed"
         record = await ida.get(gate)
         assert [(each["by"], each["verified"], each["delegated"], each["reviewers"], each["reason"]) for each in record["assigned"]] == [
             ("ida", True, True, ["ida", "legal", "eve"], "on holiday"), ("boss", True, False, ["eve"], None),
@@ -368,9 +370,9 @@ async def test_a_grant_is_for_some_commands_workflows_and_no_others(tmp_path: Pa
         assert [await works.rows(path) for path in ("/schedules", "/conversations")] == [[], []]
         for path in ("/audit", "/keys"):
             assert await works.refused("GET", path) == (403, "not_permitted")
-        assert (await decides.post(f"/gates/{gate}/decision", {}, wait_s=10, holdfast_as="ida"))[
-            "status"
-        ] == "completed"
+        seen = await decides.seen(gate)
+        done = await decides.post(f"/gates/{gate}/decision", seen, wait_s=10, holdfast_as="ida")
+        assert done["status"] == "completed"
 
 
 # --- Keys -------------------------------------------------------------------------------------------------------------
@@ -451,11 +453,12 @@ async def test_what_was_done_and_what_was_refused_stands_in_the_audit_log(tmp_pa
         ]
         gate = await admin.gate(run)
         assert await looks.refused("POST", f"/runs/{run}/cancel") == (403, "not_permitted")
-        assert await admin.refused("POST", f"/gates/{gate}/decision", {}, holdfast_as="eve") == (
+        seen = await admin.seen(gate)
+        assert await admin.refused("POST", f"/gates/{gate}/decision", seen, holdfast_as="eve") == (
             409,
             "decision_refused",
         )
-        await admin.post(f"/gates/{gate}/decision", {}, wait_s=10, holdfast_as="ida")
+        await admin.post(f"/gates/{gate}/decision", seen, wait_s=10, holdfast_as="ida")
         rows = await admin.rows("/audit", limit=2)
         told = [
             (row["deed"], row["about"].partition(":")[0], row["outcome"], row["name"], row["verified"]) for row in rows

@@ -84,7 +84,7 @@ async def test_what_broke_off_is_done_once_where_the_same_again_is_asked_for(
         ("/runs", START, "/runs"),
         (f"/runs/{ended}/fork", {"step": "do#1"}, "/runs"),
         (f"/runs/{run}/signals/more", {"data": 1}, f"/runs/{run}/events"),
-        (f"/gates/{gate}/decision", {"decision": "approve"}, f"/runs/{run}/events"),
+        (f"/gates/{gate}/decision", await api.seen(gate), f"/runs/{run}/events"),
     ):
         with dying(monkeypatch):
             assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (500, "internal")

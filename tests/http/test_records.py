@@ -110,5 +110,6 @@ async def test_a_run_goes_on_with_the_definition_that_the_store_knows_now(tmp_pa
         async with port.asked("runs" * 4) as runs, port.asked("admin" * 4) as admin:
             assert (await runs.post(f"/runs/{run}/migrate", {"version": 2}))["version"] == 2
             assert (await runs.post(f"/runs/{run}/migrate"))["version"] == 3
-            ended = await admin.post(f"/gates/{await admin.gate(run)}/decision", {"decision": "approve"}, wait_s=10)
+            gate = await admin.gate(run)
+            ended = await admin.post(f"/gates/{gate}/decision", await admin.seen(gate), wait_s=10)
             assert (ended["status"], ended["output"]) == ("completed", 3)

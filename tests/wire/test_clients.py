@@ -14,6 +14,7 @@ from holdfast.errors import (
     AlreadyDecided,
     DecisionRefused,
     HoldfastError,
+    InvalidDecision,
     InvalidInput,
     KeyReused,
     NotFound,
@@ -51,6 +52,11 @@ async def gate_of(client: Client, run: str) -> str:
     raise AssertionError("it has ended without a gate")
 
 
+async def hash_of(client: Client, gate: str) -> str:
+    """Return the hash of what a gate shows."""
+    return str((await client.gate(gate))["shown_hash"])
+
+
 async def test_a_watcher_is_told_every_event_once_and_then_the_end(client: Client) -> None:
     run = await client.submit("gated", by="ann")
     gate = await gate_of(client, run)
@@ -61,7 +67,7 @@ async def test_a_watcher_is_told_every_event_once_and_then_the_end(client: Clien
         return [each async for each in client.watch(run, after=1)]
 
     watching = asyncio.create_task(told())
-    view = await client.decide(gate, "approve", by="ida")
+    view = await client.decide(gate, "approve", by="ida", shown_hash=await hash_of(client, gate))
     heard = await watching
     seqs = [each.seq for each in heard if isinstance(each, Event)]
     assert seqs == list(range(2, view.seq + 1))
@@ -71,19 +77,22 @@ async def test_a_watcher_is_told_every_event_once_and_then_the_end(client: Clien
 
 async def test_whoever_decides_second_is_told_who_was_first(client: Client) -> None:
     gate = await gate_of(client, await client.submit("gated"))
-    await client.decide(gate, "approve", by="ida")
+    with pytest.raises(InvalidDecision, match="Give shown_hash"):
+        await client.decide(gate, "approve", by="ida")
+    await client.decide(gate, "approve", by="ida", shown_hash=await hash_of(client, gate))
     with pytest.raises(AlreadyDecided, match="ida"):
         await client.decide(gate, "reject", by="bob")
 
 
 async def test_only_those_who_are_asked_decide(client: Client) -> None:
     gate = await gate_of(client, await client.submit("gated"))
+    shown = await hash_of(client, gate)
     for by, roles in (("", ()), ("bob", ()), ("bob", ("sales",))):
         with pytest.raises(DecisionRefused, match="It is still open"):
-            await client.decide(gate, by=by, roles=roles)
+            await client.decide(gate, by=by, roles=roles, shown_hash=shown)
     with pytest.raises(DecisionRefused, match="Decide `edit`"):
-        await client.decide(gate, "approve", {"edited_body": "no!"}, by="ida")
-    assert (await client.decide(gate, by="bob", roles=["ida"])).status == "completed"
+        await client.decide(gate, "approve", {"edited_body": "no!"}, by="ida", shown_hash=shown)
+    assert (await client.decide(gate, by="bob", roles=["ida"], shown_hash=shown)).status == "completed"
 
 
 async def test_a_question_is_handed_on_and_given_to_others(client: Client) -> None:
@@ -92,9 +101,10 @@ async def test_a_question_is_handed_on_and_given_to_others(client: Client) -> No
         await client.tell(command.Delegate(gate, ("bob",)), by="eve")
     await client.tell(command.Delegate(gate, ("bob",), "I am away"), by="ida")
     await client.tell(command.Reassign(gate, ("cid",)), by="ann")
+    shown = await hash_of(client, gate)
     with pytest.raises(DecisionRefused):
-        await client.decide(gate, by="bob")
-    assert (await client.decide(gate, by="cid")).status == "completed"
+        await client.decide(gate, by="bob", shown_hash=shown)
+    assert (await client.decide(gate, by="cid", shown_hash=shown)).status == "completed"
 
 
 async def test_the_same_key_is_the_same_run_and_with_another_input_refused(client: Client) -> None:

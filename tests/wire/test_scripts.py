@@ -193,7 +193,8 @@ async def test_a_step_that_runs_once_is_asked_about_when_its_worker_dies_in_it(
             break
     assert (await client.query(run)).status == "requires_attention"
     assert second.pid
-    await client.decide(gate, "answer", {"outputs": {}}, by="ida")
+    shown = (await client.gate(gate))["shown_hash"]
+    await client.decide(gate, "answer", {"outputs": {}}, by="ida", shown_hash=shown)
     assert (await client.result(run)).status == "completed"
     assert (tmp_path / "after").exists()
     assert str(second.pid) not in held.begun.read_text()

@@ -24,7 +24,7 @@ from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.client import Event, RunView
 from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_MANY, _OF_PRINCIPAL, _OF_ROW, _OF_RUN
 from tests import media
-from tests.wire.test_clients import gate_of
+from tests.wire.test_clients import gate_of, hash_of
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -49,7 +49,8 @@ async def test_a_run_is_paused_extended_and_goes_on(client: Client) -> None:
     resumed = await client.tell(command.Resume(run), by="ann")
     assert resumed is not None
     assert resumed.status == "waiting"
-    await client.tell(command.Decide(gate, "approve", reason="fine"), by="ida", roles=["legal"])
+    decision = command.Decide(gate, "approve", reason="fine", shown_hash=await hash_of(client, gate))
+    await client.tell(decision, by="ida", roles=["legal"])
     ended = await client.result(run)
     assert isinstance(ended, RunView)
     assert ended.status == "completed"
@@ -65,7 +66,8 @@ async def test_a_command_s_trace_is_that_of_its_metadata(client: Client) -> None
     traced = client.traced(f"00-{TRACE}-00f067aa0ba902b7-01")
     run = await traced.submit("gated", by="ann")
     gate = await gate_of(client, run)
-    await client.traced("00-nonsense").tell(command.Decide(gate, "approve"), by="ida", roles=["legal"])
+    decision = command.Decide(gate, "approve", shown_hash=await hash_of(client, gate))
+    await client.traced("00-nonsense").tell(decision, by="ida", roles=["legal"])
     await client.result(run)
     assert {row["trace_id"] async for row in rows(client, query.Events(run=run))} == {TRACE}
     untraced = await client.submit("gated", by="ann")
@@ -275,7 +277,7 @@ async def test_a_start_has_caps_of_its_own_which_are_extended(client: Client) ->
     gate = await gate_of(client, run)
     await client.tell(command.Extend(run, "model_calls", 9))
     await client.tell(command.Extend(run, "wall", 90))
-    await client.tell(command.Decide(gate, "approve"), by="ida", roles=["legal"])
+    await client.decide(gate, by="ida", roles=["legal"], shown_hash=await hash_of(client, gate))
     told = [event async for event in client.watch(run) if isinstance(event, Event)]
     said = {name: told[0].fields[name] for name in ("max_model_calls", "max_tool_calls", "max_wall_s", "on_limit")}
     assert said == {"max_model_calls": 3, "max_tool_calls": 2, "max_wall_s": 60.5, "on_limit": "record"}
@@ -287,7 +289,7 @@ async def test_a_start_has_caps_of_its_own_which_are_extended(client: Client) ->
 async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:
     run = await client.submit("gated", by="ann", max_tokens=4000)
     gate = await gate_of(client, run)
-    await client.tell(command.Decide(gate, "approve"), by="ida", roles=["legal"])
+    await client.decide(gate, by="ida", roles=["legal"], shown_hash=await hash_of(client, gate))
     await client.result(run)
     (quote,) = (await client.ask(query.ForkQuote(run=run, step="ask#1"))).rows
     fork = await client.tell(command.Fork(run=run, step="ask#1"), by="ann")

@@ -297,11 +297,13 @@ class Context(Protocol):
         four_eyes: bool = False,
         not_by: Sequence[str | None] = (),
         quorum: int = 1,
+        hash_optional: bool = False,
     ) -> Answer:
         """Ask a person, as `human_gate` does: `form` is the shape of the answer, whose fields are filled in from those of
         `question` with the same name. Nothing is held while nobody answers. `decisions` may be words of your own. Nobody whom
         `not_by` names can decide: `not_by=[first.by]` asks another person than the one who gave the answer `first`. With
-        `quorum=2` two different persons approve, and the answer is `by` the last; one is enough to reject.
+        `quorum=2` two different persons approve, and the answer is `by` the last; one is enough to reject. With
+        `hash_optional` a decision that comes to a server may leave out the hash of what was shown.
 
         Raises OperationFailed (class `expired`) after `expires_after_s` without an answer: none counts any more."""
         ...

@@ -452,6 +452,7 @@ def human_gate(
     expires_after_s: float | None = None,
     four_eyes: bool = False,
     quorum: int = 1,
+    hash_optional: bool = False,
     not_by: Sequence[str] = (),
     decisions: Sequence[str] = GATE_DECISIONS,
     retry: RetryPolicy | int | None = None,
@@ -467,7 +468,7 @@ def human_gate(
     later cancels the run. After `expires_after_s` no answer counts any more: the run takes the edge `when="expired"`, or fails.
     With `four_eyes` nobody decides who started the run or contributed to it, and it must be known who started it. With
     `quorum=2` two different persons approve, and one is enough to reject. `not_by` names gates before this one: who decided one
-    of them cannot decide this one.
+    of them cannot decide this one. With `hash_optional` a decision that comes to a server may leave out `shown_hash`.
 
     `decisions` are those that it takes; besides the usual ones any of your own, in letters, digits and `_`, each with an edge
     that names it.
@@ -490,6 +491,7 @@ def human_gate(
         "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
         remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s, four_eyes=four_eyes,
         decisions=tuple(decisions), not_by=tuple(not_by), quorum=quorum,
+        hash_optional=hash_optional,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -18,6 +18,7 @@ from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.core.claim import Claim
+from holdfast.core.payload import digest
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
 from holdfast.service import query
 from holdfast.service.query import View
@@ -125,14 +126,15 @@ def _print_together(together: View, store: str | None) -> None:
     calls = together["calls"]
     first = calls[0]["gate_id"]
     terminal.show(f"\nAsked together, {len(calls)} calls")
-    terminal.sheet(
-        [(str(number), f"{each['tool']} {_readable(each['arguments'])}") for number, each in enumerate(calls, 1)],
-        indent="  ",
-    )
+    terminal.sheet(_numbered(calls), indent="  ")
     terminal.show("\nAnswer all, or each by its number, with")
     shown = ("--shown", together["shown_hash"])
     for words in (("approve",), ("reject", "--reason", "..."), ("--each", '{"1": "approve", "2": "reject"}')):
         terminal.show(f"  {typed('gates', 'together', first, *words, *shown, store=store)}")
+
+
+def _numbered(calls: Sequence[View]) -> list[tuple[str, str]]:
+    return [(str(number), f"{each['tool']} {_readable(each['arguments'])}") for number, each in enumerate(calls, 1)]
 
 
 def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
@@ -219,7 +221,7 @@ def _answering(decision: str) -> Callable[..., None]:
     ) -> None:  # fmt: skip
         given = {"data": json_value(data, "--data")} if data is not None else {}
         person = who(by, role)
-        found = asyncio.run(_decide(gate, decision, given, reason, shown, person, store))
+        found = asyncio.run(_decide(gate, decision, given, reason, shown, person, as_json, store))
         if as_json:
             terminal.emit(found)
         elif _is_open(found):
@@ -323,7 +325,7 @@ def together(
     if decision is not None and decision not in ("approve", "reject"):
         raise UsageError(f"{decision!r}: all at once are approved or rejected; --each says other things of each.")
     given = json_value(each, "--each") if each is not None else decision
-    done = asyncio.run(_decide_together(gate, given, reason, shown, who(by, role), store))
+    done = asyncio.run(_decide_together(gate, given, reason, shown, who(by, role), as_json, store))
     if as_json:
         terminal.emit(done)
     else:
@@ -331,16 +333,21 @@ def together(
 
 
 async def _decide_together(
-    given: str, said: Any, reason: str | None, shown: str | None, by: Principal, store: str | None
+    given: str, said: Any, reason: str | None, shown: str | None, by: Principal, as_json: bool, store: str | None
 ) -> dict[str, str]:
     from holdfast.service.command import DecideTogether
 
     async with backend(store, by) as service:
         gate = await _found(service, given)
-        together = (await service.row(query.Gate(gate)))["asked_together"]
+        row = await service.row(query.Gate(gate))
+        together = row["asked_together"]
         gates = [gate] if together is None else [each["gate_id"] for each in together["calls"]]
         each = said if isinstance(said, dict) else {str(number): said for number in range(1, len(gates) + 1)}
         decisions = {_of_number(number, gates): _answer(number, said, reason) for number, said in each.items()}
+        if shown is None and _is_open(row):
+            shown = digest([row["shown_hash"]]) if together is None else together["shown_hash"]
+            if not as_json and together is not None:
+                _say_shown(f"Asked together, {len(gates)} calls", _numbered(together["calls"]))
         await service.tell(DecideTogether(gate, {**decisions}, shown))
     return {gate: each.decision for gate, each in decisions.items()}
 
@@ -368,7 +375,7 @@ def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
 
 
 async def _decide(
-    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Principal,
+    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Principal, as_json: bool,
     store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     from holdfast.core.ids import GateId, run_of
@@ -376,12 +383,38 @@ async def _decide(
 
     async with backend(store, by) as service:
         gate = await _meant(service, gate, decision, shown, store)
+        if shown is None:
+            shown = await _show_first(service, gate, as_json, store)
         await service.tell(Decide(gate, decision, **given, reason=reason, shown_hash=shown))
         row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
         if not _is_open(row):
             return row
         whole = await service.row(query.Gate(gate))  # another person is needed
         return {**row, "quorum": whole["quorum"], "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
+
+
+async def _show_first(asking: Asking, gate: str, as_json: bool, store: str | None) -> str | None:
+    """Show what an open gate asks about, and return its hash. Raise DecisionRefused if a person has edited it: another may have
+    looked at it before."""
+    row = await asking.row(query.Gate(gate))
+    if not _is_open(row):
+        return None
+    if row["edited_by"]:
+        look = typed("gates", "show", gate, store=store)
+        raise DecisionRefused(
+            f"Gate {gate} was edited by {row['edited_by']} after it was opened. Nothing was decided. Look at what it shows now,"
+            f" and decide with --shown {row['shown_hash']}:\n  {look}"
+        )
+    if not as_json:
+        fields = row["shown"] if isinstance(row["shown"], dict) else {"shown": row["shown"]}
+        _say_shown(f"Gate {gate} shows", [(name, _readable(value)) for name, value in fields.items()])
+    return str(row["shown_hash"])
+
+
+def _say_shown(title: str, fields: Iterable[tuple[str, str]]) -> None:
+    """Print what is decided about, beside the data; the further lines of a value are set in below it."""
+    lines = [f"{name}: {value}".replace("\n", "\n    ") for name, value in fields]
+    terminal.say("\n".join([f"{title}:", *lines]))
 
 
 async def _asked(asking: Asking, run: str) -> list[View]:

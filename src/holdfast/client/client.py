@@ -105,6 +105,10 @@ class Client:
         """A run with its steps, its effects and its books; see `tell` for `wait_s`. Raises NotFound."""
         return (self.ask(asked.Run(run), wait_s=wait_s)).rows[0]
 
+    def gate(self, gate: str) -> View:
+        """A question with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
+        return (self.ask(asked.Gate(gate))).rows[0]
+
     def result(self, run: str) -> Any:
         """Wait for the end; the run's output. Raises RunFailed, with the run as it stands in `run`."""
         listener = Listener(asked.Events(run=run), AFTER_ALL)
@@ -116,7 +120,8 @@ class Client:
         self, gate: str, decision: str = "approve", data: Any = msgspec.UNSET, *, reason: str | None = None,
         shown_hash: str | None = None, wait_s: int = 0,
     ) -> View:  # fmt: skip
-        """Answer a gate; the run as it stands, see `tell`. `shown_hash` binds the decision to what was seen."""
+        """Answer a gate; the run as it stands, see `tell`. `shown_hash` binds the decision to what was seen, and is
+        that of `gate`; without one InvalidDecision is raised, unless the gate says that it is optional."""
         run = self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
         assert run is not None
         return run

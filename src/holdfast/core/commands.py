@@ -551,6 +551,7 @@ class OpenGate(AttemptCommand, frozen=True):
     not_by: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
     quorum: int = 1
+    hash_optional: bool = False
 
 
 class RequestChild(AttemptCommand, frozen=True):

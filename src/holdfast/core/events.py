@@ -1127,7 +1127,8 @@ class GateOpened(Event, frozen=True):
     `allowed` are the decisions it takes; `form` is the JSON Schema of their data and `filled` what it is filled with.
     `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it; with
     `four_eyes` neither can the `requester` nor the `contributors`. `edited_by` has edited what is shown since (GateEdited).
-    `quorum` distinct persons approve it; one of them rejects it.
+    `quorum` distinct persons approve it; one of them rejects it. With `hash_optional`, as in early histories, a decision that
+    comes to a server may leave out the hash of what was shown.
     """
 
     gate: GateId
@@ -1154,6 +1155,7 @@ class GateOpened(Event, frozen=True):
     contributors: tuple[str, ...] = ()
     edited_by: str | None = None
     quorum: int = 1
+    hash_optional: bool = True
 
 
 class GateApproved(Event, frozen=True):

@@ -103,6 +103,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             not_by=c.not_by,
             contributors=known,
             quorum=c.quorum,
+            hash_optional=c.hash_optional,
         )
     )
     if c.completes_step:

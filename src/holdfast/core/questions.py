@@ -60,6 +60,7 @@ def open_engine_gate(
             shown_hash=digest(shown),
             allowed=allowed,
             subject=subject,
+            hash_optional=False,
         )
     )
 

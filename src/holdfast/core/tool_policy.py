@@ -66,7 +66,8 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides;
     with `four_eyes` nobody who asked for the run or contributed to it. `quorum` different persons approve it; one
-    rejects it. After `expires_after_s` without an answer it is not made (class `expired`).
+    rejects it. After `expires_after_s` without an answer it is not made (class `expired`). With `hash_optional` a decision may
+    leave out the hash of what it is about.
     """
 
     tool: str
@@ -78,13 +79,14 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     four_eyes: bool = False
     expires_after_s: float | None = None
     quorum: int = 1
+    hash_optional: bool = False
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""
         if self.then not in RULINGS:
             yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
         yield from (problem for each in self.when if (problem := each.problem) is not None)
-        for name in ("reviewers", "four_eyes", "expires_after_s"):
+        for name in ("reviewers", "four_eyes", "expires_after_s", "hash_optional"):
             if getattr(self, name) and self.then != "ask":
                 yield f"{name}= is for a rule that asks"
         if self.quorum != 1 and self.then != "ask":

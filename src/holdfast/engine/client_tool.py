@@ -57,6 +57,7 @@ async def _asked(shown: dict[str, Any], journal: StepJournal, path: Path) -> Any
         allowed=("answer", "reject"),
         form=RESULT_FORM,
         filled={},
+        hash_optional=True,  # the result names its call, which is asked about once
     )
 
 

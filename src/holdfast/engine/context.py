@@ -12,19 +12,15 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
 
-import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.adapter import adapter_of
 from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.embedder import Embedder
-from holdfast.authoring.form import form_of
-from holdfast.authoring.given import decisions_of, reviewers_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.offer import Handoff
 from holdfast.authoring.options import AgentOptions, ModelOptions
-from holdfast.authoring.plain import encode
 from holdfast.authoring.router import Route, Router
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
@@ -35,14 +31,14 @@ from holdfast.core import commands as cmd
 from holdfast.core import conversations
 from holdfast.core.caps import LimitsLeft
 from holdfast.core.demand import NOTHING
-from holdfast.core.gates import APPROVAL, QUESTION
+from holdfast.core.gates import APPROVAL
 from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, RunId, Unique
 from holdfast.core.memory import MOST_ENTRIES, namespace
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.shared_values import expect_space, unpacked
-from holdfast.engine import branches, budget, child, embedding, exchange, function, mapping, signalling
+from holdfast.engine import asking, branches, budget, child, embedding, exchange, function, mapping, signalling
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
@@ -172,32 +168,10 @@ class StepContext(AttemptContext):
         with cursor().place() as path:
             await self._journal.sleep(path, digest(["sleep", wait_s]), int(wait_s * 1000))
 
-    async def ask(
-        self,
-        question: Any,
-        *,
-        form: type[BaseModel] | None = None,
-        reviewers: Sequence[str] = (),
-        timeout_s: float | None = None,
-        remind_every_s: float | None = None,
-        cancel_after_s: float | None = None,
-        expires_after_s: float | None = None,
-        decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
-        four_eyes: bool = False,
-        not_by: Sequence[str | None] = (),
-        quorum: int = 1,
-    ) -> Any:
+    async def ask(self, question: Any, **options: Any) -> Any:
         """Ask a person; returns `decision`, `data`, `by` and `reason`. Raises OperationFailed; see Context."""
         with cursor().place() as path:
-            shown, others = msgspec.json.decode(encode(question)), tuple(name or "" for name in not_by)
-            shape, filled = form_of(form, shown) if form is not None else (None, {})
-            answer = await self._journal.ask(
-                path, QUESTION, digest(["question", shown, *others]), shown=question, allowed=decisions_of(decisions),
-                form=shape, filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
-                quorum=quorum, not_by=others, remind_every_s=remind_every_s, cancel_after_s=cancel_after_s,
-                expires_after_s=expires_after_s,
-            )  # fmt: skip
-        return fields(answer)
+            return fields(await asking.ask(self._journal, path, question, **options))
 
     async def wait_signal(self, name: str | Signal[Any], *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
         """The data of the next signal `name`, as a `type`. Raises OperationFailed (class `timeout`) after `timeout_s`."""

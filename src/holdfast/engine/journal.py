@@ -332,7 +332,7 @@ class StepJournal(Outcomes):
         form: dict[str, Any] | None, filled: Any, reviewers: tuple[str, ...] = (), four_eyes: bool = False,
         timeout_s: float | None = None, remind_every_s: float | None = None, cancel_after_s: float | None = None,
         expires_after_s: float | None = None, completes_step: bool = False, not_by: tuple[str, ...] = (),
-        quorum: int = 1,
+        quorum: int = 1, hash_optional: bool = False,
     ) -> None:  # fmt: skip
         kept = await self.attempt.kept(shown)
         asked = tuple(self.redact(name) for name in reviewers)
@@ -342,6 +342,7 @@ class StepJournal(Outcomes):
                 form, await self.attempt.kept(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
                 _ms(cancel_after_s), completes_step, _ms(expires_after_s),
                 tuple(self.redact(name) for name in not_by), values=self.take(), quorum=quorum,
+                hash_optional=hash_optional,
             )
         )  # fmt: skip
 
@@ -435,7 +436,7 @@ async def _approved(
     asked: dict[str, Any] = {}
     if rule is not None:
         asked = {"reviewers": rule.reviewers, "four_eyes": rule.four_eyes, "expires_after_s": rule.expires_after_s}
-        asked["quorum"] = rule.quorum
+        asked |= {"quorum": rule.quorum, "hash_optional": rule.hash_optional}
     answer: dict[str, Any] = await journal.ask(
         approval_at(path), TOOL_APPROVAL, args_hash, shown={"tool": tool, "arguments": arguments},
         allowed=("approve", "edit", "reject", "answer"), form=form, filled=arguments, **asked,

@@ -294,6 +294,7 @@ async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str
         reviewers=tuple([reviewers] if isinstance(reviewers, str) else map(str, reviewers)),
         four_eyes=settings["four_eyes"],
         quorum=settings["quorum"],
+        hash_optional=settings["hash_optional"],
         not_by=await _deciders(attempt, settings["not_by"]),
         timeout_s=settings["deadline_s"],
         remind_every_s=settings["remind_every_s"],

@@ -235,7 +235,7 @@ class _Thread:
         if unanswered:
             self.heard, self.told = heard, await heard.so_far()
         for each in unanswered:
-            await self.service.tell(self.who, each)
+            await self.service.tell(self.who, await self._bound(each))
         return number, not unanswered
 
     async def _client_answers(self, runs: Set[RunId], results: Sequence[ToolMessage]) -> list[command.Decide]:
@@ -257,6 +257,13 @@ class _Thread:
         if len({gate for gate, _ in found}) < len(found):
             raise InvalidInput("Answer each call of a tool once. Nothing was done.")
         return [command.Decide(gate, decision="answer", data=_result(each)) for gate, each in found]
+
+    async def _bound(self, decision: command.Decide) -> command.Decide:
+        """Return a decision with a hash. The protocol has none for a question that is dismissed: it is of what is shown now."""
+        if decision.shown_hash is not None:
+            return decision
+        (row,) = (await self.service.ask(self.who, query.Gate(decision.gate))).rows
+        return msgspec.structs.replace(decision, shown_hash=row["shown_hash"])
 
     async def _has_decided(self, decision: command.Decide) -> bool:
         """Whether the caller has decided so before: the answer to that was lost."""

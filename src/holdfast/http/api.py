@@ -147,7 +147,7 @@ class Api:
 
             async def answer(said: Any) -> Response:
                 if route.tag and (tag := asked.headers.get("if-match")) is not None:
-                    await _expect_tag(service, caller.who, route, said, tag)
+                    said = await _expect_tag(service, caller.who, route, said, tag)
                 return await _ANSWERS[route.answer](service, caller.who, said, asked)
 
             if asked.method != "POST" or once.HEADER not in asked.headers:
@@ -363,14 +363,19 @@ async def _through_link(service: Service, key: ApiKey, asked: Request, body: str
 # --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------
 
 
-async def _expect_tag(service: Service, who: Principal, route: Route, said: Any, tag: str) -> None:
-    """Raises Problem where the row that the path is about is not as the sender saw it."""
+async def _expect_tag(service: Service, who: Principal, route: Route, said: Any, tag: str) -> Any:
+    """Return what is said, of a decision with the hash of what its sender saw. Raise Problem if the row that the path is about
+    is not as they saw it."""
     about = next(each for each in ROUTES if each.method == "GET" and each.path == route.tag)
     told = {name: getattr(said, name, None) for name in (*about.in_path, *about.elsewhere)}
-    now = _tag(msgspec.json.encode(await _one(service, who, _asked(about, told))))
+    row = await _one(service, who, _asked(about, told))
+    now = _tag(msgspec.json.encode(row))
     if tag not in ("*", now):
         words = "It is not as it was when you looked: GET it again. Nothing was done."
         raise Problem(HTTPStatus.PRECONDITION_FAILED, "changed", words, headers={"ETag": now})
+    if tag == now and isinstance(said, Decide) and said.shown_hash is None:
+        return msgspec.structs.replace(said, shown_hash=row["shown_hash"])
+    return said
 
 
 def _asked(about: Route, told: Mapping[str, Any]) -> query.Query:

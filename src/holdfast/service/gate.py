@@ -5,7 +5,7 @@ Never here: what a decision may be (core.gates), words for people.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +20,7 @@ from holdfast.core.gates import TOOL_APPROVAL, check_person, closed, offered
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.projection import RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN
-from holdfast.errors import NotFound
+from holdfast.errors import InvalidDecision, NotFound
 from holdfast.ports import ToDecide
 from holdfast.service.view import is_verified, iso
 
@@ -64,6 +64,21 @@ async def decidable(
     # Four eyes hold for both of them.
     check_person(msgspec.structs.replace(opened, reviewers=()), maker, (), of=state, maker=key_maker)
     return ToDecide(gate, opened.shown_hash, by)
+
+
+async def expect_hash(control: Control, gates: Iterable[GateId], shown_hash: str | None) -> None:
+    """Raise InvalidDecision for a decision that does not name what was shown, unless the gate says that it may."""
+    if shown_hash is not None:
+        return
+    for gate in gates:
+        known = (await control.run(run_of(gate)).state()).gates.get(gate)
+        if known is None:
+            return  # the decision itself is told what became of it
+        if not known.opened.hash_optional:
+            raise InvalidDecision(
+                f"Give shown_hash, the hash of what gate {gate:.300} shows: read the gate first, and send what it has there"
+                " with the decision. Nothing was decided."
+            )
 
 
 async def story_of(control: Control, gate: str) -> Story:
@@ -138,6 +153,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "assigned": [_assigned(each) for each in story.assigned],
         "allowed": await _allowed(control, story),
         "shown_hash": opened.shown_hash,
+        "hash_optional": opened.hash_optional,
         "form": opened.form,
         "decision": decided.decision if decided is not None else None,
         "why": decided.reason if decided is not None else story.withdrawn,

@@ -53,7 +53,7 @@ from holdfast.service.command import (
     OfTenant,
 )
 from holdfast.service.declaration import declaration_of
-from holdfast.service.gate import decidable
+from holdfast.service.gate import decidable, expect_hash
 from holdfast.service.key import ApiKeys
 from holdfast.service.listing import expect_statuses, sought
 from holdfast.service.log_in import LOG_IN, FailedLogIns
@@ -299,11 +299,13 @@ class Service(Answers):
             case cmd.DecideTogether(_, _, shown_hash):
                 if wrong := next((gate for gate in decisions if run_of(GateId(gate)) != run), None):
                     raise InvalidInput(f"{wrong!r:.200} is no gate of run {run}. Nothing was decided.")
+                await expect_hash(control, map(GateId, decisions), shown_hash)
                 await control.decide_together(
                     {gate: _answer(said) for gate, said in decisions.items()}, by=by, roles=who.acts_as,
                     shown_hash=shown_hash,
                 )  # fmt: skip
             case cmd.Decide(gate, decision, data, reason, shown_hash):
+                await expect_hash(control, [GateId(gate)], shown_hash)
                 await control.decide(
                     gate, decision, _given(data), by=by, roles=who.acts_as, reason=reason, shown_hash=shown_hash
                 )

@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core import trace
 from holdfast.errors import InvalidInput
 from holdfast.service.command import Fork, OfAll, OfConversation, OfMany, OfRow, OfRun, OfSchedule, OfTenant
-from holdfast.service.query import Page, Query, View
+from holdfast.service.query import Gate, Page, Query, View
 from holdfast.wire import credential, refusal
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
@@ -139,11 +139,16 @@ class Client:
     async def cancel(self, run: str, *, reason: str = "", by: str = "") -> RunView:
         return _view(await self._ask("Cancel", wire.CancelRequest(run=run, reason=reason, by=by)))
 
+    async def gate(self, gate: str) -> View:
+        """A question with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
+        return (await self.ask(Gate(gate))).rows[0]
+
     async def decide(
         self, gate: str, decision: str = "approve", data: Any = _NOTHING, *, by: str = "", roles: Sequence[str] = (),
         reason: str = "", shown_hash: str = "",
     ) -> RunView:  # fmt: skip
-        """Answer a gate of a run; see Engine.decide."""
+        """Answer a gate of a run; see Engine.decide. `shown_hash` is that of `gate`; without one InvalidDecision is raised,
+        unless the gate says that it is optional."""
         request = wire.DecideRequest(
             gate=gate, decision=decision, by=by, roles=roles, reason=reason, shown_hash=shown_hash
         )

@@ -1,0 +1,48 @@
+"""A question of a step's code, as what is asked of its journal.
+
+Never here: which answers count (core.gates), a gate that is a node (nodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast.authoring.form import form_of
+from holdfast.authoring.given import decisions_of, reviewers_of
+from holdfast.authoring.plain import encode
+from holdfast.core.gates import QUESTION
+from holdfast.core.ids import Path
+from holdfast.core.payload import digest
+from holdfast.engine.journal import StepJournal
+
+
+async def ask(
+    journal: StepJournal,
+    path: Path,
+    question: Any,
+    *,
+    form: type[BaseModel] | None = None,
+    reviewers: Sequence[str] = (),
+    timeout_s: float | None = None,
+    remind_every_s: float | None = None,
+    cancel_after_s: float | None = None,
+    expires_after_s: float | None = None,
+    decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
+    four_eyes: bool = False,
+    not_by: Sequence[str | None] = (),
+    quorum: int = 1,
+    hash_optional: bool = False,
+) -> Any:
+    """Return what a person has answered, once somebody has. Raises OperationFailed; see Context.ask."""
+    shown, others = msgspec.json.decode(encode(question)), tuple(name or "" for name in not_by)
+    shape, filled = form_of(form, shown) if form is not None else (None, {})
+    return await journal.ask(
+        path, QUESTION, digest(["question", shown, *others]), shown=question, allowed=decisions_of(decisions),
+        form=shape, filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
+        quorum=quorum, not_by=others, remind_every_s=remind_every_s, cancel_after_s=cancel_after_s,
+        expires_after_s=expires_after_s, hash_optional=hash_optional,
+    )  # fmt: skip
