@@ -68,8 +68,8 @@ PURE = {"asyncio", "random", "secrets", "time", "os", "socket", "threading", "su
 """What core must never import."""
 
 
-@functools.cache
 def parsed(file: Path) -> ast.Module:
+    """Nobody keeps it: to look for garbage in the trees of all modules takes longer than to make them again."""
     return ast.parse(file.read_text())
 
 

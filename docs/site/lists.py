@@ -33,9 +33,16 @@ _DOCS = Path(__file__).resolve().parents[1]
 _WRITTEN = "<!-- Written from the code by `make reference`; a test holds it current. -->"
 
 
-@cache
 def _parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def _module(file: Path) -> tuple[str, tuple[str, ...]]:
+    """Return what a module says of itself, and the names that it imports. Its tree is not kept: to look for garbage in those of
+    all modules takes twice as long as to make them."""
+    tree = _parsed(file)
+    return ast.get_docstring(tree) or "", tuple(name for node in ast.walk(tree) for name in _imported(node))
 
 
 def pages() -> dict[str, str]:
@@ -155,7 +162,7 @@ def module_list() -> str:
         if not (SOURCE / room).is_dir():
             continue
         for folder in [SOURCE / room, *sorted(each.parent for each in (SOURCE / room).rglob("*/__init__.py"))]:
-            said = _docstring(folder / "__init__.py")
+            said = docstring(folder / "__init__.py")
             lines += [f"## {folder.relative_to(SOURCE)}", "", " ".join([_first(said), *_never(said)]), ""]
             if folder == SOURCE / room:
                 lines += [f"Imports {', '.join(sorted(arrows[room])) or 'nothing of ours'}.", ""]
@@ -166,12 +173,13 @@ def module_list() -> str:
 def _rows(files: list[Path]) -> list[str]:
     if not files:
         return []
-    rows = [f"| `{file.stem}` | {cell(_first(_docstring(file)))} |" for file in files]
+    rows = [f"| `{file.stem}` | {cell(_first(docstring(file)))} |" for file in files]
     return ["| module | |", "| --- | --- |", *rows, ""]
 
 
-def _docstring(file: Path) -> str:
-    return ast.get_docstring(_parsed(file)) or ""
+def docstring(file: Path) -> str:
+    """Return what the module in a file says of itself."""
+    return _module(file)[0]
 
 
 def _first(text: str) -> str:
@@ -193,15 +201,18 @@ def _arrows() -> dict[str, set[str]]:
         if room.startswith("__"):
             continue
         found[room] |= set()
-        for node in ast.walk(_parsed(file)):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            rooms = {name.split(".")[1] for name in names if name.startswith("holdfast.")}
-            found[room] |= {
-                each for each in rooms - {room} if (SOURCE / each).is_dir() or (SOURCE / f"{each}.py").exists()
-            }
+        rooms = {name.split(".")[1] for name in _module(file)[1] if name.startswith("holdfast.")}
+        found[room] |= {each for each in rooms - {room} if (SOURCE / each).is_dir() or (SOURCE / f"{each}.py").exists()}
     return found
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """Return the names that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
 
 
 def code_list() -> str:
@@ -213,6 +224,7 @@ def code_list() -> str:
     return "\n".join(lines)
 
 
+@cache
 def every_code() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     """The columns and the rows of each table, by its title."""
 

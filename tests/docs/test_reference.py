@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -76,7 +77,7 @@ def test_every_event_says_what_it_means_and_is_written_by_somebody() -> None:
 
 def test_every_room_says_what_is_never_in_it_and_every_module_what_it_is_for() -> None:
     source = Path(holdfast.__file__).parent
-    silent = [str(file) for file in source.rglob("*.py") if not ast.get_docstring(ast.parse(file.read_text()))]
+    silent = [str(file) for file in source.rglob("*.py") if not lists.docstring(file)]
     assert silent == []
     loose = [str(file.parent) for file in source.glob("*/__init__.py") if "Never here" not in file.read_text()]
     assert loose == []
@@ -107,6 +108,7 @@ def _names(assignment: ast.Assign) -> set[str]:
     return {target.id for target in assignment.targets if isinstance(target, ast.Name)}
 
 
+@cache
 def codes() -> dict[str, set[str]]:
     """What there is of each kind, as the code has it."""
     exit_code = importlib.import_module("holdfast.cli.exit_code")
