@@ -32,14 +32,14 @@ NAMED = ["plain", "with a space", "a/b::c[d]"]
 
 
 def run(folder: Path, text: str, *arguments: str, before: str = "") -> tuple[int, str, list[str]]:
-    """The exit status of the run of a suite of this text in two processes, what was printed, and the record after it."""
+    """The exit status of the run of a suite of this text in a process beside it, what was printed, and the record after it."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_it.py").write_text(text)
     record = folder / "record"
     if before:
         record.write_text(before)
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.again", str(record), "-n2", *arguments],
+        [sys.executable, "-m", "tests.again", str(record), "-n1", *arguments],
         cwd=folder,
         env=os.environ | ALONE,
         capture_output=True,
