@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ WORKFLOWS = (
     flows.order, flows.quick, flows.broken, flows.counting, flows.rated, flows.answering, flows.rendering, flows.learning,
 )  # fmt: skip
 MOST_S = 20.0
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts no authority: to load those of the machine takes 20 ms, and a port on loopback needs none."""
 
 
 class Asked:
@@ -103,7 +106,7 @@ class Port:
     async def asked(self, token: str = "") -> AsyncIterator[Asked]:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         base = f"{self.address}/api/v1"
-        async with httpx2.AsyncClient(base_url=base, headers=headers, timeout=MOST_S) as http:
+        async with httpx2.AsyncClient(verify=NO_TLS, base_url=base, headers=headers, timeout=MOST_S) as http:
             yield Asked(http)
 
 

@@ -23,7 +23,7 @@ from holdfast.models.providers import Providers
 from holdfast.service.identity import Holder
 from holdfast.service.service import Service
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
-from tests.http.kit import MOST_S, Asked, Port, known
+from tests.http.kit import MOST_S, NO_TLS, Asked, Port, known
 from tests.models.provider import Wire, anthropic_reply, environment
 from tests.wire.kit import Process, ended, holdfast
 
@@ -767,7 +767,7 @@ def serving(folder: Path, server: ModelServer) -> Process:
 async def asked_of(process: Process) -> AsyncIterator[Asked]:
     address = process.says(r"HTTP on (http://\S+)/api/v1\.")[1]
     headers = {"authorization": "Bearer a-token-of-some-length"}
-    async with httpx2.AsyncClient(base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S) as http:
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S) as http:
         yield Asked(http)
 
 

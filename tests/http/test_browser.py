@@ -16,6 +16,7 @@ from holdfast.errors import UsageError
 from holdfast.service.identity import Identity
 from holdfast.service.service import Service
 from tests.http import flows
+from tests.http.kit import NO_TLS
 from tests.http.test_commands import asked, holdfast
 from tests.wire.kit import ended
 
@@ -47,7 +48,7 @@ def code_of(said: httpx2.Response) -> tuple[int, str]:
 
 
 async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(address: str) -> None:
-    async with httpx2.AsyncClient(base_url=address) as browser:
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser:
         assert code_of(await browser.get("/", params={"code": "another"})) == (403, "wrong_code")
         assert code_of(await browser.get("/")) == (403, "wrong_code")
         given = await browser.get("/", params={"code": ONCE})
@@ -56,7 +57,7 @@ async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(addr
         assert given.headers["set-cookie"] == f"holdfast-{port}={SECRET}; HttpOnly; SameSite=Strict; Path=/"
         assert (given.headers["referrer-policy"], given.headers["cache-control"]) == ("no-referrer", "no-store")
         assert (await browser.get("/api/v1/me")).status_code == 200
-    async with httpx2.AsyncClient(base_url=address) as another:
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as another:
         used = await another.get("/", params={"code": ONCE})
         assert code_of(used) == (410, "used")
         assert "set-cookie" not in used.headers
@@ -73,7 +74,7 @@ async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(addr
 async def test_what_changes_something_comes_from_our_own_page(address: str, origin: str | None, status: int) -> None:
     port = address.rpartition(":")[2]
     headers = {} if origin is None else {"origin": origin.format(ours=address, port=port)}
-    async with httpx2.AsyncClient(base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
         said = await browser.post("/api/v1/runs", json=START, headers=headers)
         assert said.status_code == status, said.text
         if status == 403:
@@ -86,14 +87,14 @@ async def test_what_changes_something_comes_from_our_own_page(address: str, orig
 )
 async def test_what_a_page_of_another_site_has_sent_is_not_answered(address: str, site: str, status: int) -> None:
     port = address.rpartition(":")[2]
-    async with httpx2.AsyncClient(base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
         assert (await browser.get("/api/v1/runs", headers={"sec-fetch-site": site})).status_code == status
 
 
 async def test_a_token_needs_no_origin_and_no_answer_is_for_other_origins(address: str) -> None:
     port = address.rpartition(":")[2]
     evil = {"origin": "https://evil.example", "access-control-request-method": "POST"}
-    async with httpx2.AsyncClient(base_url=address) as program:
+    async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as program:
         bearer = {"authorization": f"Bearer {TOKEN}"}
         answers = [
             await program.post("/api/v1/runs", json=START, headers=bearer),
@@ -113,7 +114,10 @@ async def test_a_token_needs_no_origin_and_no_answer_is_for_other_origins(addres
 
 
 async def test_a_port_without_a_browser_takes_no_cookie(tmp_path: Path) -> None:
-    async with served(tmp_path, browser=None) as address, httpx2.AsyncClient(base_url=address) as browser:
+    async with (
+        served(tmp_path, browser=None) as address,
+        httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser,
+    ):
         assert code_of(await browser.get("/", params={"code": ONCE})) == (404, "no_route")
         cookie = {"cookie": f"holdfast-{address.rpartition(':')[2]}={SECRET}"}
         assert (await browser.get("/api/v1/runs", headers=cookie)).status_code == 401
@@ -132,7 +136,7 @@ async def test_the_cookie_outlives_a_server_that_is_started_anew(tmp_path: Path)
         once = process.says(r"works once: (http://\S+)")[1]
         asked(process)
         address = once.partition("/?")[0]
-        async with httpx2.AsyncClient(base_url=address) as browser:
+        async with httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser:
             assert (await browser.get(once)).status_code == 303
             code.write_text(code.read_text() + "\n")
             process.says("quick.py has changed")

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.http.kit import MOST_S, Asked
+from tests.http.kit import MOST_S, NO_TLS, Asked
 from tests.wire.kit import Process, ended, holdfast
 
 FLOWS = Path(__file__).parent / "flows.py"
@@ -35,7 +35,7 @@ def asked(process: Process, token: str = TOKEN, times: int = 1) -> Asked:
     """One who asks the process, once it answers."""
     address = process.says(r"HTTP on (http://\S+)/api/v1\.", times)[1]
     headers = {"authorization": f"Bearer {token}"}
-    return Asked(httpx2.AsyncClient(base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S))
+    return Asked(httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MOST_S))
 
 
 async def test_a_killed_server_s_runs_are_approved_at_the_next(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ and whoever only collects the tests needs none.
 
 from __future__ import annotations
 
+import ssl
 from importlib import import_module
 from typing import Any, Final
 
@@ -31,3 +32,19 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(place), name)
     raise AttributeError(name)
+
+
+_NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts no authority: to load those of the machine takes longer than most tests of a server on loopback."""
+
+
+def claude(**options: Any) -> Any:
+    """Return Anthropic's client, for a server without TLS."""
+    anthropic = import_module("anthropic")
+    return anthropic.AsyncAnthropic(http_client=anthropic.DefaultAsyncHttpxClient(verify=_NOBODY), **options)
+
+
+def gpt(**options: Any) -> Any:
+    """Return OpenAI's client, for a server without TLS."""
+    openai = import_module("openai")
+    return openai.AsyncOpenAI(http_client=openai.DefaultAsyncHttpxClient(verify=_NOBODY), **options)

@@ -50,13 +50,13 @@ async def server(tmp_path: Path) -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def claude(server: ModelServer) -> AsyncIterator[sdk.AsyncAnthropic]:
-    async with sdk.AsyncAnthropic(api_key="k", base_url=server.anthropic_url, max_retries=0) as client:
+    async with sdk.claude(api_key="k", base_url=server.anthropic_url, max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
 async def gpt(server: ModelServer) -> AsyncIterator[sdk.AsyncOpenAI]:
-    async with sdk.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0) as client:
+    async with sdk.gpt(api_key="k", base_url=server.openai_url, max_retries=0) as client:
         yield client
 
 
@@ -224,7 +224,7 @@ async def test_a_rule_may_say_what_a_call_used(model: sdk.Model, server: ModelSe
 
 
 async def test_a_marked_prefix_is_written_to_the_cache_once_and_read_afterwards(server: ModelServer) -> None:
-    client = sdk.AsyncAnthropic(api_key="k", base_url=server.anthropic_url)
+    client = sdk.claude(api_key="k", base_url=server.anthropic_url)
     system = [{"type": "text", "text": "s" * 400, "cache_control": {"type": "ephemeral"}}]
 
     async def usage(user: str) -> tuple[int, int | None, int | None]:
@@ -394,7 +394,7 @@ async def test_a_wrong_tool_call_reaches_the_client(
 
 async def test_each_retry_of_an_sdk_is_a_call_in_the_journal(server: ModelServer) -> None:
     server.script.add(Rule(times=2, fault=Fault("status", status=529, retry_after_s=0.001)))
-    async with sdk.AsyncAnthropic(api_key="k", base_url=server.anthropic_url) as client:
+    async with sdk.claude(api_key="k", base_url=server.anthropic_url) as client:
         await client.messages.create(model=HAIKU, max_tokens=50, messages=HELLO)
     assert [call.status for call in server.calls] == [529, 529, 200]
     assert len({call.request_sha256 for call in server.calls}) == 1
@@ -514,7 +514,7 @@ async def test_the_sdks_find_the_server_by_the_environment(
 async def test_servers_live_side_by_side_and_count_for_themselves(tmp_path: Path) -> None:
     async def load(name: str, calls: int) -> list[int]:
         async with ModelServer(journal=tmp_path / name, latency_s=0.002) as server:
-            async with sdk.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0) as client:
+            async with sdk.gpt(api_key="k", base_url=server.openai_url, max_retries=0) as client:
                 await asyncio.gather(*(client.chat.completions.create(model=GPT, messages=HELLO) for _ in range(calls)))
             assert {call.outcome for call in server.calls} == {"sent"}
             return [call.number for call in server.calls]
@@ -532,7 +532,7 @@ def test_it_answers_while_the_only_loop_is_blocked(tmp_path: Path) -> None:
 
 async def test_stopping_waits_for_no_hung_request(tmp_path: Path) -> None:
     async with ModelServer(journal=tmp_path / "calls.jsonl", rules=[Rule(fault=Fault("hang"))]) as server:
-        client = sdk.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0)
+        client = sdk.gpt(api_key="k", base_url=server.openai_url, max_retries=0)
         asking = [asyncio.create_task(client.chat.completions.create(model=GPT, messages=HELLO)) for _ in range(9)]
         await until(lambda: len(server.calls) == 9)
         began = time.monotonic()
@@ -584,7 +584,7 @@ async def test_a_killed_server_has_lost_no_call_and_its_successor_counts_on(
     processes.append(first)
     assert first.announced == environment(first.port)
 
-    async with sdk.AsyncOpenAI(api_key="k", base_url=first.announced["OPENAI_BASE_URL"], max_retries=0) as client:
+    async with sdk.gpt(api_key="k", base_url=first.announced["OPENAI_BASE_URL"], max_retries=0) as client:
         await client.chat.completions.create(model=GPT, messages=HELLO)
         hung = asyncio.create_task(client.chat.completions.create(model=GPT, messages=HELLO))
         await until(lambda: len(read_calls(first.journal)) == 2)
@@ -594,7 +594,7 @@ async def test_a_killed_server_has_lost_no_call_and_its_successor_counts_on(
     assert [(call.number, call.outcome) for call in read_calls(first.journal)] == [(1, "sent"), (2, None)]
 
     async with ModelServer(journal=first.journal) as second:
-        async with sdk.AsyncOpenAI(api_key="k", base_url=second.openai_url) as client:
+        async with sdk.gpt(api_key="k", base_url=second.openai_url) as client:
             await client.chat.completions.create(model=GPT, messages=HELLO)
         assert [(call.number, call.outcome) for call in second.calls] == [(1, "sent"), (2, None), (3, "sent")]
 
