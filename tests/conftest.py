@@ -26,7 +26,7 @@ EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
 """Whether every case is to run on each kind of store and each PostgreSQL: `make stores`."""
 EVERYTHING = EVERYWHERE or any(os.environ.get(f"HOLDFAST_{kind}") == "all" for kind in ("CRASH", "E2E", "WORKFLOWS"))
 """Whether all tests of some kind are to run, the long ones too."""
-_ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled postgres")}
+_ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled postgres", "encrypted postgres")}
 """By the parameter that names the store: on which ones a test with a table of cases runs its first alone. What differs there
 from case to case is above the store; what a store makes of each value, the conformance suite asks every kind of store."""
 

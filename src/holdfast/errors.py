@@ -56,6 +56,7 @@
         ├── UnknownCommit              the reply of a commit was lost
         ├── CursorLost                 a tail cannot go on from a cursor without missing events
         └── CorruptHistory             events that no version of Holdfast can have written
+            └── KeyMissing             what is stored, or is to be, needs a key that is not there
 
 Nothing else belongs here: no handling, no translation, no formatting for a terminal.
 """
@@ -408,3 +409,7 @@ class CursorLost(StoreError):
 
 class CorruptHistory(StoreError):
     """This history cannot have been written by Holdfast."""
+
+
+class KeyMissing(CorruptHistory):
+    """What is stored is encrypted with a key that is not there, or what is to be stored has none. Nothing was done."""

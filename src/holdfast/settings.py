@@ -291,6 +291,10 @@ class Settings(BaseModel):
     """Where payloads over 64 KiB are kept: `store` (its own table), `file:///FOLDER`, or `s3://BUCKET/PREFIX`."""
     secrets_file: Path | None = None
     """A file of `NAME=value` lines. Secrets that stand in the environment need none."""
+    key_file: Path | None = None
+    """The keys of tenants with which stored payloads are encrypted: TOML lines `TENANT = "KEY"`. Without it nothing is."""
+    encrypt: Literal["nothing", "payloads"] = "nothing"
+    """What is encrypted from now on: nothing, or all stored payloads. What was encrypted before is read with the key file."""
     workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """How long a run that could go on is left alone while no living process can run its workflow; then a person is
     asked. A deployment that stops the old processes before the new ones are up should take less."""
@@ -346,6 +350,12 @@ class Settings(BaseModel):
                 raise ValueError(f'{variable} is no JSON; it holds a table, like {{"NAME": …}}') from None
         return found
 
+    @model_validator(mode="after")
+    def _has_keys(self) -> Self:
+        if self.encrypt != "nothing" and self.key_file is None:
+            raise ValueError("encrypt takes a key_file (HOLDFAST_KEY_FILE), in which each tenant has its key")
+        return self
+
     def strategy(self, lane: str) -> Literal["least_loaded", "best_fit"]:
         """Which of the workers that fit gets a step of that lane."""
         rules = self.lanes.get(lane)
@@ -365,8 +375,10 @@ def load(directory: Path | None = None) -> Settings:
             "blobs",
             "bounds",
             "budget",
+            "encrypt",
             "fetch",
             "identity",
+            "key_file",
             "lanes",
             "lease_s",
             "limits",
@@ -384,9 +396,10 @@ def load(directory: Path | None = None) -> Settings:
         }
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s, [bounds], [budget], [fetch],"
-                " [identity], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, encrypt, key_file,"
+                " lease_s, placement, queue, resident_flows_mb, retention_days, secrets_file, workflow_grace_s, [bounds],"
+                " [budget], [fetch], [identity], [lanes.NAME], [limits], [models.NAME], [pools.NAME], [retention], [vars]"
+                " and [weights]."
             )
     try:
         return Settings(**given)

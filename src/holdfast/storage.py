@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from holdfast import settings as settings_
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
 from holdfast.extra import needs
 from holdfast.masking import without_passwords
@@ -33,33 +34,53 @@ def is_postgres(where: str) -> bool:
 
 
 async def open_store(
-    where: str | Path, elsewhere: BlobPlace | None = None, *, lease_s: float = settings_.LEASE_S, audit_key: bytes = b""
+    where: str | Path,
+    elsewhere: BlobPlace | None = None,
+    *,
+    lease_s: float = settings_.LEASE_S,
+    audit_key: bytes = b"",
+    sealing: Sealing = PLAIN,
 ) -> Store:
     """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
 
     `elsewhere` is where archives are besides the store's own table, as `open_blobs` says. `lease_s` is how long a
-    session of this process lives without renewal. `audit_key` signs the entries that it adds to the audit log.
+    session of this process lives without renewal. `audit_key` signs the entries that it adds to the audit log. `sealing` is
+    how it keeps what users have stored, as `sealing_of` says.
     """
     text = str(where)
     if is_postgres(text):
         opened: Store = await postgres().PostgresStore.connect(
-            text, lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key
+            text, lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key, sealing=sealing
         )
         return opened
     from holdfast.stores.sqlite import SqliteStore
 
-    return await SqliteStore.connect(_path_of(text), lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key)
+    return await SqliteStore.connect(
+        _path_of(text), lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key, sealing=sealing
+    )
 
 
-async def open_administration(where: str | Path, elsewhere: BlobPlace | None = None) -> Administration:
+async def open_administration(
+    where: str | Path, elsewhere: BlobPlace | None = None, sealing: Sealing = PLAIN
+) -> Administration:
     """The administration of the store that `where` names as for `open_store`; its tables may be of another version."""
     text = str(where)
     if is_postgres(text):
-        opened: Administration = await postgres().PostgresAdministration.connect(text, elsewhere)
+        opened: Administration = await postgres().PostgresAdministration.connect(text, elsewhere, sealing)
         return opened
     from holdfast.stores.sqlite.administration import SqliteAdministration
 
-    return await SqliteAdministration.connect(_path_of(text), elsewhere)
+    return await SqliteAdministration.connect(_path_of(text), elsewhere, sealing)
+
+
+def sealing_of(known: settings_.Settings) -> Sealing:
+    """How settings have stored payloads kept. Raises UsageError for a key file that cannot be used."""
+    if known.key_file is None:
+        return PLAIN
+    with needs("encryption", "Encrypting what is stored"):
+        from holdfast.encryption import AesCodec, KeyFile
+
+    return Sealing(AesCodec(KeyFile(known.key_file)), seals=known.encrypt == "payloads")
 
 
 def accept_store(where: str) -> None:

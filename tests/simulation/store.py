@@ -69,6 +69,7 @@ from holdfast.errors import (
 )
 from holdfast.ports import (
     MOST_LISTED,
+    OF_NONE,
     ApiKey,
     Append,
     ChildLink,
@@ -870,9 +871,9 @@ class Children(Port):
 class JobLogs(Port):
     """Keeps ports.JobLogs."""
 
-    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes, str]], cut: Sequence[LogPlace]) -> None:
         await self._mount.write("put_job_logs")
-        self._disk.job_logs.update(pieces)
+        self._disk.job_logs.update({place: content for place, content, _ in pieces})
         for place in cut:
             self._disk.job_logs.pop(place, None)
 
@@ -933,7 +934,7 @@ class Audit(Port):
 class Replies(Port):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
+    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> Pending:
         await self._mount.write("begin_reply")
         now_ms, there = self._mount.now_ms(), self._disk.replies.get(name)
         if there is not None and there.begun_at_ms >= now_ms - kept_ms:
@@ -941,7 +942,7 @@ class Replies(Port):
         self._disk.replies[name] = Pending(digest, now_ms)
         return Pending(digest, now_ms, is_new=True)
 
-    async def finish(self, name: str, reply: Reply | None) -> None:
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
         await self._mount.write("finish_reply")
         if reply is None:
             self._disk.replies.pop(name, None)
@@ -1012,7 +1013,7 @@ class Streams(Port):
 
     async def append(self, pieces: Sequence[Piece]) -> None:
         await self._mount.write("append_chunks")
-        for name, mark, size, content in pieces:
+        for name, mark, size, content, _ in pieces:
             stream = self._disk.streams.setdefault(name, [])
             if all(known != mark for known, _ in stream):
                 first = sum(chunk.size for _, chunk in stream)

@@ -24,6 +24,7 @@ from holdfast.core.claim import Claim
 from holdfast.core.ids import AppendId
 from holdfast.core.payload import inline
 from holdfast.core.scopes import ScopeRow
+from holdfast.core.sealing import PLAIN
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import (
     HoldfastError,
@@ -120,7 +121,7 @@ async def test_an_append_whose_reply_was_lost_is_unknown_and_is_written_once(
     if what == "ledger":
         await put(witness, story.draft())
     append = {"start with a key": lambda: story.start(key="k"), "ledger": story.ask}.get(what, story.draft)()
-    rows = entry(append)
+    rows = entry(append, PLAIN)
     proxy.lose_reply_to(append.append_id if rows.is_plain and what != "held" else COMMIT)
     if what == "held":
         async with store.log.exclusive(story.run):
@@ -594,7 +595,7 @@ async def test_a_flush_of_one_run_leaves_what_a_flush_of_many_leaves(
         story.start(), story.does(cmd.SendSignal("ping")), story.hold(5), story.settle(3),
         story.does(cmd.CancelRun("no more", Claim("ann"))), placed.start(), placed.does(cmd.Tick(), placed=["a#1"]),
     ]  # fmt: skip
-    assert [entry(append).is_simple for append in appends] == [True, True, True, True, True, False, True]
+    assert [entry(append, PLAIN).is_simple for append in appends] == [True, True, True, True, True, False, True]
     try:
         await put(stores[0], *appends)
         monkeypatch.setattr(Entry, "is_simple", False)

@@ -345,7 +345,7 @@ async def test_an_archiving_that_is_killed_anywhere_loses_nothing_and_is_done_ag
         at_ms = BORN_MS + killed * 30 * 24 * 3600 * 1000
         month = Month.at(at_ms)
         stories = await ended(place.store, 2, at_ms)
-        await place.store.job_logs.keep([(LogPlace(stories[0].run, "greet", 1, 0), b"hello")], [])
+        await place.store.job_logs.keep([(LogPlace(stories[0].run, "greet", 1, 0), b"hello", "t")], [])
         archiver.stdin.write(f"{month} {killed + 1}\n".encode())
         status = int(await asyncio.wait_for(archiver.stdout.readline(), 30))
         for story in stories:
@@ -437,7 +437,9 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
     monkeypatch.setattr(retention, "MOST_RUNS", 2)
     (old,) = await ended(place.store, 1)
     (young,) = await ended(place.store, 1, NEXT_MS)
-    pieces = [(LogPlace(story.run, "greet", 1, first), b"hello") for story in (old, young) for first in range(0, 25, 5)]
+    pieces = [
+        (LogPlace(story.run, "greet", 1, first), b"hello", "t") for story in (old, young) for first in range(0, 25, 5)
+    ]
     await place.store.job_logs.keep(pieces, [])
     said = [Piece(StreamName(story.run, "progress"), str(n), 1, b"1") for story in (old, young) for n in range(5)]
     await place.store.streams.append(said)

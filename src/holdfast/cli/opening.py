@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.client import AsyncClient
     from holdfast.compose import Engine
     from holdfast.control.inquiry import Inquiries
+    from holdfast.core.sealing import Sealing
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
     from holdfast.service.principal import Principal
@@ -146,7 +147,8 @@ async def opened(store: str | None) -> AsyncIterator[StorePort]:
     """The store itself, which has to be there, for what needs no engine. Raises NotFound, StoreError."""
     from holdfast.storage import open_store
 
-    found = await open_store(*_place(store))
+    where, elsewhere, sealing = _place(store)
+    found = await open_store(where, elsewhere, sealing=sealing)
     try:
         yield found
     finally:
@@ -195,14 +197,15 @@ async def _entered(
         await asyncio.sleep(min(next(pauses_s), left_s))
 
 
-def _place(store: str | None) -> tuple[str, BlobPlace | None]:
-    """Where a store is that has to be there, and where its large payloads are. Raises NotFound, StoreError."""
+def _place(store: str | None) -> tuple[str, BlobPlace | None, Sealing]:
+    """Where a store is that has to be there, where its large payloads are and how they are kept. Raises NotFound,
+    StoreError."""
     from holdfast.settings import Secrets
-    from holdfast.storage import open_blobs
+    from holdfast.storage import open_blobs, sealing_of
 
     where, known = located(store)
     _expect(where)
-    return where, open_blobs(known.blobs, Secrets(known.secrets_file))
+    return where, open_blobs(known.blobs, Secrets(known.secrets_file)), sealing_of(known)
 
 
 def shown(where: str) -> str:

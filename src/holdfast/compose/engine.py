@@ -33,6 +33,7 @@ from holdfast.core.demand import Resources
 from holdfast.core.graph import Definition
 from holdfast.core.ids import SessionId
 from holdfast.core.lanes import DEFAULT
+from holdfast.core.sealing import Sealing
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.call_pools import CallPools
 from holdfast.engine.catalog import Catalog
@@ -84,7 +85,7 @@ from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.placement import Scheduler
 from holdfast.settings import RedactedLog, Secrets, Settings
-from holdfast.storage import open_blobs, open_store
+from holdfast.storage import open_blobs, open_store, sealing_of
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
@@ -200,12 +201,16 @@ class Engine(Control):
         lanes, secrets = lanes_of(known, lane), secrets_of(known, store)
         clean_log = RedactedLog(secrets)
         around = environment if environment is not None else Environment.of_machine(slots, known.models)
-        elsewhere = open_blobs(known.blobs, secrets)
+        elsewhere, sealing = open_blobs(known.blobs, secrets), sealing_of(known)
         opened = (
             store
             if not isinstance(store, str | Path)
             else await open_store(
-                store, elsewhere, lease_s=known.lease_s, audit_key=next(iter(secrets.audit_keys()), b"")
+                store,
+                elsewhere,
+                lease_s=known.lease_s,
+                audit_key=next(iter(secrets.audit_keys()), b""),
+                sealing=sealing,
             )
         )
         providers: Any = model or Providers(_served_by(known))
@@ -228,7 +233,7 @@ class Engine(Control):
         )
         for tenant, weight in known.weights.items():
             scheduler.set_weight(tenant, weight)
-        services = _services(known, runtime, around, scheduler, secrets, providers, elsewhere, workers)
+        services = _services(known, runtime, around, scheduler, secrets, providers, elsewhere, workers, sealing)
         executor = Executor(
             services, scheduler, slots, resources if resources is not None else around.resources, known.weights
         )
@@ -337,7 +342,7 @@ def _served_by(known: Settings) -> dict[str, str]:
 
 def _services(
     known: Settings, runtime: Runtime, around: Environment, scheduler: Scheduler, secrets: Secrets, model: Model,
-    elsewhere: Blobs | None, workers: WorkerGateway | None,
+    elsewhere: Blobs | None, workers: WorkerGateway | None, sealing: Sealing,
 ) -> StepServices:  # fmt: skip
     """What attempts may use. `elsewhere`: where large payloads go, if not into the store's own table."""
     store, table = runtime.store, runtime.store.blobs
@@ -345,7 +350,7 @@ def _services(
     def session() -> SessionId | None:
         return runtime.membership.session
 
-    payloads = payloads_of(table, elsewhere, secrets)
+    payloads = payloads_of(table, elsewhere, secrets, sealing)
     gateway = Gateway(model, around.prices, Quotas(_served_by(known)))
     listening = Listening(store, payloads, around.clock)
     return StepServices(

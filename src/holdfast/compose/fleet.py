@@ -33,7 +33,7 @@ from holdfast.service.identity import Identity
 from holdfast.service.service import Recorder, Service
 from holdfast.service.turn import Turns
 from holdfast.settings import Secrets, Settings
-from holdfast.storage import is_postgres, open_administration, open_blobs, postgres
+from holdfast.storage import is_postgres, open_administration, open_blobs, postgres, sealing_of
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -61,12 +61,12 @@ async def leading(
     lanes = lanes_of(known, lane)
     queue = open_queue(known.queue, lane)
     secrets = secrets_of(known, store)
-    elsewhere = open_blobs(known.blobs, secrets)
-    opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S, elsewhere=elsewhere)
+    elsewhere, sealing = open_blobs(known.blobs, secrets), sealing_of(known)
+    opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S, elsewhere=elsewhere, sealing=sealing)
     runtime = Runtime.of(
         opened, MachineClock(), RandomIds(), Catalog(opened.graphs, lanes=lanes, lane=lane), label(), works=True
     )
-    consequences = Consequences(runtime, payloads_of(opened.blobs, elsewhere, secrets))
+    consequences = Consequences(runtime, payloads_of(opened.blobs, elsewhere, secrets, sealing))
     leader = Leader(
         runtime,
         opened.leadership,
@@ -112,7 +112,7 @@ async def archiving(store: str, known: Settings, leads: asyncio.Event | None = N
 
 @asynccontextmanager
 async def _administering(store: str, known: Settings, secrets: Secrets) -> AsyncIterator[Administration]:
-    administration = await open_administration(store, open_blobs(known.blobs, secrets))
+    administration = await open_administration(store, open_blobs(known.blobs, secrets), sealing_of(known))
     try:
         yield administration
     finally:

@@ -14,6 +14,7 @@ from holdfast import settings as settings_
 from holdfast.blobs.moved import Moved
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.core.lending import PERIODS_S, Counted, DeclaredPool, declared_pool
+from holdfast.core.sealing import Sealing
 from holdfast.engine.doubt import DoubtRule
 from holdfast.engine.payloads import Payloads
 from holdfast.errors import UsageError
@@ -105,9 +106,9 @@ def secrets_of(known: Settings, store: str | Path | Store) -> Secrets:
     return secrets
 
 
-def payloads_of(table: Blobs, elsewhere: Blobs | None, secrets: Secrets) -> Payloads:
+def payloads_of(table: Blobs, elsewhere: Blobs | None, secrets: Secrets, sealing: Sealing) -> Payloads:
     """Users' values: large ones are `elsewhere`, if not in the store's own `table`."""
-    return Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table)
+    return Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table, sealing)
 
 
 def lanes_of(settings: Settings, lane: str) -> Lanes:

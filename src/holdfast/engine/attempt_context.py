@@ -129,7 +129,7 @@ class AttemptContext:
 
     def kept_log(self, job: str) -> JobLog:
         """Where what the step prints is kept for people; `job` is what they call it."""
-        return self._services.job_logs.begin(self._attempt.run, job, self._attempt.number)
+        return self._services.job_logs.begin(self._attempt.run, job, self._attempt.number, self.tenant)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What `work` returns, worked out in a thread: the event loop is not kept from others."""

@@ -137,4 +137,4 @@ async def moved(payloads: Payloads, part: ContentPart, tenant: str, now_ms: int)
         return part
     content = await payloads.fetch([Payload(blob=part.sha256, size_bytes=part.size_bytes, month=part.month)], tenant)
     stored = await payloads.put(content[part.sha256], tenant, now_ms)
-    return msgspec.structs.replace(part, month=stored.month)
+    return msgspec.structs.replace(part, sha256=stored.blob or "", month=stored.month)

@@ -93,5 +93,5 @@ class RunHistory:
     async def snapshot(self, state: State) -> None:
         """Keep the folded state. Raises StoreError."""
         encoded = _encode_state(state)
-        await self._log.snapshot(self._run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
+        await self._log.snapshot(self._run, SnapshotRecord(state.seq, FOLD_VERSION, encoded, state.tenant))
         self._snapshot_seq, self._snapshot_bytes, self._tail_bytes = state.seq, len(encoded), 0

@@ -31,9 +31,10 @@ _log = logging.getLogger(__name__)
 class JobLog:
     """What one attempt of a job prints."""
 
-    def __init__(self, logs: JobLogWriter, run: RunId, job: str, attempt: int) -> None:
+    def __init__(self, logs: JobLogWriter, run: RunId, job: str, attempt: int, tenant: str) -> None:
         self._logs = logs
         self._name = (run, job, attempt)
+        self._tenant = tenant
         self._first = 0
         self._piece = bytearray()
         self._tail: deque[tuple[LogPlace, int]] = deque()
@@ -50,7 +51,7 @@ class JobLog:
             if len(self._piece) + len(part) > _PIECE_BYTES:
                 self._next_piece()
             self._piece += part
-            self._logs.put(LogPlace(*self._name, self._first), self._piece)
+            self._logs.put(LogPlace(*self._name, self._first), self._piece, self._tenant)
 
     def _next_piece(self) -> None:
         size = len(self._piece)
@@ -71,16 +72,16 @@ class JobLogWriter:
     def __init__(self, job_logs: JobLogs, clock: Clock) -> None:
         self._stored = job_logs
         self._clock = clock
-        self._pieces: dict[LogPlace, bytearray] = {}
+        self._pieces: dict[LogPlace, tuple[bytearray, str]] = {}
         self._cut: dict[LogPlace, None] = {}
         self._writing: asyncio.Task[None] | None = None
 
-    def begin(self, run: RunId, job: str, attempt: int) -> JobLog:
-        return JobLog(self, run, job, attempt)
+    def begin(self, run: RunId, job: str, attempt: int, tenant: str = "") -> JobLog:
+        return JobLog(self, run, job, attempt, tenant)
 
-    def put(self, place: LogPlace, piece: bytearray) -> None:
-        """A piece has grown."""
-        self._pieces[place] = piece
+    def put(self, place: LogPlace, piece: bytearray, tenant: str) -> None:
+        """A piece of a tenant's run has grown."""
+        self._pieces[place] = piece, tenant
         if len(self._pieces) > _MOST_WAITING:
             del self._pieces[next(iter(self._pieces))]
         if self._writing is None or self._writing.done():
@@ -116,7 +117,9 @@ class JobLogWriter:
         if not pieces and not cut:
             return
         try:
-            await self._stored.keep([(place, bytes(piece)) for place, piece in pieces.items()], list(cut))
+            await self._stored.keep(
+                [(place, bytes(piece), tenant) for place, (piece, tenant) in pieces.items()], list(cut)
+            )
         except (HoldfastError, asyncio.CancelledError) as problem:
             self._pieces = {**pieces, **self._pieces}
             self._cut = {**cut, **self._cut}

@@ -64,7 +64,7 @@ class Outcomes:
         return None if kept is None else await self.attempt.value(kept)
 
     def tells(self, call: CallId) -> Callable[[str, str], None]:
-        self._utterances = self._utterances or Utterances(self.attempt.services, self.attempt.run)
+        self._utterances = self._utterances or Utterances(self.attempt.services, self.attempt.run, self.attempt.tenant)
         return self._utterances.begin(call)
 
     async def complete(self, call: CallId, response: Any) -> Any:

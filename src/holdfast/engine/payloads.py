@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.authoring.plain import encode
 from holdfast.core.payload import INLINE_BYTES, Payload
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import BlobLost, InvalidInput, NotFound
 from holdfast.masking import Masking
 from holdfast.ports import Blobs
@@ -35,11 +36,13 @@ Storage = Literal["local", "s3"]
 class Payloads:
     """The users' values of one process's runs, with a bounded cache of blobs."""
 
-    def __init__(self, blobs: Blobs, secrets: Secrets, table: Blobs | None = None) -> None:
-        """`table` is the store's own, where `blobs` is another place that finds what is there too."""
+    def __init__(self, blobs: Blobs, secrets: Secrets, table: Blobs | None = None, sealing: Sealing = PLAIN) -> None:
+        """`table` is the store's own, where `blobs` is another place that finds what is there too; `sealing` is how they are
+        kept in either."""
         self._blobs = blobs
         self._table = table or blobs
         self._secrets = secrets
+        self._sealing = sealing
         self._cache: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._cached_bytes = 0
 
@@ -68,7 +71,7 @@ class Payloads:
             )
         month = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m")
         place = self._table if storage == "local" else self._blobs
-        sha256 = await place.put(tenant, month, encoded)
+        sha256 = await place.put(tenant, month, self._sealing.seal_blob(tenant, encoded))
         self._remember((tenant, sha256), encoded)
         return Payload(blob=sha256, size_bytes=len(encoded), month=month)
 
@@ -98,15 +101,16 @@ class Payloads:
         if known is not None:
             return known
         try:
-            content = await self._blobs.get(tenant, month, sha256)
+            kept = await self._blobs.get(tenant, month, sha256)
         except NotFound as missing:
             raise BlobLost(missing.message, sha256=sha256) from missing
-        if hashlib.sha256(content).hexdigest() != sha256:
+        if hashlib.sha256(kept).hexdigest() != sha256:
             raise BlobLost(
                 f"The blob {sha256} of tenant {tenant!r}, kept since {month}, does not hold what its name says: it was"
                 " damaged where it is stored. Restore it from a backup; what does not need it goes on.",
                 sha256=sha256,
             )
+        content = self._sealing.open_blob(kept)
         self._remember((tenant, sha256), content)
         return content
 

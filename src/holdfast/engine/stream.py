@@ -48,7 +48,7 @@ class Stream:
                 f"What is written to the stream {self._name.stream!r} has {len(content)} bytes as JSON; a value of a stream has"
                 f" {MOST_BYTES} at most. Write less of it, or keep it as a result. Nothing of it was written."
             )
-        await _write(self._journal, Piece(self._name, f"{self._journal.step}:{mark}", 1, content))
+        await _write(self._journal, Piece(self._name, f"{self._journal.step}:{mark}", 1, content, self._journal.tenant))
 
     async def __aenter__(self) -> Self:
         return self
@@ -78,7 +78,7 @@ async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolRepl
         after=after,
         message=message,
     )
-    piece = Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result))
+    piece = Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result), journal.tenant)
     journal.told = await _write(journal, piece)
     return reply
 

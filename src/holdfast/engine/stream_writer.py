@@ -39,14 +39,15 @@ log = logging.getLogger("holdfast")
 class _Text:
     """What came of a text and is not on its way yet."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, tenant: str) -> None:
         self.first = first
+        self.tenant = tenant
         self.parts: list[str] = []
 
     def taken(self, name: StreamName) -> list[Piece]:
         text = "".join(self.parts)
         return [
-            Piece(name, str(self.first + at), len(part), part.encode("utf-8", "surrogatepass"))
+            Piece(name, str(self.first + at), len(part), part.encode("utf-8", "surrogatepass"), self.tenant)
             for at in range(0, len(text), _PIECE_CHARACTERS)
             if (part := text[at : at + _PIECE_CHARACTERS])
         ]
@@ -89,11 +90,11 @@ class StreamWriter:
         self._begin()
         return self._put
 
-    def say(self, name: StreamName, first: int, text: str) -> None:
-        """More of a text, which goes on at its character `first`."""
+    def say(self, name: StreamName, first: int, text: str, tenant: str = "") -> None:
+        """More of a text of a tenant's run, which goes on at its character `first`."""
         found = self._texts.get(name)
         if found is None:
-            found = self._texts[name] = _Text(first)
+            found = self._texts[name] = _Text(first, tenant)
         found.parts.append(text)
         self._begin()
 

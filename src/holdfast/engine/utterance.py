@@ -29,10 +29,11 @@ class _Part:
 class Utterances:
     """Those of one attempt."""
 
-    def __init__(self, services: StepServices, run: RunId) -> None:
+    def __init__(self, services: StepServices, run: RunId, tenant: str) -> None:
         self._writer = services.streams
         self._masking = services.payloads.masking
         self._run = run
+        self._tenant = tenant
         self._open: dict[CallId, dict[str, _Part]] = {}
 
     def begin(self, call: CallId) -> Callable[[str, str], None]:
@@ -46,7 +47,7 @@ class Utterances:
             if known is None:
                 known = parts[part] = _Part(StreamName(self._run, source_of(call, part)), self._masking())
             if more := known.masking.feed(text.encode("utf-8", "replace")).decode():
-                self._writer.say(known.name, known.told, more)
+                self._writer.say(known.name, known.told, more, self._tenant)
                 known.told += len(more)
 
         return tell

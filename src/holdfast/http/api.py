@@ -156,7 +156,8 @@ class Api:
                 words = "What is answered here is not kept, so it takes no Idempotency-Key. Nothing was done."
                 raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
             control = service.control
-            return await once.once(control.store.replies, control.now_ms(), _under_key(caller, asked), said, answer)
+            replies, tenant = control.store.replies, caller.who.tenant
+            return await once.once(replies, tenant, control.now_ms(), _under_key(caller, asked), said, answer)
 
         return self._guarded(answered)
 
@@ -208,7 +209,9 @@ class Api:
 
         if once.HEADER not in asked.headers:
             return await answered()
-        return await once.streamed(service.control.store.replies, _under_key(caller, asked), said, answered)
+        return await once.streamed(
+            service.control.store.replies, caller.who.tenant, _under_key(caller, asked), said, answered
+        )
 
     async def _linked(self, asked: Request) -> Response:
         """One who has no token does what a link is for. The same body again is answered alike."""
@@ -357,7 +360,8 @@ async def _through_link(service: Service, key: ApiKey, asked: Request, body: str
             raise Problem(HTTPStatus.GONE, "used", "This link was used, or taken back. Nothing was done.")
         return _json(await service.tell_by_link(key, told, origin, trace_id))
 
-    return await once.once(service.control.store.replies, service.control.now_ms(), [key.hash], told, answer)
+    control = service.control
+    return await once.once(control.store.replies, key.tenant, control.now_ms(), [key.hash], told, answer)
 
 
 # --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from fastapi import Response
 
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.http.problem import Problem
-from holdfast.ports import Pending, Replies, Reply
+from holdfast.ports import OF_NONE, Pending, Replies, Reply
 from holdfast.service.declaration import declaration_of
 
 HEADER: Final = "idempotency-key"
@@ -28,14 +28,19 @@ _KEPT: Final = ("location", "content-type", "etag")
 
 
 async def once(
-    replies: Replies, now_ms: int, names: Sequence[Any], said: Any, answer: Callable[[Any], Awaitable[Response]]
+    replies: Replies,
+    tenant: str | None,
+    now_ms: int,
+    names: Sequence[Any],
+    said: Any,
+    answer: Callable[[Any], Awaitable[Response]],
 ) -> Response:
-    """What is answered to a request that `names` tell from others, which says this. One that broke off is done again where
-    its command may be repeated; with a key of the engine's, which this gives it, it does nothing twice. Raises Problem where
-    the names were another request's, and where one that may not be repeated is being answered, or broke off."""
+    """What is answered to a request of a tenant that `names` tell from others, which says this. One that broke off is done
+    again where its command may be repeated; with a key of the engine's, which this gives it, it does nothing twice. Raises
+    Problem where the names were another request's, and where one that may not be repeated is being answered, or broke off."""
     name = _digest([*names])
     digest = _digest([msgspec.to_builtins(said)])
-    pending = await replies.begin(name, digest, KEPT_MS)
+    pending = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
     _expect_same(pending, digest)
     if pending.reply is not None:
         return _again(pending.reply)
@@ -52,24 +57,24 @@ async def once(
         if pending.is_new or not _did_nothing(refused):
             raise
         # Refused because it was done, maybe: by one that is being answered, or has been meanwhile.
-        now = await replies.begin(name, digest, KEPT_MS)
+        now = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
         if now.reply is not None:
             return _again(now.reply)
         if _is_lost(pending, now_ms):
             raise
         raise _unknown(pending, now_ms) from refused
     headers = {name: value for name, value in response.headers.items() if name in _KEPT}
-    await replies.finish(name, Reply(response.status_code, bytes(response.body), headers))
+    await replies.finish(name, Reply(response.status_code, bytes(response.body), headers), tenant or OF_NONE)
     return response
 
 
 async def streamed(
-    replies: Replies, names: Sequence[Any], said: Any, answer: Callable[[], Awaitable[Response]]
+    replies: Replies, tenant: str | None, names: Sequence[Any], said: Any, answer: Callable[[], Awaitable[Response]]
 ) -> Response:
     """The same of what is told as it comes, which is not kept: it does nothing twice by itself, and is told again from its
     beginning, also while it goes on. Raises Problem where the names were another request's."""
     name, digest = _digest([*names]), _digest([msgspec.to_builtins(said)])
-    pending = await replies.begin(name, digest, KEPT_MS)
+    pending = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
     _expect_same(pending, digest)
     if not pending.is_new:
         return await answer()

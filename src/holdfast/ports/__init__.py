@@ -9,6 +9,7 @@ from holdfast.ports.administration import Administration, Freed, Holder, MonthSt
 from holdfast.ports.blob import BlobPlace, Blobs
 from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, Pending, Replies, Reply, ToDecide
 from holdfast.ports.child import ChildLink, Children
+from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.conversation import Conversations
 from holdfast.ports.cost import Costs
 from holdfast.ports.dead_letter import (
@@ -85,6 +86,7 @@ __all__ = [
     "ANY_YAML",
     "JOB_LOG",
     "MOST_LISTED",
+    "OF_NONE",
     "RESOLVED_FOR_MS",
     "Administration",
     "AnswerSpec",
@@ -101,6 +103,7 @@ __all__ = [
     "Children",
     "Chunk",
     "Clock",
+    "Codec",
     "Committed",
     "Conversations",
     "Costs",
@@ -184,6 +187,8 @@ __all__ = [
     "Supervisors",
     "Tail",
     "TailEvent",
+    "TenantKey",
+    "TenantKeys",
     "TextDelta",
     "ThinkingDelta",
     "Threads",

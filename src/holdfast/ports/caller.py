@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.access import ANY, Grant
 from holdfast.core.audit import Entry, Head, Link
+from holdfast.ports.codec import OF_NONE
 
 
 class ToDecide(msgspec.Struct, frozen=True):
@@ -107,10 +108,10 @@ class Pending(NamedTuple):
 class Replies(Protocol):
     """Answers under idempotency keys. `name` tells who asked what, where, under which key."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
-        """Begin a request; or the one of that name that was begun before, if it is no older than that."""
+    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> Pending:
+        """Begin a request of that tenant; or the one of that name that was begun before, if it is no older than that."""
         ...
 
-    async def finish(self, name: str, reply: Reply | None) -> None:
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
         """Keep the answer; None: nothing was done, and the key is free again."""
         ...

@@ -32,8 +32,9 @@ class LogPiece(NamedTuple):
 class JobLogs(Protocol):
     """What jobs have printed, for people. Nothing follows from it, so losing some of it changes no run."""
 
-    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
-        """Keep pieces, each whole in the place of what was there, and let go of those that are too much."""
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes, str]], cut: Sequence[LogPlace]) -> None:
+        """Keep pieces with the tenants of their runs, each whole in the place of what was there, and let go of those that are
+        too much."""
         ...
 
     async def pieces(self, run: RunId) -> Sequence[LogPiece]:

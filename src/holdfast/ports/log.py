@@ -32,11 +32,13 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class SnapshotRecord(msgspec.Struct, frozen=True):
-    """A folded state at `seq`, encoded; worthless to a Holdfast with another fold version."""
+    """A folded state at `seq`, encoded; worthless to a Holdfast with another fold version. `tenant` is that of its run, where
+    it is to be kept."""
 
     seq: Seq
     fold_version: int
     state: bytes
+    tenant: str = ""
 
 
 class History(msgspec.Struct, frozen=True):

@@ -19,13 +19,15 @@ class StreamName(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What comes next in a stream. `size` says how far it reaches: characters of a text, or 1 for a value."""
+    """What comes next in a stream, of a run of that `tenant`. `size` says how far it reaches: characters of a text, or 1 for a
+    value."""
 
     name: StreamName
     mark: str
     """Which piece it is, however often it is brought."""
     size: int
     content: bytes
+    tenant: str = ""
 
 
 class Chunk(NamedTuple):

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.events import Event, Recorded, decode
 from holdfast.core.ids import RunId, Seq
+from holdfast.core.sealing import Sealing
 from holdfast.errors import CorruptHistory, StoreError, Unstorable
 from holdfast.ports import Append
 
@@ -31,13 +32,20 @@ def unstorable(run: RunId, problem: BaseException | str) -> Unstorable:
     return Unstorable(f"What run {run} was to append cannot be stored ({problem}). Nothing of it was written.", run=run)
 
 
-def recorded(run: RunId, expected: int, seq: int, at_ms: int, payload: bytes, trace_id: str | None) -> Recorded:
-    """An event as it was stored. Raises CorruptHistory where it is not the `expected` one, or not one we know."""
+def recorded(
+    sealing: Sealing, run: RunId, expected: int, seq: int, at_ms: int, payload: bytes, trace_id: str | None
+) -> Recorded:
+    """An event as it was stored. Raises CorruptHistory where it is not the `expected` one, not one we know, or cannot be read
+    without a key."""
     if seq != expected:
         raise CorruptHistory(
             f"Run {run}: after event {expected - 1} comes {seq}; the history has a gap.", run=run
         )  # fmt: skip
-    return Recorded(Seq(seq), at_ms, _event(run, seq, payload), trace_id)
+    try:
+        opened = sealing.open(payload)
+    except CorruptHistory as problem:
+        raise type(problem)(f"Run {run}: event {seq} cannot be read. {problem.message}", run=run, seq=seq) from problem
+    return Recorded(Seq(seq), at_ms, _event(run, seq, opened), trace_id)
 
 
 def _event(run: RunId, seq: int, payload: bytes) -> Event:

@@ -19,6 +19,7 @@ import msgspec
 
 from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload
+from holdfast.core.sealing import Sealing
 from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
 from holdfast.ports import BlobPlace, Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine
@@ -55,6 +56,7 @@ class Retention(ABC):
 
     _shelf: Shelf
     _elsewhere: BlobPlace | None
+    _sealing: Sealing
 
     # --- What a store does in its own way -----------------------------------------------------------------------------
 
@@ -212,7 +214,7 @@ class Retention(ABC):
         kept: set[str] = set()
         after = ""
         while rows := await self._ask("large_responses", after, MOST_RUNS):
-            payloads = (_decode_payload(response) for _, response in rows)
+            payloads = (_decode_payload(response) for _, response in rows)  # the names of blobs stand as they are
             kept |= {payload.blob for payload in payloads if payload.blob is not None}
             after = rows[-1][0]
         return kept
@@ -222,7 +224,7 @@ class Retention(ABC):
         kept: set[str] = set()
         after: tuple[Any, ...] = ("", "", 0)
         while rows := await self._ask("messages_with_parts", *after, _MOST_MESSAGES):
-            kept |= {part.sha256 for *_, body in rows for part in decode_exchange(body).parts}
+            kept |= {part.sha256 for *_, body in rows for part in decode_exchange(self._sealing.open(body)).parts}
             after = tuple(rows[-1][:3])
         return kept
 

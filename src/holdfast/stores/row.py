@@ -5,7 +5,7 @@ Never here: SQL, a connection, what a row means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -15,12 +15,13 @@ from holdfast.core.conversations import Conversation, Exchange
 from holdfast.core.evaluations import Evaluation, Judged
 from holdfast.core.ids import GateId, RunId
 from holdfast.core.payload import Payload
-from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, SharedChange
+from holdfast.core.projection import DeadLetter, EffectChange, EffectRow, GateChange, GateRow, SharedChange
 from holdfast.core.schedules import Schedule
-from holdfast.core.shared_values import SharedValue
+from holdfast.core.sealing import Sealing, size_of
+from holdfast.core.shared_values import SharedIndex, SharedValue
 from holdfast.core.supervision import Supervisor, Task
-from holdfast.errors import NotFound, SharedLockLost, SharedValueMoved
-from holdfast.ports import ApiKey, LetterState, Reply
+from holdfast.errors import EffectKeyTaken, HoldfastError, NotFound, SharedLockLost, SharedValueMoved, UsageError
+from holdfast.ports import ApiKey, Chunk, LetterState, LogPiece, LogPlace, Pending, Reply, StreamName
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -28,14 +29,14 @@ encode: Final = msgspec.json.Encoder().encode
 astuple: Final = msgspec.structs.astuple
 
 decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
-decode_shared_value: Final = msgspec.json.Decoder(SharedValue).decode
+_decode_shared_value = msgspec.json.Decoder(SharedValue).decode
 decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
 decode_task: Final = msgspec.json.Decoder(Task).decode
 decode_key: Final = msgspec.json.Decoder(ApiKey).decode
 decode_evaluation: Final = msgspec.json.Decoder(Evaluation).decode
 decode_judged: Final = msgspec.json.Decoder(tuple[Judged, ...]).decode
 decode_entry: Final = msgspec.json.Decoder(Entry).decode
-decode_reply: Final = msgspec.json.Decoder(Reply).decode
+_decode_reply = msgspec.json.Decoder(Reply).decode
 _decode_conversation = msgspec.json.Decoder(Conversation).decode
 _decode_supervisor = msgspec.json.Decoder(Supervisor).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
@@ -44,6 +45,12 @@ _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 BEFORE_ALL: Final = ("", 2**63 - 1)
 """The place before that of every workflow: lists of them go by name, the highest version first."""
+
+
+def pending_of(digest: str, begun_at_ms: int, reply: bytes | None, sealing: Sealing) -> Pending:
+    """A request as it was begun."""
+    answer = None if reply is None else _decode_reply(sealing.open(reply))
+    return Pending(sealing.open_text(digest), begun_at_ms, answer)
 
 
 def no_workflow(name: str, version: int | None) -> NotFound:
@@ -56,14 +63,40 @@ def no_workflow(name: str, version: int | None) -> NotFound:
     )
 
 
-def conversation_of(body: bytes, revision: int) -> Conversation:
-    """A conversation as it stands at that revision."""
-    return msgspec.structs.replace(_decode_conversation(body), revision=revision)
+def conversation_of(sealing: Sealing, body: bytes, revision: int) -> Conversation:
+    """A conversation as it stands at that revision. Raises KeyMissing."""
+    return msgspec.structs.replace(_decode_conversation(sealing.open(body)), revision=revision)
 
 
-def supervisor_of(body: bytes, revision: int) -> Supervisor:
-    """A supervisor as it stands at that revision."""
-    return msgspec.structs.replace(_decode_supervisor(body), revision=revision)
+def conversations_of(rows: Iterable[Any], sealing: Sealing) -> list[Conversation]:
+    """Those of a list whose keys are there."""
+    opened = ((sealing.readable(_decode_conversation, body), revision) for body, revision in rows)
+    return [msgspec.structs.replace(each, revision=revision) for each, revision in opened if each is not None]
+
+
+def supervisor_of(sealing: Sealing, body: bytes, revision: int) -> Supervisor:
+    """A supervisor as it stands at that revision. Raises KeyMissing."""
+    return msgspec.structs.replace(_decode_supervisor(sealing.open(body)), revision=revision)
+
+
+def supervisors_of(rows: Iterable[Any], sealing: Sealing) -> list[Supervisor]:
+    """Those of a list whose keys are there."""
+    opened = ((sealing.readable(_decode_supervisor, body), revision) for body, revision in rows)
+    return [msgspec.structs.replace(each, revision=revision) for each, revision in opened if each is not None]
+
+
+def shared_value_of(body: bytes, sealing: Sealing) -> SharedValue:
+    """A version of a shared value. Raises KeyMissing."""
+    return _decode_shared_value(sealing.open(body))
+
+
+def expect_searchable(sealing: Sealing, query: SharedIndex | None) -> None:
+    """Raise UsageError for a search in what is encrypted: neither its words nor its vectors are kept."""
+    if sealing.is_on and query is not None:
+        raise UsageError(
+            "Stored payloads are encrypted here, so nothing can be searched by words or by meaning: their words and vectors"
+            " would tell what they say. Nothing was done: read by key, or list."
+        )
 
 
 def moved(change: SharedChange) -> SharedValueMoved:
@@ -102,6 +135,12 @@ def of_effect_change(change: EffectChange) -> Row:
     return call, state, updated_at_ms, None if response is None else encode(response), error, by
 
 
+def letter_of(columns: Iterable[Any], sealing: Sealing) -> DeadLetter:
+    """A dead letter as it was projected."""
+    kept = DeadLetter(*columns)
+    return msgspec.structs.replace(kept, message=sealing.open_text(kept.message))
+
+
 def is_resolved(state: LetterState | None) -> tuple[str, ...]:
     """The condition that finds dead letters of a state."""
     return () if state is None else ("resolved_at_ms is null",) if state == "open" else ("resolved_at_ms is not null",)
@@ -113,6 +152,28 @@ def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:
     opened = GateRow(gate, run, step, reason, subject, opened_at_ms, due_at_ms, _decode_names(reviewers))
     changed_at_ms = row[10]
     return opened, None if changed_at_ms is None else GateChange(*row[8:])
+
+
+def fate_of(fate: HoldfastError | None, sealing: Sealing) -> HoldfastError | None:
+    """What became of an append, in plain words and data."""
+    if isinstance(fate, EffectKeyTaken):
+        fate.args_hash = sealing.open_text(fate.args_hash)
+        fate.response = fate.response and sealing.open_payload(fate.response)
+    return fate
+
+
+def log_piece_of(
+    run: RunId, job: str, attempt: int, first: int, head: bytes, kept_bytes: int, written_at_ms: int
+) -> LogPiece:
+    """A piece of what a job prints, by its size before it was encrypted."""
+    return LogPiece(LogPlace(run, job, attempt, first), size_of(head, kept_bytes), written_at_ms)
+
+
+def chunks_of(name: StreamName, rows: Iterable[Any], sealing: Sealing) -> Iterator[Chunk]:
+    """Those pieces of a stream whose keys are there."""
+    for first, size, kept in rows:
+        if (content := sealing.readable(bytes, kept)) is not None:
+            yield Chunk(name, first, size, content)
 
 
 def together(rows: Iterable[Any]) -> dict[RunId, list[str]]:
@@ -128,12 +189,14 @@ def no_gate(gate: GateId) -> NotFound:
     return NotFound(f"There is no gate {gate} in this store to go on after. List again from the beginning.")
 
 
-def effect_of(row: Row) -> tuple[EffectRow, EffectChange | None]:
+def effect_of(row: Row, sealing: Sealing) -> tuple[EffectRow, EffectChange | None]:
     """A line of the ledger and the latest that became of it; of the second part the third column says whether any."""
     call, run, step, tool, policy, key, request, intended_at_ms = row[:8]
-    line = EffectRow(call, run, step, tool, policy, key, _decode_payload(request), intended_at_ms)
+    asked = sealing.open_payload(_decode_payload(request))
+    line = EffectRow(call, run, step, tool, policy, key, asked, intended_at_ms)
     call, state, updated_at_ms, response, error, by = row[8:]
     if updated_at_ms is None:
         return line, None
-    answer = None if response is None else _decode_payload(response)
-    return line, EffectChange(call, state, updated_at_ms, answer, error, by)
+    answer = None if response is None else sealing.open_payload(_decode_payload(response))
+    words = None if error is None else sealing.open_text(error)
+    return line, EffectChange(call, state, updated_at_ms, answer, words, by)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from holdfast.core.projection import RunRow
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.month import Month, state
@@ -47,7 +48,7 @@ class PostgresAdministration:
         self._sql = sql(context.connections.address)
 
     @classmethod
-    async def connect(cls, url: str, elsewhere: BlobPlace | None = None) -> Self:
+    async def connect(cls, url: str, elsewhere: BlobPlace | None = None, sealing: Sealing = PLAIN) -> Self:
         """`elsewhere` is where archives go instead of the table. Raises UsageError, StoreUnreadable."""
         address = Address.of(url)
         async with contextlib.AsyncExitStack() as undo:
@@ -56,7 +57,11 @@ class PostgresAdministration:
             (greeting,) = await connections.fetch(sql(address)["greet"])
             undo.pop_all()
         clock = StoreClock(greeting["now_ms"], 0)
-        return cls(StoreContext(connections, clock, greeting["process"], greeting["snapshot"], LEASE_S, elsewhere))
+        return cls(
+            StoreContext(
+                connections, clock, greeting["process"], greeting["snapshot"], LEASE_S, elsewhere, sealing=sealing
+            )
+        )
 
     async def aclose(self) -> None:
         await self._db.close()

@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core.events import encode as encode_event
 from holdfast.core.ids import GateId, RunId, run_of
 from holdfast.core.projection import Changes, GateChange, StartKey
+from holdfast.core.sealing import Sealing
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
@@ -66,23 +67,26 @@ class Written(NamedTuple):
     """False where nothing was written, because there is a limit to be heeded."""
 
 
-def entry(append: Append) -> Entry:
-    """`append` as rows. Raises StoreError for what is no next part of a history, or cannot be encoded."""
+def entry(append: Append, sealing: Sealing) -> Entry:
+    """`append` as rows. Raises StoreError for what is no next part of a history, cannot be encoded, or has no key."""
     expect_next(append)
     run = append.run
     if not is_run(run):
         raise unstorable(run, "a run's id is a UUID")
     try:
-        events = [
-            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event),
-             recorded.trace_id)
-            for recorded in append.events
-        ]  # fmt: skip
+        encoded = [encode_event(recorded.event) for recorded in append.events]
     except Exception as problem:  # whatever a value of a user's making does when it is encoded
         raise unstorable(run, problem) from problem
-    _, *columns = astuple(append.changes.run)
-    row = (run, append.expected, *columns, append.changes.sessions)
-    return Entry(run, append.expected, append.append_id, row, events, append.changes.start_key, append.changes)
+    tenant = append.changes.run.tenant
+    events = [
+        (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, sealing.seal(tenant, event),
+         recorded.trace_id)
+        for recorded, event in zip(append.events, encoded, strict=True)
+    ]  # fmt: skip
+    changes = sealing.seal_changes(append.changes)
+    _, *columns = astuple(changes.run)
+    row = (run, append.expected, *columns, changes.sessions)
+    return Entry(run, append.expected, append.append_id, row, events, changes.start_key, changes)
 
 
 async def write(

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.audit import Entry, Head, Link, head_of, link
-from holdfast.ports import ApiKey, Pending, Reply
+from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
 from holdfast.stores.postgres.context import StoreContext, StorePort
-from holdfast.stores.row import decode_entry, decode_key, decode_reply, encode
+from holdfast.stores.row import decode_entry, decode_key, encode, pending_of
 
 
 class Keys(StorePort):
@@ -68,17 +68,20 @@ class Audit(StorePort):
 class Replies(StorePort):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
+    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> Pending:
         now_ms = self._clock.now_ms()
         async with self._db.writing() as db:
             await db.execute(self._sql["forget_replies"], now_ms - kept_ms)
-            if await db.fetchval(self._sql["begin_reply"], name, digest, now_ms) is not None:
+            if (
+                await db.fetchval(self._sql["begin_reply"], name, self._sealing.seal_text(tenant, digest), now_ms)
+                is not None
+            ):
                 return Pending(digest, now_ms, is_new=True)
             before, begun_at_ms, reply = await db.fetchrow(self._sql["reply"], name)
-            return Pending(before, begun_at_ms, None if reply is None else decode_reply(reply))
+            return pending_of(before, begun_at_ms, reply, self._sealing)
 
-    async def finish(self, name: str, reply: Reply | None) -> None:
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
         if reply is None:
             await self._db.execute(self._sql["drop_reply"], name)
         else:
-            await self._db.execute(self._sql["finish_reply"], name, encode(reply))
+            await self._db.execute(self._sql["finish_reply"], name, self._sealing.seal(tenant, encode(reply)))

@@ -10,6 +10,7 @@ import uuid
 from functools import cache
 from typing import Final, NamedTuple
 
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
@@ -41,6 +42,8 @@ class StoreContext(NamedTuple):
     """Where archives go and are, besides the table."""
     audit_key: bytes = b""
     """With what the audit log is signed; empty: with nothing."""
+    sealing: Sealing = PLAIN
+    """How what users have stored is kept."""
 
 
 class StorePort:
@@ -49,6 +52,7 @@ class StorePort:
     def __init__(self, context: StoreContext) -> None:
         self._db = context.connections
         self._clock = context.clock
+        self._sealing = context.sealing
         self._process = context.process
         self._sql = sql(context.connections.address)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.stores.postgres.context import StorePort
-from holdfast.stores.row import conversation_of, decode_exchange, encode
+from holdfast.stores.row import conversation_of, conversations_of, decode_exchange, encode
 
 
 class Conversations(StorePort):
@@ -17,7 +17,14 @@ class Conversations(StorePort):
 
     async def put(self, change: Change) -> bool:
         kept = change.conversation
-        columns = (kept.tenant, kept.id, kept.run, kept.is_pending, encode(kept), self._clock.now_ms())
+        columns = (
+            kept.tenant,
+            kept.id,
+            kept.run,
+            kept.is_pending,
+            self._sealing.seal(kept.tenant, encode(kept)),
+            self._clock.now_ms(),
+        )
         async with self._db.writing() as db:
             if kept.revision:
                 found = await db.fetchval(self._sql["replace_conversation"], *columns, kept.revision)
@@ -25,7 +32,13 @@ class Conversations(StorePort):
                 found = await db.fetchval(self._sql["add_conversation"], *columns)
             if found is not None:
                 for each in change.exchanges:
-                    await db.execute(self._sql["put_exchange"], kept.tenant, kept.id, each.number, encode(each))
+                    await db.execute(
+                        self._sql["put_exchange"],
+                        kept.tenant,
+                        kept.id,
+                        each.number,
+                        self._sealing.seal(kept.tenant, encode(each)),
+                    )
         return found is not None
 
     async def remove(self, conversation: Conversation) -> bool:
@@ -35,18 +48,21 @@ class Conversations(StorePort):
 
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
         found = await self._db.fetch(self._sql["conversations_idle"], before_ms, limit)
-        return [conversation_of(*row) for row in found]
+        return conversations_of(found, self._sealing)
 
     async def find(self, tenant: str, conversation: str) -> Conversation | None:
         found = await self._db.fetch(self._sql["conversation"], tenant, conversation)
-        return conversation_of(*found[0]) if found else None
+        return conversation_of(self._sealing, *found[0]) if found else None
 
     async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:
-        return [decode_exchange(body) for (body,) in await self._db.fetch(self._sql["exchanges"], tenant, conversation)]
+        return [
+            decode_exchange(self._sealing.open(body))
+            for (body,) in await self._db.fetch(self._sql["exchanges"], tenant, conversation)
+        ]
 
     async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Conversation]:
         asked = (tenant, *(after or ("", "")), limit)
-        return [conversation_of(*row) for row in await self._db.fetch(self._sql["conversations"], *asked)]
+        return conversations_of(await self._db.fetch(self._sql["conversations"], *asked), self._sealing)
 
     async def due(self, limit: int) -> Sequence[Conversation]:
-        return [conversation_of(*row) for row in await self._db.fetch(self._sql["conversations_due"], limit)]
+        return conversations_of(await self._db.fetch(self._sql["conversations_due"], limit), self._sealing)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from holdfast.core.projection import DeadLetter
 from holdfast.ports import MOST_LISTED, Letter, LetterCount, LetterFilter
 from holdfast.stores.postgres.context import StorePort, is_run
-from holdfast.stores.row import is_resolved
+from holdfast.stores.row import is_resolved, letter_of
 
 
 class DeadLetters(StorePort):
@@ -36,7 +35,9 @@ class DeadLetters(StorePort):
             f"{self._sql['letters']} {where} order by run, step limit ${len(bound) + 1}",
             *bound, sought.get("limit", MOST_LISTED),
         )  # fmt: skip
-        return [Letter(DeadLetter(*columns), resolved_at_ms) for *columns, resolved_at_ms in map(tuple, found)]
+        return [
+            Letter(letter_of(columns, self._sealing), resolved_at_ms) for *columns, resolved_at_ms in map(tuple, found)
+        ]
 
     async def counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
         return [LetterCount(*row) for row in await self._db.fetch(self._sql["letter_counts"], tenant)]

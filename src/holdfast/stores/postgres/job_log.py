@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from holdfast.core.ids import RunId
 from holdfast.ports import LogPiece, LogPlace
 from holdfast.stores.postgres.context import StorePort
+from holdfast.stores.row import log_piece_of
 
 
 class JobLogs(StorePort):
     """Keeps ports.JobLogs."""
 
-    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes, str]], cut: Sequence[LogPlace]) -> None:
         now_ms = self._clock.now_ms()
-        rows = [(*place, now_ms, content) for place, content in pieces]
+        rows = [(*place, now_ms, self._sealing.seal(tenant, content)) for place, content, tenant in pieces]
         async with self._db.writing() as db:
             if rows:
                 await db.execute(self._sql["put_job_log"], *map(list, zip(*rows, strict=True)))
@@ -25,8 +26,8 @@ class JobLogs(StorePort):
                 await db.execute(self._sql["cut_job_log"], *map(list, zip(*cut, strict=True)))
 
     async def pieces(self, run: RunId) -> Sequence[LogPiece]:
-        return [LogPiece(LogPlace(run, *row[:3]), *row[3:]) for row in await self._db.fetch(self._sql["job_logs"], run)]
+        return [log_piece_of(run, *row) for row in await self._db.fetch(self._sql["job_logs"], run)]
 
     async def read(self, place: LogPlace) -> bytes:
         rows = await self._db.fetch(self._sql["job_log"], *place)
-        return rows[0][0] if rows else b""
+        return self._sealing.open(rows[0][0]) if rows else b""

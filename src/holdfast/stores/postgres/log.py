@@ -29,6 +29,7 @@ from holdfast.stores.postgres.history import MOST_EVENTS, Asked, Histories, Read
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
 from holdfast.stores.postgres.shared_value import Written
+from holdfast.stores.row import fate_of
 
 
 class Snapshots(StorePort):
@@ -51,7 +52,10 @@ class Snapshots(StorePort):
         async with self._one_at_a_time:
             gathered, self._gathered, self._next = self._gathered, {}, None
             # In the order of their runs, so that two processes wait for each other's rows one way round only.
-            rows = [(run, each.seq, each.fold_version, each.state) for run, each in sorted(gathered.items())]
+            rows = [
+                (run, each.seq, each.fold_version, self._sealing.seal(each.tenant, each.state))
+                for run, each in sorted(gathered.items())
+            ]
             await self._db.execute(self._sql["put_snapshots"], *zip(*rows, strict=True))
 
 
@@ -87,13 +91,13 @@ class Log(Archives):
         entries: list[Entry] = []
         for append in appends:
             try:
-                entries.append(entry(append))
+                entries.append(entry(append, self._sealing))
             except StoreError as problem:
                 fates[append.run] = problem
         alone = [new for new in entries if new.run in self._held]
         together = [new for new in entries if new.run not in self._held]
         fates |= await self._one_by_one([group for group in ([[new] for new in alone] + [together]) if group])
-        return [fates[append.run] for append in appends]
+        return [fate_of(fates[append.run], self._sealing) for append in appends]
 
     async def _one_by_one(self, groups: Sequence[list[Entry]]) -> Fates:
         """Commit one group after the other. When one fails, those before it are written: so nothing is known of all."""
@@ -253,7 +257,7 @@ class Log(Archives):
             read = await self._histories.read(Asked(run, None, fold_version))
             if read.snapshot is not None:
                 seq, state = read.snapshot
-                snapshot = SnapshotRecord(Seq(seq), fold_version, state)
+                snapshot = SnapshotRecord(Seq(seq), fold_version, self._sealing.open(state))
             events = await self._events(run, snapshot.seq if snapshot is not None else 0, None, read)
         if snapshot is None and not events:
             raise NotFound(f"There is no run {run} in this store.", run=run)
@@ -275,7 +279,8 @@ class Log(Archives):
                 most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
                 rows = await self._db.fetch(self._sql["events"], run, after + len(found), most)
             archived = await self._archived(run, after + len(found), most, rows)
-            found += [recorded(run, after + len(found) + 1 + n, *row) for n, row in enumerate(archived or rows)]
+            first = after + len(found) + 1
+            found += [recorded(self._sealing, run, first + n, *row) for n, row in enumerate(archived or rows)]
             if len(rows) < most and not archived:
                 break
         return found
@@ -325,4 +330,4 @@ class Log(Archives):
         the commit waited for."""
         async with self._db.writing() as db:
             found: list[Any] = await db.fetch(self._sql["run_of_key"], tenant, key)
-        return (RunId(found[0][0]), found[0][1]) if found else None
+        return (RunId(found[0][0]), self._sealing.open_text(found[0][1])) if found else None

@@ -16,7 +16,7 @@ from holdfast.errors import MissingExtra, SharedLockLost, SharedValueMoved, Stor
 from holdfast.ports import SharedArrival, SharedEntry, SharedFound
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort
-from holdfast.stores.row import astuple, decode_shared_value, lock_lost, moved
+from holdfast.stores.row import astuple, expect_searchable, lock_lost, moved, shared_value_of
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.append import Entry
@@ -127,22 +127,25 @@ class SharedValues(StorePort):
 
     async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
         found = await self._db.fetch(self._sql["shared_value"], tenant, space, key)
-        return decode_shared_value(found[0][1]) if found else None
+        return shared_value_of(found[0][1], self._sealing) if found else None
 
     async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
         found = await self._db.fetch(self._sql["shared_versions"], tenant, space, key)
-        return [decode_shared_value(body) for (body,) in found]
+        return [shared_value_of(body, self._sealing) for (body,) in found]
 
     async def page(
         self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
     ) -> Sequence[SharedEntry]:
         asked = (tenant, space, *(after or ("", "", "")), limit)
         found = await self._db.fetch(self._sql["shared_values"], *asked)
-        return [SharedEntry(tenant, space, key, decode_shared_value(body)) for tenant, space, key, body in found]
+        return [
+            SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found
+        ]
 
     async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
+        expect_searchable(self._sealing, query)
         found = await self._found(tenant, space, query, limit)
-        return [SharedFound(key, decode_shared_value(body), *more) for key, body, *more in found]
+        return [SharedFound(key, shared_value_of(body, self._sealing), *more) for key, body, *more in found]
 
     async def _found(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[Any]:
         if query is None:
@@ -173,12 +176,12 @@ class SharedValues(StorePort):
             values = await Written.locked(db, self._sql, [change])
             if values.is_next([change]) is not None:
                 return False
-            await values.write([change])
+            await values.write([self._sealing.seal_shared(change)])
         return True
 
     async def arrivals(self, name: Name | None, limit: int) -> Sequence[SharedArrival]:
         found = await self._db.fetch(self._sql["shared_arrivals"], *(name or (None, None, None)), limit)
-        return [SharedArrival(run, step, path, decode_shared_value(body)) for run, step, path, body in found]
+        return [SharedArrival(run, step, path, shared_value_of(body, self._sealing)) for run, step, path, body in found]
 
     async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
         """In line with who writes the value."""

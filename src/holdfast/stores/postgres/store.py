@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import StoreUnreadable
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.postgres.address import Address
@@ -68,13 +69,15 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         connections: int = MOST_CONNECTIONS,
         elsewhere: BlobPlace | None = None,
         audit_key: bytes = b"",
+        sealing: Sealing = PLAIN,
         own_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
 
         `lease_s` is how long this process's sessions live without renewal; `own_ms` takes the place of the database's
         time in histories, where a test owns time; `elsewhere` is a place of archives beside the table; `audit_key` signs
-        the audit log (core.audit). Raises UsageError, StoreUnreadable, StoreTooNew, StoreBusy.
+        the audit log (core.audit); `sealing` is how payloads are kept. Raises UsageError, StoreUnreadable,
+        StoreTooNew, StoreBusy.
         """
         address = Address.of(url)
         async with contextlib.AsyncExitStack() as undo:
@@ -88,7 +91,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
             clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
             context = StoreContext(
-                opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere, audit_key
+                opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere, audit_key, sealing
             )
             undo.pop_all()
         return cls.on(context)

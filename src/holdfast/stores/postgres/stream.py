@@ -15,6 +15,7 @@ from holdfast.errors import StoreBusy
 from holdfast.ports import Chunk, Piece, StreamName, StreamNews
 from holdfast.stores.postgres.connection import LOST, durable, explain
 from holdfast.stores.postgres.context import StorePort, is_run
+from holdfast.stores.row import chunks_of
 
 _MOST_TRIES: Final = 10
 """At pieces that others bring at the same moment: a step has one attempt, or two while the first is frozen."""
@@ -24,7 +25,10 @@ class Streams(StorePort):
     """Keeps ports.Streams."""
 
     async def append(self, pieces: Sequence[Piece]) -> None:
-        columns = _columns([(*name, mark, size, content) for name, mark, size, content in pieces], 5)
+        seal = self._sealing.seal
+        columns = _columns(
+            [(*name, mark, size, seal(tenant, content)) for name, mark, size, content, tenant in pieces], 5
+        )
         for _ in range(_MOST_TRIES):
             try:
                 async with self._db.taken() as db:
@@ -42,7 +46,9 @@ class Streams(StorePort):
         asked = [run for run in runs if is_run(run)]
         beyond = _columns([(*name, size) for name, size in known.items() if is_run(name.run)], 3)
         found = await self._db.fetch(self._sql["stream_chunks"], asked, *beyond, limit, only) if asked else []
-        return [Chunk(StreamName(run, stream), *chunk) for run, stream, *chunk in found]
+        return [
+            each for run, stream, *chunk in found for each in chunks_of(StreamName(run, stream), [chunk], self._sealing)
+        ]
 
     async def news(self, mark: str | None) -> StreamNews:
         (now, *_), *found = await self._db.fetch(self._sql["stream_news"], mark)

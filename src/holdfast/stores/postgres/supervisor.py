@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from holdfast.core.supervision import KEPT_MS, Change, Supervisor, Task, due_at_ms
 from holdfast.stores.postgres.context import StorePort
-from holdfast.stores.row import decode_task, encode, supervisor_of
+from holdfast.stores.row import decode_task, encode, supervisor_of, supervisors_of
 
 
 class Supervisors(StorePort):
@@ -17,7 +17,7 @@ class Supervisors(StorePort):
 
     async def put(self, change: Change) -> bool:
         kept = change.supervisor
-        columns = (kept.tenant, kept.name, due_at_ms(kept), encode(kept))
+        columns = (kept.tenant, kept.name, due_at_ms(kept), self._sealing.seal(kept.tenant, encode(kept)))
         async with self._db.writing() as db:
             if kept.revision:
                 found = await db.fetchval(self._sql["replace_supervisor"], *columns, kept.revision)
@@ -26,7 +26,14 @@ class Supervisors(StorePort):
             if found is None:
                 return False
             for each in change.tasks:
-                task = (kept.tenant, kept.name, each.id, each.run, each.ended_ms, encode(each))
+                task = (
+                    kept.tenant,
+                    kept.name,
+                    each.id,
+                    each.run,
+                    each.ended_ms,
+                    self._sealing.seal(kept.tenant, encode(each)),
+                )
                 await db.execute(self._sql["put_task"], *task)
             if change.tasks:
                 await db.execute(self._sql["forget_tasks"], kept.tenant, kept.name, self._clock.now_ms() - KEPT_MS)
@@ -39,15 +46,15 @@ class Supervisors(StorePort):
 
     async def find(self, tenant: str, name: str) -> Supervisor | None:
         found = await self._db.fetch(self._sql["supervisor"], tenant, name)
-        return supervisor_of(*found[0]) if found else None
+        return supervisor_of(self._sealing, *found[0]) if found else None
 
     async def task(self, tenant: str, name: str, task: str) -> Task | None:
         found = await self._db.fetch(self._sql["task"], tenant, name, task)
-        return decode_task(found[0][0]) if found else None
+        return decode_task(self._sealing.open(found[0][0])) if found else None
 
     async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Supervisor]:
         asked = (tenant, *(after or ("", "")), limit)
-        return [supervisor_of(*row) for row in await self._db.fetch(self._sql["supervisors"], *asked)]
+        return supervisors_of(await self._db.fetch(self._sql["supervisors"], *asked), self._sealing)
 
     async def due(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
         found = await self._db.fetch(self._sql["supervisors_due"], now_ms, limit)

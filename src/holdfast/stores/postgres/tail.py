@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.core.events import Recorded
 from holdfast.core.ids import RunId
-from holdfast.errors import CorruptHistory, CursorLost, NotFound, UsageError
+from holdfast.errors import CorruptHistory, CursorLost, KeyMissing, NotFound, UsageError
 from holdfast.ports import TailEvent
 from holdfast.stores.history import recorded
 from holdfast.stores.postgres.context import StoreContext, StorePort
@@ -149,12 +149,14 @@ class Tail(StorePort):
 
     async def _events_of(self, span: Span, rows: Sequence[Any]) -> Sequence[Recorded]:
         count = span.last - span.first + 1
-        if len(rows) == count:
-            return [recorded(span.run, span.first + n, *row) for n, row in enumerate(rows)]
         try:
+            if len(rows) == count:
+                return [recorded(self._sealing, span.run, span.first + n, *row) for n, row in enumerate(rows)]
             found = await self._log.events(span.run, span.first - 1, count)  # archived since it was committed
         except NotFound:
             return ()  # and removed for good
+        except KeyMissing:
+            return ()  # one that was erased keeps nobody from what others do
         if len(found) != count:
             raise CorruptHistory(
                 f"Run {span.run}: events {span.first} to {span.last} were committed, and are not there.", run=span.run

@@ -103,7 +103,7 @@ class Views(Archives):
             rows = archive.ledger(state, after, limit)
         elif after is not None and place is None:
             raise no_line(after)
-        return [effect_of(row) for row in rows]
+        return [effect_of(row, self._sealing) for row in rows]
 
     async def _place(self, call: CallId) -> int | None:
         """Where a call is in the ledger, as long as its month is here."""

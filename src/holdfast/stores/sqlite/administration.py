@@ -18,6 +18,7 @@ import apsw
 from holdfast import privacy
 from holdfast.core.ids import SessionId
 from holdfast.core.projection import RunRow
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import StoreError, StoreUnreadable, UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.month import Month, state
@@ -38,9 +39,9 @@ class SqliteAdministration(StorePort):
         self._store = store
 
     @classmethod
-    async def connect(cls, path: Path, elsewhere: BlobPlace | None = None) -> Self:
+    async def connect(cls, path: Path, elsewhere: BlobPlace | None = None, sealing: Sealing = PLAIN) -> Self:
         """`elsewhere` is where archives go instead of the table. Raises what SqliteStore.connect raises."""
-        return cls(await SqliteStore.connect(path, elsewhere=elsewhere))
+        return cls(await SqliteStore.connect(path, elsewhere=elsewhere, sealing=sealing))
 
     async def aclose(self) -> None:
         await self._store.aclose()

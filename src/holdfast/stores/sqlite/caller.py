@@ -11,8 +11,8 @@ import apsw
 import msgspec
 
 from holdfast.core.audit import Entry, Head, Link, head_of, link
-from holdfast.ports import ApiKey, Pending, Reply
-from holdfast.stores.row import decode_entry, decode_key, decode_reply, encode
+from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
+from holdfast.stores.row import decode_entry, decode_key, encode, pending_of
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 
 
@@ -71,20 +71,22 @@ class Audit(StorePort):
 class Replies(StorePort):
     """Keeps ports.Replies."""
 
-    async def begin(self, name: str, digest: str, kept_ms: int) -> Pending:
+    async def begin(self, name: str, digest: str, kept_ms: int, tenant: str = OF_NONE) -> Pending:
         now_ms = self._clock.now_ms()
 
         def write(db: apsw.Connection) -> Pending:
             rows(db, "forget_replies", (now_ms - kept_ms,))
-            if value(db, "begin_reply", (name, digest, now_ms)) is not None:
+            if value(db, "begin_reply", (name, self._sealing.seal_text(tenant, digest), now_ms)) is not None:
                 return Pending(digest, now_ms, is_new=True)
             ((before, begun_at_ms, reply),) = rows(db, "reply", (name,))
-            return Pending(before, begun_at_ms, None if reply is None else decode_reply(reply))
+            return pending_of(before, begun_at_ms, reply, self._sealing)
 
         return await self._writer.write(write)
 
-    async def finish(self, name: str, reply: Reply | None) -> None:
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
         if reply is None:
             await self._writer.write(lambda db: value(db, "drop_reply", (name,)))
         else:
-            await self._writer.write(lambda db: value(db, "finish_reply", (name, encode(reply))))
+            await self._writer.write(
+                lambda db: value(db, "finish_reply", (name, self._sealing.seal(tenant, encode(reply))))
+            )

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.reader import Reader
@@ -35,6 +36,8 @@ class StoreContext(NamedTuple):
     """Where archives go and are, besides the table."""
     audit_key: bytes = b""
     """With what the audit log is signed; empty: with nothing."""
+    sealing: Sealing = PLAIN
+    """How what users have stored is kept."""
 
 
 class StorePort:
@@ -44,6 +47,7 @@ class StorePort:
         self._writer = context.writer
         self._reader = context.reader
         self._clock = context.clock
+        self._sealing = context.sealing
 
 
 def rows(db: apsw.Connection, statement: str, bound: Bound = ()) -> list[tuple[Any, ...]]:

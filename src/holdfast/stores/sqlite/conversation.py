@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import apsw
 
 from holdfast.core.conversations import Change, Conversation, Exchange
-from holdfast.stores.row import conversation_of, decode_exchange, encode
+from holdfast.stores.row import conversation_of, conversations_of, decode_exchange, encode
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 
@@ -19,8 +19,18 @@ class Conversations(StorePort):
 
     async def put(self, change: Change) -> bool:
         kept = change.conversation
-        columns = (kept.tenant, kept.id, kept.run, kept.is_pending, encode(kept), self._clock.now_ms())
-        said = [(kept.tenant, kept.id, each.number, encode(each)) for each in change.exchanges]
+        columns = (
+            kept.tenant,
+            kept.id,
+            kept.run,
+            kept.is_pending,
+            self._sealing.seal(kept.tenant, encode(kept)),
+            self._clock.now_ms(),
+        )
+        said = [
+            (kept.tenant, kept.id, each.number, self._sealing.seal(kept.tenant, encode(each)))
+            for each in change.exchanges
+        ]
 
         def write(db: apsw.Connection) -> bool:
             if kept.revision:
@@ -46,23 +56,22 @@ class Conversations(StorePort):
 
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
         asked = (before_ms, limit)
-        return [
-            conversation_of(*row) for row in await self._reader.ask(lambda db: rows(db, "conversations_idle", asked))
-        ]
+        found = await self._reader.ask(lambda db: rows(db, "conversations_idle", asked))
+        return conversations_of(found, self._sealing)
 
     async def find(self, tenant: str, conversation: str) -> Conversation | None:
         found = await self._reader.ask(lambda db: rows(db, "conversation", (tenant, conversation)))
-        return conversation_of(*found[0]) if found else None
+        return conversation_of(self._sealing, *found[0]) if found else None
 
     async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:
         found = await self._reader.ask(lambda db: rows(db, "exchanges", (tenant, conversation)))
-        return [decode_exchange(body) for (body,) in found]
+        return [decode_exchange(self._sealing.open(body)) for (body,) in found]
 
     async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Conversation]:
         asked = (tenant, *(after or ("", "")), limit)
-        return [conversation_of(*row) for row in await self._reader.ask(lambda db: rows(db, "conversations", asked))]
+        found = await self._reader.ask(lambda db: rows(db, "conversations", asked))
+        return conversations_of(found, self._sealing)
 
     async def due(self, limit: int) -> Sequence[Conversation]:
-        return [
-            conversation_of(*row) for row in await self._reader.ask(lambda db: rows(db, "conversations_due", (limit,)))
-        ]
+        found = await self._reader.ask(lambda db: rows(db, "conversations_due", (limit,)))
+        return conversations_of(found, self._sealing)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from holdfast.core.projection import DeadLetter
 from holdfast.ports import MOST_LISTED, Letter, LetterCount, LetterFilter
-from holdfast.stores.row import is_resolved
+from holdfast.stores.row import is_resolved, letter_of
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 
@@ -30,7 +29,7 @@ class DeadLetters(StorePort):
         bound = (*asked.values(), *(after or ()), sought.get("limit", MOST_LISTED))
         sql = " ".join((SQL["letters"], where, "order by run, step limit ?"))
         found = await self._reader.ask(lambda db: db.execute(sql, bound).fetchall())
-        return [_letter(*row) for row in found]
+        return [self._letter(*row) for row in found]
 
     async def counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
         found = await self._reader.ask(lambda db: rows(db, "letter_counts", (tenant,)))
@@ -42,8 +41,7 @@ class DeadLetters(StorePort):
             return 0
         return len(await self._writer.write(lambda db: rows(db, "forget_letters", (before_ms,))))
 
-
-def _letter(*row: Any) -> Letter:
-    *said, asked, edited, resolved_at_ms = row
-    columns: list[Any] = [*said, bool(asked), bool(edited)]
-    return Letter(DeadLetter(*columns), resolved_at_ms)
+    def _letter(self, *row: Any) -> Letter:
+        *said, asked, edited, resolved_at_ms = row
+        columns: list[Any] = [*said, bool(asked), bool(edited)]
+        return Letter(letter_of(columns, self._sealing), resolved_at_ms)

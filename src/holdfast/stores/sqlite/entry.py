@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.events import encode as encode_event
 from holdfast.core.ids import RunId
 from holdfast.core.projection import Changes
+from holdfast.core.sealing import Sealing
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.row import Row, astuple, encode
@@ -27,19 +28,21 @@ class Entry(msgspec.Struct):
     changes: Changes
 
 
-def entry(append: Append) -> Entry:
-    """`append` as rows. Raises StoreError for what is no next part of a history, or cannot be encoded."""
+def entry(append: Append, sealing: Sealing) -> Entry:
+    """`append` as rows. Raises StoreError for what is no next part of a history, cannot be encoded, or has no key."""
     expect_next(append)
     run = append.run
     try:
-        events = [
-            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event),
-             recorded.trace_id)
-            for recorded in append.events
-        ]  # fmt: skip
+        encoded = [encode_event(recorded.event) for recorded in append.events]
         sessions = encode(append.changes.sessions).decode()
     except Exception as problem:  # whatever a value of a user's making does when it is encoded
         raise unstorable(run, problem) from problem
+    tenant = append.changes.run.tenant
+    events = [
+        (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, sealing.seal(tenant, event),
+         recorded.trace_id)
+        for recorded, event in zip(append.events, encoded, strict=True)
+    ]  # fmt: skip
     return Entry(
         run,
         append.expected,
@@ -47,5 +50,5 @@ def entry(append: Append) -> Entry:
         events,
         (*astuple(append.changes.run), sessions),
         sessions,
-        append.changes,
+        sealing.seal_changes(append.changes),
     )

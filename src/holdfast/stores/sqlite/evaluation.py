@@ -16,17 +16,21 @@ class Evaluations(StorePort):
     """Keeps ports.Evaluations."""
 
     async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
-        kept = encode(evaluation).decode(), encode(tuple(judged)).decode()
+        kept = [self._sealing.seal(evaluation.tenant, encode(each)).decode() for each in (evaluation, tuple(judged))]
         columns = (evaluation.id, evaluation.tenant, evaluation.workflow, *kept)
         await self._writer.write(lambda db: rows(db, "add_evaluation", columns))
 
     async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:
         for body, judged in await self._reader.ask(lambda db: rows(db, "evaluation", (id_,))):
-            return decode_evaluation(body), decode_judged(judged)
+            return decode_evaluation(self._sealing.open(body.encode())), decode_judged(
+                self._sealing.open(judged.encode())
+            )
         return None
 
     async def listed(
         self, tenant: str | None, workflow: str | None, before: str | None, limit: int
     ) -> Sequence[Evaluation]:  # fmt: skip
         asked = (tenant, workflow, before, limit)
-        return [decode_evaluation(row[0]) for row in await self._reader.ask(lambda db: rows(db, "evaluations", asked))]
+        found = await self._reader.ask(lambda db: rows(db, "evaluations", asked))
+        opened = (self._sealing.readable(decode_evaluation, body.encode()) for body, *_ in found)
+        return [each for each in opened if each is not None]

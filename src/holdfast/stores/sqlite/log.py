@@ -16,9 +16,11 @@ import msgspec
 
 from holdfast.core.events import Recorded
 from holdfast.core.ids import RunId, Seq
+from holdfast.core.sealing import Sealing
 from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
+from holdfast.stores.row import fate_of
 from holdfast.stores.sqlite.append import commit
 from holdfast.stores.sqlite.archive import Archives
 from holdfast.stores.sqlite.context import rows, value
@@ -40,12 +42,12 @@ class Log(Archives):
         entries: dict[int, Entry] = {}
         for index, append in enumerate(appends):
             try:
-                entries[index] = entry(append)
+                entries[index] = entry(append, self._sealing)
             except StoreError as problem:
                 fates[index] = problem
         if entries:
             for index, fate in zip(entries, await self._commit(list(entries.values())), strict=True):
-                fates[index] = fate
+                fates[index] = fate_of(fate, self._sealing)
         return fates
 
     async def _commit(self, entries: list[Entry]) -> list[HoldfastError | None]:
@@ -61,8 +63,8 @@ class Log(Archives):
     async def load(self, run: RunId, fold_version: int) -> History:
         def read(db: apsw.Connection) -> tuple[SnapshotRecord | None, list[Recorded]]:
             found = rows(db, "snapshot", (run, fold_version))
-            snapshot = SnapshotRecord(*found[0]) if found else None
-            return snapshot, _events(db, run, snapshot.seq if snapshot is not None else 0, None)
+            snapshot = _snapshot(self._sealing, *found[0]) if found else None
+            return snapshot, _events(db, self._sealing, run, snapshot.seq if snapshot is not None else 0, None)
 
         snapshot, events = await self._reader.ask(read)
         if _may_go_on(events):
@@ -78,7 +80,7 @@ class Log(Archives):
         found: list[Recorded] = []
         while limit is None or len(found) < limit:
             last, left = after + len(found), None if limit is None else limit - len(found)
-            events = await self._reader.ask(partial(_events, run=run, after=last, limit=left))
+            events = await self._reader.ask(partial(_events, sealing=self._sealing, run=run, after=last, limit=left))
             more = events or await self._archived(run, last, left)
             found += more
             if not more or (events and not _may_go_on(events)):
@@ -89,7 +91,7 @@ class Log(Archives):
         """What an archive holds of the events after `after`, where the table does not go on with the next."""
         archive = await self._shelf.archive(run)
         lines = archive.rows(after, limit) if archive is not None else ()
-        return [recorded(run, after + 1 + n, *line) for n, line in enumerate(lines)]
+        return [recorded(self._sealing, run, after + 1 + n, *line) for n, line in enumerate(lines)]
 
     async def seqs(self, runs: Sequence[RunId], *, ended: bool = False) -> Mapping[RunId, Seq]:
         asked = _encode(runs).decode()
@@ -99,7 +101,7 @@ class Log(Archives):
         return self._writer.exclusive()
 
     async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
-        row = (run, record.seq, record.fold_version, record.state)
+        row = (run, record.seq, record.fold_version, self._sealing.seal(record.tenant, record.state))
         await self._writer.write(lambda db: rows(db, "put_snapshot", row))
 
     async def is_archived(self, run: RunId) -> bool:
@@ -107,7 +109,7 @@ class Log(Archives):
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         found = await self._reader.ask(lambda db: rows(db, "run_of_key", (tenant, key)))
-        return (RunId(found[0][0]), found[0][1]) if found else None
+        return (RunId(found[0][0]), self._sealing.open_text(found[0][1])) if found else None
 
 
 def _may_go_on(events: Sequence[Recorded]) -> bool:
@@ -116,20 +118,24 @@ def _may_go_on(events: Sequence[Recorded]) -> bool:
     return len(events) % _MOST_AT_ONCE == 0
 
 
-def _events(db: apsw.Connection, run: RunId, after: int, limit: int | None) -> list[Recorded]:
+def _snapshot(sealing: Sealing, seq: Seq, fold_version: int, state: bytes) -> SnapshotRecord:
+    return SnapshotRecord(seq, fold_version, sealing.open(state))
+
+
+def _events(db: apsw.Connection, sealing: Sealing, run: RunId, after: int, limit: int | None) -> list[Recorded]:
     """The events that the table holds from the one after `after` on. Raises CorruptHistory for a gap, or for an event that
     this version does not know."""
     found: list[Recorded] = []
     while limit is None or len(found) < limit:
         most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
-        more = _next_events(db, run, after + len(found), most)
+        more = _next_events(db, sealing, run, after + len(found), most)
         found += more
         if len(more) < most:
             break
     return found
 
 
-def _next_events(db: apsw.Connection, run: RunId, after: int, most: int) -> list[Recorded]:
+def _next_events(db: apsw.Connection, sealing: Sealing, run: RunId, after: int, most: int) -> list[Recorded]:
     places, payloads = value(db, "events", {"run": run, "after": after, "most": most})
     found: list[Recorded] = []
     start = 0
@@ -138,6 +144,7 @@ def _next_events(db: apsw.Connection, run: RunId, after: int, most: int) -> list
         return []  # what comes first is in the archive
     for seq, at_ms, size, trace_id in decoded:
         # Each event is decoded from bytes of its own: a payload that is kept must not keep the whole history with it.
-        found.append(recorded(run, after + 1 + len(found), seq, at_ms, payloads[start : start + size], trace_id))
+        payload = payloads[start : start + size]
+        found.append(recorded(sealing, run, after + 1 + len(found), seq, at_ms, payload, trace_id))
         start += size
     return found

@@ -13,7 +13,7 @@ from holdfast.core.projection import SharedChange
 from holdfast.core.shared_values import SharedIndex, SharedValue
 from holdfast.errors import SharedLockLost, SharedValueMoved
 from holdfast.ports import SharedArrival, SharedEntry, SharedFound
-from holdfast.stores.row import astuple, decode_shared_value, lock_lost, moved
+from holdfast.stores.row import astuple, expect_searchable, lock_lost, moved, shared_value_of
 from holdfast.stores.sqlite import shared_index
 from holdfast.stores.sqlite.context import SQL, StorePort, rows
 from holdfast.stores.sqlite.entry import Entry
@@ -65,20 +65,23 @@ class SharedValues(StorePort):
 
     async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
         found = await self._reader.ask(lambda db: rows(db, "shared_value", (tenant, space, key)))
-        return decode_shared_value(found[0][1]) if found else None
+        return shared_value_of(found[0][1], self._sealing) if found else None
 
     async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
         found = await self._reader.ask(lambda db: rows(db, "shared_versions", (tenant, space, key)))
-        return [decode_shared_value(body) for (body,) in found]
+        return [shared_value_of(body, self._sealing) for (body,) in found]
 
     async def page(
         self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
     ) -> Sequence[SharedEntry]:
         asked = (tenant, space, *(after or ("", "", "")), limit)
         found = await self._reader.ask(lambda db: rows(db, "shared_values", asked))
-        return [SharedEntry(tenant, space, key, decode_shared_value(body)) for tenant, space, key, body in found]
+        return [
+            SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found
+        ]
 
     async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
+        expect_searchable(self._sealing, query)
         if query is not None and query.vector:
             vectors = shared_index.extension()
             found = await self._reader.ask(lambda db: shared_index.nearest(db, vectors, tenant, space, query, limit))
@@ -86,13 +89,15 @@ class SharedValues(StorePort):
             found = await self._reader.ask(lambda db: shared_index.by_words(db, tenant, space, query.words, limit))
         else:
             found = await self._reader.ask(lambda db: rows(db, "list_shared_entries", (tenant, space, limit)))
-        return [SharedFound(key, decode_shared_value(body), *more) for key, body, *more in found]
+        return [SharedFound(key, shared_value_of(body, self._sealing), *more) for key, body, *more in found]
 
     async def put(self, change: SharedChange) -> bool:
+        sealed = self._sealing.seal_shared(change)
+
         def put(db: apsw.Connection) -> bool:
             is_next = _latest(db, change) == change.base
             if is_next:
-                write(db, [change])
+                write(db, [sealed])
             return is_next
 
         return await self._writer.write(put)
@@ -100,7 +105,7 @@ class SharedValues(StorePort):
     async def arrivals(self, name: tuple[str, str, str] | None, limit: int) -> Sequence[SharedArrival]:
         asked = (*(name or (None, None, None)), limit)
         found = await self._reader.ask(lambda db: rows(db, "shared_arrivals", asked))
-        return [SharedArrival(run, step, path, decode_shared_value(body)) for run, step, path, body in found]
+        return [SharedArrival(run, step, path, shared_value_of(body, self._sealing)) for run, step, path, body in found]
 
     async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
         asked = (tenant, space, key, holder, self._clock.now_ms(), lease_ms)

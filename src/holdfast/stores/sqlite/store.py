@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.caller import Audit, Keys, Replies
@@ -56,12 +57,14 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         wait_s: float = WAIT_S,
         elsewhere: BlobPlace | None = None,
         audit_key: bytes = b"",
+        sealing: Sealing = PLAIN,
         machine_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `path`, made if it is not there.
 
         `lease_s` is how long this process's sessions live without renewal, `wait_s` bounds the wait for other
-        processes, `elsewhere` is a place of archives beside the table, `audit_key` signs the audit log (core.audit), and
+        processes, `elsewhere` is a place of archives beside the table, `audit_key` signs the audit log (core.audit), `sealing`
+        is how payloads are kept, and
         `machine_ms` takes the machine's clock's place where a test owns time.
         Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
         """
@@ -82,6 +85,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
                 lease_s=lease_s,
                 elsewhere=elsewhere,
                 audit_key=audit_key,
+                sealing=sealing,
             )
             undo.pop_all()
         return cls.on(context)

@@ -11,7 +11,7 @@ import apsw
 
 from holdfast.core.ids import RunId
 from holdfast.ports import Chunk, Piece, StreamName, StreamNews
-from holdfast.stores.row import encode
+from holdfast.stores.row import chunks_of, encode
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 
@@ -19,13 +19,13 @@ class Streams(StorePort):
     """Keeps ports.Streams."""
 
     async def append(self, pieces: Sequence[Piece]) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms, seal = self._clock.now_ms(), self._sealing.seal
 
         def write(db: apsw.Connection) -> None:
             sizes: dict[StreamName, int] = {}
-            for name, mark, size, content in pieces:
+            for name, mark, size, content, tenant in pieces:
                 first = sizes[name] if name in sizes else value(db, "stream_size", name) or 0
-                is_new = value(db, "put_chunk", (*name, first, mark, size, now_ms, content)) is not None
+                is_new = value(db, "put_chunk", (*name, first, mark, size, now_ms, seal(tenant, content))) is not None
                 sizes[name] = first + size * is_new
             moved = value(db, "move_streams")
             db.executemany(SQL["put_stream"], [(*name, size, moved) for name, size in sizes.items()])
@@ -40,7 +40,7 @@ class Streams(StorePort):
             for name, size in _sizes(db, runs).items():
                 if len(found) < limit and size > known.get(name, 0) and only in (None, name.stream):
                     asked = (*name, known.get(name, 0), limit - len(found))
-                    found += [Chunk(name, *chunk) for chunk in rows(db, "stream_chunks", asked)]
+                    found += chunks_of(name, rows(db, "stream_chunks", asked), self._sealing)
             return found
 
         return await self._reader.ask(read)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import apsw
 
 from holdfast.core.supervision import KEPT_MS, Change, Supervisor, Task, due_at_ms
-from holdfast.stores.row import decode_task, encode, supervisor_of
+from holdfast.stores.row import decode_task, encode, supervisor_of, supervisors_of
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 
@@ -19,8 +19,11 @@ class Supervisors(StorePort):
 
     async def put(self, change: Change) -> bool:
         kept = change.supervisor
-        columns = (kept.tenant, kept.name, due_at_ms(kept), encode(kept))
-        tasks = [(kept.tenant, kept.name, each.id, each.run, each.ended_ms, encode(each)) for each in change.tasks]
+        columns = (kept.tenant, kept.name, due_at_ms(kept), self._sealing.seal(kept.tenant, encode(kept)))
+        tasks = [
+            (kept.tenant, kept.name, each.id, each.run, each.ended_ms, self._sealing.seal(kept.tenant, encode(each)))
+            for each in change.tasks
+        ]
         old = (kept.tenant, kept.name, self._clock.now_ms() - KEPT_MS)
 
         def write(db: apsw.Connection) -> bool:
@@ -48,15 +51,16 @@ class Supervisors(StorePort):
 
     async def find(self, tenant: str, name: str) -> Supervisor | None:
         found = await self._reader.ask(lambda db: rows(db, "supervisor", (tenant, name)))
-        return supervisor_of(*found[0]) if found else None
+        return supervisor_of(self._sealing, *found[0]) if found else None
 
     async def task(self, tenant: str, name: str, task: str) -> Task | None:
         found = await self._reader.ask(lambda db: rows(db, "task", (tenant, name, task)))
-        return decode_task(found[0][0]) if found else None
+        return decode_task(self._sealing.open(found[0][0])) if found else None
 
     async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Supervisor]:
         asked = (tenant, *(after or ("", "")), limit)
-        return [supervisor_of(*row) for row in await self._reader.ask(lambda db: rows(db, "supervisors", asked))]
+        found = await self._reader.ask(lambda db: rows(db, "supervisors", asked))
+        return supervisors_of(found, self._sealing)
 
     async def due(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
         found = await self._reader.ask(lambda db: rows(db, "supervisors_due", (now_ms, limit)))

@@ -9,6 +9,7 @@ Never here: who wants to know.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 import apsw
 
 from holdfast.core.ids import RunId
-from holdfast.errors import CursorLost, UsageError
+from holdfast.errors import CursorLost, KeyMissing, UsageError
 from holdfast.ports import TailEvent
 from holdfast.stores.history import recorded
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
@@ -63,11 +64,12 @@ class Tail(StorePort):
                 f"The tail's cursor {cursor} is older than events that have left with their month since. Nobody can say that"
                 " none was missed. Begin anew from the start, and read what is archived from the histories of the runs."
             )
-        told = [
-            TailEvent(RunId(run), recorded(RunId(run), seq, seq, at_ms, payload, trace_id), str(Cursor(place, at.gap)))
-            for place, run, seq, at_ms, payload, trace_id in found
-        ]
-        return told, told[-1].cursor if told else str(at)
+        told = []
+        for place, run, seq, at_ms, payload, trace_id in found:
+            with contextlib.suppress(KeyMissing):  # one that was erased keeps nobody from what others do
+                event = recorded(self._sealing, RunId(run), seq, seq, at_ms, payload, trace_id)
+                told.append(TailEvent(RunId(run), event, str(Cursor(place, at.gap))))
+        return told, str(Cursor(found[-1][0], at.gap)) if found else str(at)
 
     async def end(self) -> str:
         return str(await self._reader.ask(lambda db: value(db, "tail_end")))

@@ -122,7 +122,7 @@ class Views(Archives):
             rows = archive.ledger(state, after, limit)
         elif not rows and after is not None and not await self._list("effects", {"call = ?": after}, ""):
             raise no_line(after)
-        return [effect_of(row) for row in rows]
+        return [effect_of(row, self._sealing) for row in rows]
 
     async def _list(
         self,

@@ -1062,9 +1062,9 @@ where effect_key > $1 and position('"blob":'::bytea in response) > 0
 order by effect_key limit $2
 
 -- name: messages_with_parts
--- Messages that may have something attached, after one.
+-- Messages that may have something attached, or are encrypted, after one.
 select tenant, conversation, number, body from holdfast.exchanges
-where (tenant, conversation, number) > ($1, $2, $3) and position('"parts":'::bytea in body) > 0
+where (tenant, conversation, number) > ($1, $2, $3) and (position('"parts":'::bytea in body) > 0 or position('"hf1:'::bytea in body) = 1)
 order by tenant, conversation, number limit $4
 
 -- name: delete_homes
@@ -1289,8 +1289,8 @@ delete from holdfast.job_logs using unnest($1::uuid[], $2::text[], $3::integer[]
 where (job_logs.run, job_logs.job, job_logs.attempt, job_logs.first) = (cut.run, cut.job, cut.attempt, cut.first)
 
 -- name: job_logs
--- What there is of a run's jobs, without what it says, in the order in which the jobs began to print.
-select job, attempt, first, length(content), written_at_ms from holdfast.job_logs where run = $1
+-- What there is of a run's jobs, with its first bytes, in the order in which the jobs began to print.
+select job, attempt, first, substring(content from 1 for 20), length(content), written_at_ms from holdfast.job_logs where run = $1
 order by min(written_at_ms) over (partition by job, attempt), job, attempt, first
 
 -- name: job_log

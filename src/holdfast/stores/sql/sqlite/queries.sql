@@ -686,9 +686,9 @@ where effect_key > ? and instr(response, '"blob":') > 0
 order by effect_key limit ?
 
 -- name: messages_with_parts
--- Messages that may have something attached, after one.
+-- Messages that may have something attached, or are encrypted, after one.
 select tenant, conversation, number, body from exchanges
-where (tenant, conversation, number) > (?, ?, ?) and instr(body, '"parts":') > 0
+where (tenant, conversation, number) > (?, ?, ?) and (instr(body, '"parts":') > 0 or instr(body, '"hf1:') = 1)
 order by tenant, conversation, number limit ?
 
 -- name: homes
@@ -871,8 +871,8 @@ on conflict do update set content = excluded.content
 delete from job_logs where run = ? and job = ? and attempt = ? and first = ?
 
 -- name: job_logs
--- What there is of a run's jobs, without what it says, in the order in which the jobs began to print.
-select job, attempt, first, length(content), written_at_ms from job_logs where run = ?
+-- What there is of a run's jobs, with its first bytes, in the order in which the jobs began to print.
+select job, attempt, first, substr(content, 1, 20), length(content), written_at_ms from job_logs where run = ?
 order by min(written_at_ms) over (partition by job, attempt), job, attempt, first
 
 -- name: job_log

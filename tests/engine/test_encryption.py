@@ -1,0 +1,201 @@
+"""With `encrypt = "payloads"` nothing that users have stored stands readable in the store, and everything is read as before."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast import Chat, Context, OperationFailed, RetryPolicy, Run, Workflow, flow, human_gate, task, tool
+from holdfast.engine.payloads import INLINE_BYTES
+from holdfast.errors import KeyMissing
+from holdfast.models.providers import Providers
+from holdfast.settings import Settings
+from holdfast.testing.model_server import ModelServer, Rule
+from tests.engine.kit import die, gate_of, opened
+
+CANARY = "canary-7d31"
+TENANTS = ("default", "acme", "globex")
+
+
+def written(path: Path, *tenants: str) -> Settings:
+    """Settings with a key file that has keys of these tenants only."""
+    lines = [f'{each} = "{base64.b64encode(bytes([TENANTS.index(each)]) * 32).decode()}"' for each in tenants]
+    path.unlink(missing_ok=True)
+    path.write_text("\n".join(lines))
+    path.chmod(0o600)
+    return Settings(key_file=path, encrypt="payloads")
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Settings:
+    return written(tmp_path / "keys.toml", *TENANTS)
+
+
+def telling() -> Workflow:
+    """Stores a canary in every way that there is."""
+    wf = Workflow("telling", on_exhausted="dead_letter")
+
+    @tool(effect="once")
+    async def send(to: str) -> dict[str, Any]:
+        return {"sent": f"{CANARY}-response to {to}"}
+
+    @tool(effect="once")
+    async def fail(to: str) -> None:
+        raise ValueError(f"{CANARY}-error of {to}")
+
+    @wf.node("work")
+    @task(tools=[send, fail])
+    async def work(state, ctx):
+        await ctx.stream("progress").write(f"{CANARY}-stream")
+        sent = await ctx.tool("send", to=f"{CANARY}-request", unique="tenant", key=f"send:{state.input['n']}")
+        try:
+            await ctx.tool("fail", to=f"{CANARY}-request")
+        except OperationFailed as failed:
+            message = failed.message
+        await ctx.shared("board").write("case", f"{CANARY}-shared")
+        signal = await ctx.wait_signal("go")
+        return [sent, message, signal, (await ctx.shared("board").read("case")).value]
+
+    @wf.node("large")
+    @task
+    async def large(state, ctx):
+        return {"text": f"{CANARY}-blob " * INLINE_BYTES}
+
+    @wf.node("gate")
+    @human_gate
+    async def gate(state, ctx):
+        return {"diff": f"{CANARY}-shown", "subject": f"{CANARY}-subject"}
+
+    @wf.node("broken")
+    @task(retry=RetryPolicy(max_attempts=1))
+    async def broken(state, ctx):
+        raise RuntimeError(f"{CANARY}-dead letter")
+
+    wf.edge("work", "large")
+    wf.edge("large", "gate")
+    wf.edge("gate", "broken")
+    return wf
+
+
+@flow
+async def parrot(ctx: Context, chat: Chat) -> str:
+    return f"{chat.text} back"
+
+
+async def walked(run: Run[Any], engine: Any) -> None:
+    """Take a telling run to its dead letter."""
+    await run.until(lambda state: bool(state.steps["work"].pending))
+    await engine.signal(run.id, "go", f"{CANARY}-signal")
+    await engine.decide(await gate_of(run), "approve", reason=f"{CANARY}-decision")
+    await run.until(lambda state: bool(state.dead_letters()))
+
+
+async def test_what_users_have_stored_is_readable_with_its_key_only(
+    store: str, stored: Callable[[], bytes], known: Settings, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(text=f"{CANARY}-reply"))
+    wf = telling()
+    ask = Workflow("ask")
+
+    @ask.node("ask")
+    @task
+    async def ask_(state, ctx):
+        return await ctx.model("claude-haiku-4-5", f"{CANARY}-prompt", max_tokens=100)
+
+    async with opened(store, workflows=[wf, ask, parrot], settings=known, model=model) as engine:
+        run = await engine.start(wf, {"n": 1, "text": f"{CANARY}-input"}, key="once", tenant="acme")
+        await walked(run, engine)
+        again = await engine.start(wf, {"n": 1, "text": f"{CANARY}-input"}, key="once", tenant="acme")
+        assert again.id == run.id, "the digest of its input is read back"
+        assert await (await engine.start(ask, None, tenant="acme")).result() == f"{CANARY}-reply"
+        await engine.set_schedule(
+            "nightly", wf, "0 3 * * *", input={"n": 2, "text": f"{CANARY}-schedule"}, tenant="acme"
+        )
+        await engine.open_conversation("c", parrot, tenant="acme")
+        said = await engine.say("c", f"{CANARY}-message", tenant="acme")
+        assert (await engine.reply("c", said.number, tenant="acme")).reply == f"{CANARY}-message back"
+        ports = engine.runtime.store
+        assert CANARY.encode() in msgspec.json.encode(await ports.schedules.find("acme", "nightly"))
+        assert CANARY in repr([await each async for each in _lists(ports, run)])
+        await die(engine)
+    assert b"StepCompleted" in stored(), "names of events are no content"
+    assert CANARY.encode() not in stored()
+    assert base64.b64encode(CANARY.encode())[:-2] not in stored()
+    async with opened(store, workflows=[wf], settings=known) as engine:
+        found = engine.run(run.id)
+        state = await found.state()
+        assert await engine.payloads.value(state.input, "acme") == {"n": 1, "text": f"{CANARY}-input"}
+        large = await engine.payloads.value(state.steps["large"].output, "acme")
+        assert large == {"text": f"{CANARY}-blob " * INLINE_BYTES}
+        assert CANARY in repr(await found.events())
+
+
+async def _lists(ports: Any, run: Run[Any]) -> Any:
+    for each in (
+         ports.views.effects(run=run.id),
+        ports.dead_letters.letters(run=run.id), ports.conversations.exchanges("acme", "c"),
+        ports.shared_values.find("acme", "board", "case"),
+    ):  # fmt: skip
+        yield each
+
+
+async def test_a_tenant_without_a_key_stores_nothing_and_others_go_on(
+    store: str, stored: Callable[[], bytes], tmp_path: Path
+) -> None:
+    wf = telling()
+    settings = written(tmp_path / "keys.toml", "default", "acme")
+    async with opened(store, workflows=[wf], settings=settings) as engine:
+        with pytest.raises(KeyMissing, match="'globex' has no key"):
+            await engine.start(wf, {"n": 1, "text": CANARY}, tenant="globex")
+        run = await engine.start(wf, {"n": 1, "text": CANARY}, tenant="acme")
+        await run.until(lambda state: bool(state.steps["work"].pending))
+        listed = await engine.runtime.store.views.runs(tenant="globex")
+        assert listed == []
+    assert CANARY.encode() not in stored()
+
+
+async def test_a_deleted_key_erases_a_tenant_and_keeps_nobody_else_from_anything(store: str, tmp_path: Path) -> None:
+    wf = telling()
+    settings = written(tmp_path / "keys.toml", *TENANTS)
+    async with opened(store, workflows=[wf, parrot], settings=settings) as engine:
+        runs = {}
+        for tenant in ("acme", "globex"):
+            runs[tenant] = await engine.start(wf, {"n": 1, "text": CANARY}, tenant=tenant)
+            await walked(runs[tenant], engine)
+            await engine.set_schedule("nightly", wf, "0 3 * * *", input={"n": 2}, tenant=tenant)
+    async with opened(
+        store, workflows=[wf, parrot], settings=written(tmp_path / "keys.toml", "default", "globex")
+    ) as engine:
+        ports = engine.runtime.store
+        with pytest.raises(KeyMissing, match="was deleted"):
+            await engine.run(runs["acme"].id).state()
+        assert CANARY in repr(await engine.run(runs["globex"].id).events())
+        told, _ = await ports.tail.after(None, 1000)
+        assert {each.run for each in told} == {runs["globex"].id}
+        assert [each.schedule.tenant for each in await ports.schedules.page(None, None, 9)] == ["globex"]
+        effects, letters = await ports.views.effects(), await ports.dead_letters.letters()
+        for tenant, shown in (("acme", False), ("globex", True)):
+            mine = [each for each in effects if each[0].run == runs[tenant].id]
+            assert len(mine) == 2
+            assert (CANARY in repr(mine)) == shown
+            assert (CANARY in repr([each for each in letters if each.letter.run == runs[tenant].id])) == shown
+        assert len(letters) == 2
+
+
+async def test_a_store_is_encrypted_from_some_day_on_and_read_on_afterwards(store: str, known: Settings) -> None:
+    wf = telling()
+    async with opened(store, workflows=[wf], settings=Settings()) as engine:
+        before = await engine.start(wf, {"n": 1, "text": CANARY}, tenant="acme")
+        await before.until(lambda state: bool(state.steps["work"].pending))
+    async with opened(store, workflows=[wf], settings=known) as engine:
+        await walked(engine.run(before.id), engine)
+    async with opened(store, workflows=[wf], settings=Settings(key_file=known.key_file)) as engine:
+        assert CANARY in repr(await engine.run(before.id).events())
+    async with opened(store, workflows=[wf], settings=Settings()) as engine:
+        with pytest.raises(KeyMissing, match="HOLDFAST_KEY_FILE"):
+            await engine.run(before.id).state()
