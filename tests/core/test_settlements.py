@@ -80,6 +80,67 @@ def test_a_number_is_given_once_also_where_the_journal_was_dropped() -> None:
     assert numbers(game) == {"0": 3}
 
 
+# --- When the code went on with an outcome ----------------------------------------------------------------------------------
+
+
+def heard(game: Game) -> list[float]:
+    """When the code went on with each outcome, from its beginning, in seconds since the run began."""
+    step = game.step("flow")
+    return [(step.heard_ms(each) - START_MS) / 1_000 for each in range(step.settlements + 1)]
+
+
+def lost(game: Game, after_s: float) -> None:
+    """So much later the process of the attempt is gone, and another goes on."""
+    game.now_ms += int(after_s * 1_000)
+    session = game.step("flow").session
+    assert session is not None
+    assert kinds(game.lose(session, by=cmd.SessionId(f"after {session}"))) == ["AttemptLost", "StepStarted"]
+
+
+def test_code_goes_on_with_what_came_while_it_was_away_when_it_is_back() -> None:
+    game = a_flow()
+    game.await_signal("flow", "go", path="0")
+    game.suspend("flow")
+    game.pause()
+    game.signal("go")
+    game.tick(60)
+    assert kinds(game.resume()) == ["RunResumed", "StepStarted"]
+    assert heard(game) == [0, 60]
+
+
+def test_an_attempt_that_left_nothing_does_not_count() -> None:
+    game = a_flow()
+    lost(game, 60)
+    assert heard(game) == [60]
+    game.do(cmd.RecordValues(*game.at("flow"), (cmd.Value(Path("0"), "now", 7),)))
+    lost(game, 60)
+    assert heard(game) == [60, 120]
+    lost(game, 60)
+    assert heard(game) == [60, 180]
+
+
+def test_when_code_went_on_stays_once_something_is_recorded_after_it() -> None:
+    game = a_flow()
+    game.do(cmd.RecordValues(*game.at("flow"), (cmd.Value(Path("0"), "now", 7),)))
+    lost(game, 60)
+    game.await_signal("flow", "go", path="1")
+    lost(game, 60)
+    assert heard(game) == [0, 60]
+    game.signal("go")
+    assert heard(game) == [0, 60, 60]
+
+
+def test_code_that_begins_anew_begins_at_another_time() -> None:
+    game = a_flow()
+    for number in range(3):
+        game.do(cmd.RecordValues(*game.at("flow"), (cmd.Value(Path(str(number)), "now", 7),)))
+    game.stop("flow", "2")
+    game.tick(60)
+    game.decide("answer", data="restart")
+    game.tick()
+    assert heard(game)[0] == 60
+
+
 # --- Timers of asyncio ----------------------------------------------------------------------------------------------------
 
 HOUR = cmd.Timer(Path("@0"), "an hour", 3_600_000)

@@ -5,6 +5,7 @@ Its holder owns it, and `evolve` changes it in place. Never here: how an event c
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeVar
 
@@ -38,7 +39,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 14
+FOLD_VERSION: Final = 15
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -244,6 +245,11 @@ class Step(msgspec.Struct, omit_defaults=True):
     settlements: int = 0
     """The number of outcomes that its operations have had, those included that a retry or other code took out of its journal;
     and its run's being cancelled, which is one to its code."""
+    passed: int = -1
+    """The last outcome that its code had certainly had when it last had something recorded; -1 while nothing was."""
+    heard: list[tuple[int, int]] = []
+    """When later attempts began, in Unix milliseconds, each behind the number of the outcome after which nothing was recorded
+    before: theirs was the code that went on with the next ones."""
     cancelled_at: int = 0
     """Which of these that is; 0 while its code has heard of nothing."""
     cancelled_ms: int = 0
@@ -260,6 +266,11 @@ class Step(msgspec.Struct, omit_defaults=True):
     def may_reuse(self) -> bool:
         """True if there may be an outcome elsewhere than in its journal for what it asks for."""
         return bool(self.kept or self.inherited)
+
+    def heard_ms(self, settled: int) -> int:
+        """When the attempt began whose code went on with that outcome, or began with 0; a replay goes on at the same time."""
+        place = bisect_left(self.heard, (settled, 0))
+        return self.heard[place - 1][1] if place else self.began_ms
 
     def named(self, path: Path) -> Path:
         """`path`, as the names of calls and gates have it that are new there."""

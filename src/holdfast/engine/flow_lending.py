@@ -73,6 +73,8 @@ class LendingLoop(_Loop):
 
     unfinished = 0
     """How many of its tasks are not over."""
+    was_outside = False
+    """True if something has come from outside since the last outcome: its time is in no history."""
 
     def __init__(self, run: str, moved: Callable[[], None]) -> None:
         """`moved` is called when something from outside is ready."""
@@ -149,6 +151,7 @@ class LendingLoop(_Loop):
             self.left = self.left or Refusal(self.worded(FROM_OUTSIDE))
         else:
             self._ready.append(handle)
+        self.was_outside = True
         self._moved()
 
     @property

@@ -95,7 +95,9 @@ class FlowOperations(FlowOutcomes):
     """Those of one flow that is under way in this attempt."""
 
     def __init__(self, journal: StepJournal) -> None:
-        super().__init__(journal, FlowLoop(f"{journal.run}/{journal.step}", journal.before.began_ms / 1000, self.ring))
+        super().__init__(
+            journal, FlowLoop(f"{journal.run}/{journal.step}", journal.before.heard_ms(0) / 1000, self.ring)
+        )
         task = asyncio.current_task()
         assert task is not None
         self._carrier = task
@@ -114,8 +116,6 @@ class FlowOperations(FlowOutcomes):
         """Those that begin as others end."""
         self._waiting: dict[Operation, dict[Path, Any]] = {}
         """Those that wait for others' doing, and how what they wait for stood."""
-        self.is_live = not journal.before.settlements
-        """Everything recorded was handed over; what is begun from here on is done."""
         self._is_alone: Operation | None = None
         """The one that is done in the attempt's own task."""
         self._interrupted: Operation | None = None

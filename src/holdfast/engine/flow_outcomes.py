@@ -16,7 +16,7 @@ from holdfast.core.ids import Path
 from holdfast.core.payload import digest
 from holdfast.core.state import Operation as Recorded
 from holdfast.core.state import Step
-from holdfast.engine.flow_loop import FlowLoop, Timer
+from holdfast.engine.flow_loop import FlowLoop
 from holdfast.engine.journal import GATHER, StepJournal
 
 TIMER: Final = "timer"
@@ -50,10 +50,13 @@ class FlowOutcomes:
         self._finished: list[Finished] = []
         self._numbered = 0
         self._is_cancelled = False
+        self.is_live = not journal.before.settlements
+        """Everything recorded was handed over; what is begun from here on is done."""
 
     def _finish(self, settled: int, at_ms: int, operation: Any = None, place: str = "") -> None:
         """Keep an outcome until it is its turn."""
         self._numbered += 1
+        at_ms = max(at_ms, self._step().heard_ms(settled))
         heappush(self._finished, Finished(settled, self._numbered, at_ms / 1000, operation, place))
 
     def _note_cancelling(self, step: Step) -> None:
@@ -65,6 +68,7 @@ class FlowOutcomes:
         """Take note of the timers that the flow has begun; one that has fired is an outcome."""
         begun, self._loop.timers_begun = self._loop.timers_begun, []
         known = self._step().journal
+        late_ms = self._late_ms()
         for timer in begun:
             if timer.path not in self._loop.timers:
                 continue  # it was cancelled at once
@@ -74,7 +78,14 @@ class FlowOutcomes:
                 self._fired(timer.path, op)
             elif op is None or not op.settled:
                 due_ms = None if op is None else op.due_at_ms
-                self._timers[timer.path] = _due_ms(timer) if due_ms is None else due_ms
+                self._timers[timer.path] = int(timer.when() * 1000) + late_ms if due_ms is None else due_ms
+
+    def _late_ms(self) -> int:
+        """How far the clock is ahead of the loop's time, by which a timer that begins now ends later. It is what went by since
+        the last outcome. In a replay nothing did, unless its code has waited for something that is done again."""
+        if not (self.is_live or self._loop.was_outside):
+            return 0
+        return max(0, self._clock.now_ms() - int(self._loop.now_s * 1000))
 
     def _fired(self, path: str, op: Recorded) -> None:
         self._finish(op.settled, op.settled_ms, place=path)
@@ -116,7 +127,3 @@ class FlowOutcomes:
         """The same; None where the run is not in memory."""
         state = self._attempt.mailbox.state
         return None if state is None else state.step(self._journal.step)
-
-
-def _due_ms(timer: Timer) -> int:
-    return int(timer.when() * 1000)

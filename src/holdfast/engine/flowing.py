@@ -316,7 +316,7 @@ class Flowing(FlowOperations):
                 return False
         settled, _, at_s, operation, place = heappop(finished)
         self._handed_over = max(self._handed_over, settled)
-        loop.now_s = max(loop.now_s, at_s)
+        loop.now_s, loop.was_outside = max(loop.now_s, at_s), False
         if operation is not None:
             outcome = operation.outcome
             if not outcome.done():  # it may have been called off meanwhile

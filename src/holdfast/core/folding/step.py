@@ -47,6 +47,10 @@ def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
     if step.attempt == 0:
         s.steps_started += not is_item(node_of(e.step))  # how many of these there are the map says
         step.began_ms = at_ms
+    elif step.passed < step.settlements:
+        while step.heard and step.heard[-1][0] >= step.passed:
+            del step.heard[-1]  # that attempt has left nothing
+        step.heard.append((step.passed, at_ms))
     step.attempt, step.session, step.worker, step.retry_at_ms = e.attempt, e.session, e.session, None
     step.saw_seq = s.seq
 
@@ -204,11 +208,13 @@ def _take_out(s: State, step: Step, paths: list[Path], keeps: frozenset[str]) ->
         elif op.kind == CHILD and op.status == "open":
             step.kept[step.named(path)] = op  # it goes on meanwhile
     step.generation += 1
+    step.passed = max((op.settled for op in step.journal.values()), default=0) - (not step.pending)
 
 
 def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     op = step.journal[e.path] = (step.kept if e.origin is None else step.inherited).pop(e.kept)
+    step.passed = step.settlements
     if op.status in ("done", "failed"):
         settle(s, step, op)
     elif op.status == "open" and op.child is not None:
