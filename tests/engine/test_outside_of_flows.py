@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -179,3 +180,71 @@ async def test_calls_given_to_wait_are_to_be_tasks_in_pythons_own_words(store: s
     async with opened(store) as engine:
         with pytest.raises(RunFailed, match=r"use tasks explicitly.* \(test_\w+\.py:\d+ in waits\)"):
             await (await engine.start(waits)).result()
+
+
+class Pages:
+    """An asynchronous generator whose `finally` waits for something, and then notes that it is closed."""
+
+    def __init__(self, until: Callable[[], Any]) -> None:
+        self._until = until
+        self.closed: list[str] = []
+
+    async def read(self) -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await self._until()
+            self.closed.append("closed")
+
+
+async def test_a_generator_that_is_left_open_is_closed_before_the_run_completes(store: str) -> None:
+    pages = Pages(lambda: asyncio.to_thread(str))
+
+    @flow
+    async def reads(ctx: Context) -> int:
+        async for page in pages.read():
+            return page
+        return 0
+
+    async with opened(store) as engine:
+        assert await (await engine.start(reads)).result() == 1
+    assert pages.closed == ["closed"]
+
+
+async def test_an_operation_of_a_generator_that_is_left_open_is_refused_at_the_end_too(store: str) -> None:
+    pages = Pages(lambda: work("a"))
+
+    @flow
+    async def reads(ctx: Context) -> int:
+        async for page in pages.read():
+            return page
+        return 0
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match=r"contextlib\.aclosing.*test_outside_of_flows\.py:\d+ in read"):
+            await (await engine.start(reads)).result()
+    assert pages.closed == []
+
+
+async def test_a_generator_that_cannot_close_is_logged_and_does_not_hold_its_flow(
+    store: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(flowing, "LOOK_S", 0.05)
+    waits = Pages(asyncio.Event().wait)
+
+    async def fails() -> None:
+        raise ValueError("cannot close")
+
+    @flow
+    async def reads(ctx: Context) -> int:
+        for pages in (waits, Pages(fails)):
+            async for page in pages.read():
+                await work(f"page {page}")
+                break
+        return 0
+
+    async with opened(store) as engine:
+        assert await (await engine.start(reads)).result() == 0
+    assert "a generator of a flow failed to close: ValueError: cannot close" in caplog.text
+    assert waits.closed == []

@@ -9,14 +9,22 @@ Never here: tasks, timers, operations (flow_loop).
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+from holdfast.border import is_ours, text_of
 from holdfast.engine.cursor import Refusal, Suspension
+
+log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
 
 AT_ONCE: Final = (
     "Put it into a step: the flow itself uses a connection, a process, a thread or another event loop while another of its"
@@ -93,6 +101,8 @@ class LendingLoop(_Loop):
         """Transports that it has opened: connections, pipes, processes."""
         self._arriving: set[_Handle] = set()
         """What threads have asked to be called."""
+        self.closing: set[AsyncGenerator[Any, Any]] = set()
+        """The asynchronous generators that were left before their ends, and are not closed yet."""
         self.left: Suspension | None = None
 
     @property
@@ -171,6 +181,23 @@ class LendingLoop(_Loop):
     def get_task_factory(self) -> None:
         return None
 
+    def close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Close an asynchronous generator that nothing refers to any more, as asyncio does; here in the loop that lends."""
+
+        def begin() -> None:
+            self._host.create_task(generator.aclose()).add_done_callback(over)
+
+        def over(task: asyncio.Task[Any]) -> None:
+            self.closing.discard(generator)
+            problem = None if task.cancelled() else task.exception()
+            if problem is not None and not is_ours(problem):
+                log.error("holdfast: a generator of a flow failed to close: %s", text_of(problem), exc_info=problem)
+            self._moved()
+
+        if not self._host.is_closed():
+            self.closing.add(generator)
+            self._host.call_soon_threadsafe(begin)  # Python's collector comes past in any thread
+
     async def shutdown_asyncgens(self) -> None:
         pass
 
@@ -222,6 +249,14 @@ class LendingLoop(_Loop):
         own._asyncio_future_blocking = True
         return own
 
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        """Call it in a thread that knows of which flow it is, as asyncio.to_thread does: a step there is refused."""
+        if self._mixes:
+            self.refuse(AT_ONCE)
+        if executor is None or isinstance(executor, ThreadPoolExecutor):
+            return self._host.run_in_executor(executor, partial(copy_context().run, func, *args))
+        return self._host.run_in_executor(executor, func, *args)
+
     def _await_outside(self, future: asyncio.Future[Any]) -> None:
         """Count a future that something outside of the flow sets."""
         self._lent += 1
@@ -233,7 +268,7 @@ class LendingLoop(_Loop):
 
 
 _LENT: Final = (
-    "run_in_executor", "set_default_executor", "getaddrinfo", "getnameinfo", "create_server", "create_unix_server", "sendfile",
+    "set_default_executor", "getaddrinfo", "getnameinfo", "create_server", "create_unix_server", "sendfile",
     "sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect",
     "sock_accept", "sock_sendfile", "add_reader", "remove_reader", "add_writer", "remove_writer", "_add_reader",
     "_remove_reader", "add_signal_handler", "remove_signal_handler",

@@ -16,7 +16,8 @@ import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
-from types import CodeType, coroutine
+from inspect import CORO_CREATED, getcoroutinestate
+from types import CodeType, CoroutineType, coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.border import fact, is_ours, is_signal, text_of
@@ -44,6 +45,10 @@ BY_SET: Final = (
 ELSEWHERE: Final = (
     "Await the step in the flow itself, and not in another event loop (asyncio.run in a thread?): there its outcome cannot"
     " come. Or call it as step.function(...), which records nothing"
+)
+LEFT_OPEN: Final = (
+    "Write `async with contextlib.aclosing(generator)` around the loop over an asynchronous generator: the loop was left before"
+    " its end, and the `finally` of the generator asks for an operation, at a moment that is not recorded"
 )
 GOES_ROUND: Final = (
     "Wait for an operation, or for asyncio.sleep(1), in that loop: the flow goes round and round without waiting for anything"
@@ -145,8 +150,8 @@ class OperationCall(Coroutine[Any, Any, Any]):
         if self.cr_frame is None:
             raise RuntimeError(f"the call of {self.name} was awaited already; await its task, or keep its result")
         if asyncio._get_running_loop() is not self.tasks:
-            self.close()
-            self.tasks.refuse(ELSEWHERE)
+            self.drop()
+            self.tasks.refuse(LEFT_OPEN if asyncio._get_running_loop() is self.tasks._host else ELSEWHERE)
         self.cr_frame = None
         self.row = row
         return self.tasks.begin(self)
@@ -170,12 +175,16 @@ class OperationCall(Coroutine[Any, Any, Any]):
         if self._code is not None:
             self._code.close()  # Python complains of a coroutine that was never awaited; its flow has
 
-    def close(self) -> None:
-        """Drop it: it will not be done, or not again."""
+    def drop(self) -> None:
+        """Have it not done, nor what it was given to do."""
         self.cr_frame = None
         if self._code is not None:
-            self._code.close()
+            _drop(self._code)
             self._code = None
+
+    def close(self) -> None:
+        """Drop it, and leave who awaits it."""
+        self.drop()
         if self._awaited is not None:
             self._awaited.close()
 
@@ -259,7 +268,7 @@ class FlowLoop(LendingLoop):
     def begin(self, call: OperationCall) -> Outcome:
         """Have an operation begun when all tasks wait."""
         if self.left is not None:
-            call.close()
+            call.drop()
             self._refused += 1
             if self._refused < _MOST_THROWN:
                 raise self.left
@@ -349,6 +358,8 @@ class FlowLoop(LendingLoop):
     def _over(self, task: asyncio.Task[Any]) -> None:
         self.unfinished -= 1
         row = task.row  # type: ignore[attr-defined]
+        if task.cancelled():
+            _drop(task._code)  # type: ignore[attr-defined]
         if row.around is not None:
             row.adopted()
         if task.cancelled() or not getattr(task, "_log_traceback", False):
@@ -368,12 +379,12 @@ class FlowLoop(LendingLoop):
     def drain(self) -> None:
         """Let the flow's tasks run until each of them waits for an outcome."""
         if self._ready:
-            host, task = self._enter()
+            before = self._enter()
             try:
                 if not self._turn(MOST_TURNS):
                     self.left = self.left or Refusal(self.worded(GOES_ROUND))
             finally:
-                self._exit(host, task)
+                self._exit(*before)
 
     def _turn(self, most: int, *, even_if_left: bool = False) -> bool:
         """Run what is ready. Returns False if that is more than so many callbacks."""
@@ -473,21 +484,23 @@ class FlowLoop(LendingLoop):
     @contextmanager
     def running(self) -> Iterator[None]:
         """Inside, this is the loop that runs."""
-        host, task = self._enter()
+        before = self._enter()
         try:
             yield
         finally:
-            self._exit(host, task)
+            self._exit(*before)
 
-    def _enter(self) -> tuple[Any, Any]:
-        host = asyncio._get_running_loop()
+    def _enter(self) -> tuple[Any, Any, Any]:
+        host, hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
         task = None if _swap_current_task is None else _swap_current_task(host, None)
         asyncio._set_running_loop(self)
+        sys.set_asyncgen_hooks(None, self.close_generator)
         self._is_inside = True
-        return host, task
+        return host, task, hooks
 
-    def _exit(self, host: Any, task: Any) -> None:
+    def _exit(self, host: Any, task: Any, hooks: Any) -> None:
         self._is_inside = False
+        sys.set_asyncgen_hooks(*hooks)
         asyncio._set_running_loop(host)
         if _swap_current_task is not None:
             _swap_current_task(host, task)
@@ -501,7 +514,20 @@ class FlowLoop(LendingLoop):
         """See LendingLoop."""
         line = user_lines.running(FlowLoop._turn.__code__)
         line = line or user_lines.waiting(task._code for task in reversed(self.tasks) if not task.done())
+        line = line or user_lines.running()
         return f"{words}." if line is None else f"{words}: {line}."
+
+
+def _drop(code: Any) -> None:
+    """Close a coroutine, and those that it was given, if it has not begun: nobody will await them."""
+    if type(code) is OperationCall:
+        code.drop()
+    elif isinstance(code, CoroutineType) and getcoroutinestate(code) == CORO_CREATED:
+        given = [] if code.cr_frame is None else [*code.cr_frame.f_locals.values()]
+        code.close()
+        for each in given:
+            for one in each if type(each) is tuple else (each,):
+                _drop(one)
 
 
 _WAKES: Final = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]

@@ -185,7 +185,7 @@ class Flowing(FlowOperations):
         if loop.main.done():
             left = [task for task in loop.tasks if not task.done()]
             if not left:
-                return True
+                return not (loop.closing and await self._heard(LOOK_S))
             if await self._close(left):
                 return False
         if loop.has_lent:

@@ -11,7 +11,7 @@ import contextlib
 import http.server
 import socketserver
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any
 
 import anyio
@@ -497,3 +497,88 @@ async def an_async_generator(ctx: Context) -> Any:
             yield await pay(name)
 
     return [each async for each in paid()]
+
+
+@flow
+async def a_generator_that_is_left_early(ctx: Context) -> Any:
+    async def paid() -> AsyncIterator[str]:
+        try:
+            for name in "ab":
+                yield await pay(name)
+        finally:
+            await pay("c")
+
+    async for _ in paid():
+        break
+    return await pay("d")
+
+
+@flow
+async def a_generator_that_is_closed(ctx: Context) -> Any:
+    async def paid() -> AsyncIterator[str]:
+        try:
+            for name in "ab":
+                yield await pay(name)
+        finally:
+            await pay("c")
+
+    async with contextlib.aclosing(paid()) as names:
+        async for _ in names:
+            break
+    return await pay("d")
+
+
+async def paid_by(name: str) -> str:
+    return await pay(name)
+
+
+async def paid_for(call: Awaitable[str]) -> str:
+    return await call
+
+
+@flow
+async def tasks_that_are_cancelled_before_they_begin(ctx: Context) -> Any:
+    ended: list[str] = []
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(pay("a"), 0)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in (pay("b"), paid_by("c"), paid_for(pay("d"))):
+                group.create_task(each)
+            raise ValueError
+    except* ValueError:
+        ended.append("group")
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0):
+            await asyncio.gather(pay("e"), ctx.gather(pay("f"), paid_by("g")))
+    return [*ended, await pay("h")]
+
+
+@flow
+async def a_step_in_a_loop_of_its_own(ctx: Context) -> Any:
+    with contextlib.suppress(Exception):
+        await asyncio.to_thread(lambda: asyncio.run(paid_for(pay("a"))))
+    with contextlib.suppress(Exception):
+        await asyncio.to_thread(lambda: asyncio.run(pay("a")))  # type: ignore[arg-type]
+    return await pay("b")
+
+
+@flow
+async def a_step_in_a_thread_of_an_executor(ctx: Context) -> Any:
+    with contextlib.suppress(Exception), concurrent.futures.ThreadPoolExecutor() as pool:
+        await asyncio.get_running_loop().run_in_executor(pool, lambda: asyncio.run(pay("a")))  # type: ignore[arg-type]
+    return await pay("b")
+
+
+@flow
+async def a_step_in_a_thread_that_it_starts(ctx: Context) -> Any:
+    thread = threading.Thread(target=lambda: asyncio.run(pay("a")))  # type: ignore[arg-type]
+    thread.start()
+    thread.join()
+    return await pay("b")
+
+
+@flow
+async def a_coroutine_without_await(ctx: Context) -> Any:
+    paid_by("a")  # type: ignore[unused-coroutine]
+    return await pay("b")

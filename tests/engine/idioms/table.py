@@ -15,8 +15,8 @@ from tests.engine.idioms import flows
 Verdict = Literal["right", "durable", "refused", "fails", "asks", "by chance"]
 """In a word, what comes of an idiom."""
 VERDICTS: dict[Verdict, str] = {
-    "right": "as in plain asyncio, and a replay goes the same way",
-    "durable": "the same, and its time is kept in the store",
+    "right": "as in plain asyncio; a replay goes the same way",
+    "durable": "as in plain asyncio; its time is kept in the store",
     "refused": "the run fails, with words that say what to write instead; no code can catch that",
     "fails": "the run fails, because the code left something undone",
     "asks": "a replay that goes another way stops, and a person is asked",
@@ -89,7 +89,7 @@ IDIOMS: list[Idiom] = [
         flows.gathered, Returned(["a", "b"]), calls={"later a": 1, "pay b": 1}, paths={"a": "~0.0", "b": "~1.0"},
     ),
     Idiom(
-        "`await ctx.gather(a(), b())`", "right", "the same, at most 200 of them at a time",
+        "`await ctx.gather(a(), b())`", "right", "as `asyncio.gather`, at most 200 of them at a time",
         flows.gathered_by_ctx, Returned(["a", "b"]), calls={"later a": 1, "pay b": 1}, paths={"a": "0.0.0", "b": "0.1.0"},
     ),
     Idiom(
@@ -112,7 +112,7 @@ IDIOMS: list[Idiom] = [
         paths={"a": "0", "b": "~0.0", "c": "~0.1"},
     ),
     Idiom(
-        "the same, and it fails", "fails", "an error that no code took fails the run",
+        "`asyncio.create_task(a())`, never awaited, and `a()` fails", "fails", "an error that no code took fails the run",
         flows.a_task_that_fails_unseen, Failed("b is broken"), calls={"pay a": 1, "broken b": 1},
     ),
     Idiom(
@@ -125,11 +125,11 @@ IDIOMS: list[Idiom] = [
     ),
     Idiom(
         "`asyncio.wait({signal, sleep}, return_when=FIRST_COMPLETED)`", "durable",
-        "whichever came first in the history; here the signal",
+        "the first in the history; here the signal",
         flows.a_race_of_a_signal_and_time, Returned("ok"), (SIGNAL,),
     ),
     Idiom(
-        "the same", "durable", "here the time",
+        "the same race", "durable", "here the time came first",
         flows.a_race_of_a_signal_and_time, Returned("nobody answered"), (TIME,),
     ),
     Idiom(
@@ -165,7 +165,7 @@ IDIOMS: list[Idiom] = [
         paths={"reminder": "1-0"}, timers=("@0",),
     ),
     Idiom(
-        "the same, in time", "durable", "the timer is called off",
+        "`asyncio.timeout(86_400)` around a wait that ends in time", "durable", "the timer is called off",
         flows.a_time_limit_that_is_kept, Returned("ok"), (SIGNAL,), timers=("@0",),
     ),
     Idiom(
@@ -173,7 +173,7 @@ IDIOMS: list[Idiom] = [
         flows.a_time_limit_that_ends_a_step, Returned("b"), calls={"never a": 1, "pay b": 1},
     ),
     Idiom(
-        "the same, in time", "right", "the limit leaves no trace",
+        "`asyncio.timeout(…)` around a step that ends in time", "right", "the limit leaves no trace",
         flows.a_time_limit_around_a_step, Returned("a"), calls={"pay a": 1}, paths={"a": "0"}, timers=(),
     ),
     Idiom(
@@ -189,7 +189,7 @@ IDIOMS: list[Idiom] = [
         flows.a_shield, Returned(["late", "ok"]), (TIME, SIGNAL),
     ),
     Idiom(
-        "`asyncio.sleep(86_400)`", "durable", "needs no process; the loop's time is the recorded one",
+        "`asyncio.sleep(86_400)`", "durable", "needs no process; `loop.time()` is a recorded time",
         flows.a_long_sleep, Returned(True), (TIME,), timers=("@0",),
     ),
     Idiom(
@@ -213,7 +213,7 @@ IDIOMS: list[Idiom] = [
         flows.polling_without_a_pause, Failed("round"),
     ),
     Idiom(
-        "the same with `asyncio.sleep(60)`", "durable", "a recorded timer for each look; better await the task",
+        "`while not task.done(): await asyncio.sleep(60)`", "durable", "a recorded timer for each look; better await the task",
         flows.polling_with_a_pause, Returned("ok"), (SIGNAL, TIME),
     ),
     Idiom(
@@ -222,7 +222,7 @@ IDIOMS: list[Idiom] = [
         flows.a_thread_and_a_process_of_its_own, Returned([3, "b", "a"]), calls={"pay a": 1},
     ),
     Idiom(
-        "`asyncio.gather(client.get(…), client.get(…))` of httpx or aiohttp", "right", "the same",
+        "`asyncio.gather(client.get(…), client.get(…))` of httpx or aiohttp", "right", "done again on every replay",
         flows.requests_at_the_same_time, Returned(["hello", "hello", "a"]), calls={"pay a": 1},
     ),
     Idiom(
@@ -243,7 +243,7 @@ IDIOMS: list[Idiom] = [
         flows.a_task_that_is_cancelled, Returned(["a", True, "b"]), calls=PAID,
     ),
     Idiom(
-        "the same of a task that waits in `ctx.gather`", "right", "what its branches wait for is called off",
+        "`task.cancel()` of a task that waits in `ctx.gather`", "right", "what its branches wait for is called off",
         flows.a_gather_that_is_cancelled, Returned(["a", True]), calls={"pay a": 1},
     ),
     Idiom(
@@ -274,8 +274,39 @@ IDIOMS: list[Idiom] = [
         flows.an_async_generator, Returned(["a", "b"]), calls=PAID, paths={"a": "0", "b": "1"},
     ),
     Idiom(
+        "`async with contextlib.aclosing(generator)`, left before its end", "right", "its `finally` is done where it is left",
+        flows.a_generator_that_is_closed, Returned("d"), calls={"pay a": 1, "pay c": 1, "pay d": 1}, paths={"c": "1", "d": "2"},
+    ),
+    Idiom(
+        "a generator with an operation in its `finally`, left before its end without `aclosing`", "refused",
+        "Python closes the generator at a moment that is not recorded",
+        flows.a_generator_that_is_left_early, Failed("contextlib.aclosing"),
+    ),
+    Idiom(
+        "a task that is cancelled before it begins: `wait_for(a(), 0)`, a `TaskGroup` whose body raises", "right",
+        "not done, as in plain asyncio",
+        flows.tasks_that_are_cancelled_before_they_begin, Returned(["group", "h"]), calls={"pay h": 1},
+    ),
+    Idiom(
         "`a()` without `await`", "fails", "it was not done; the error names its line",
         flows.a_call_without_await, Failed("Write `await pay(...)`"),
+    ),
+    Idiom(
+        "`helper()` of your own, without `await`", "right", "not done; Python warns of it, as anywhere",
+        flows.a_coroutine_without_await, Returned("b"), calls={"pay b": 1},
+    ),
+    Idiom(
+        "`asyncio.run(a())` in `asyncio.to_thread`", "refused", "the outcome cannot come to another event loop",
+        flows.a_step_in_a_loop_of_its_own, Failed("Await the step in the flow itself"),
+    ),
+    Idiom(
+        "`asyncio.run(a())` in `loop.run_in_executor`", "refused", "the outcome cannot come there either",
+        flows.a_step_in_a_thread_of_an_executor, Failed("Await the step in the flow itself"),
+    ),
+    Idiom(
+        "`asyncio.run(a())` in a `threading.Thread` of your own", "by chance",
+        "the thread does not know of the flow: the step is its plain function, and is called in each replay",
+        flows.a_step_in_a_thread_that_it_starts, Returned("b"), calls=PAID,
     ),
     Idiom(
         "`random`, `time.time()`, the order of a set of texts", "asks",
