@@ -188,12 +188,15 @@ class Pages:
     def __init__(self, until: Callable[[], Any]) -> None:
         self._until = until
         self.closed: list[str] = []
+        self.run_is_over = asyncio.Event()
 
     async def read(self) -> AsyncIterator[int]:
         try:
             yield 1
             yield 2
         finally:
+            with contextlib.suppress(TimeoutError):  # a run that does not wait for it would be over by then
+                await asyncio.wait_for(self.run_is_over.wait(), 0.3)
             await self._until()
             self.closed.append("closed")
 
@@ -209,6 +212,7 @@ async def test_a_generator_that_is_left_open_is_closed_before_the_run_completes(
 
     async with opened(store) as engine:
         assert await (await engine.start(reads)).result() == 1
+        pages.run_is_over.set()
     assert pages.closed == ["closed"]
 
 
@@ -224,6 +228,7 @@ async def test_an_operation_of_a_generator_that_is_left_open_is_refused_at_the_e
     async with opened(store) as engine:
         with pytest.raises(RunFailed, match=r"contextlib\.aclosing.*test_outside_of_flows\.py:\d+ in read"):
             await (await engine.start(reads)).result()
+        pages.run_is_over.set()
     assert pages.closed == []
 
 
@@ -236,9 +241,12 @@ async def test_a_generator_that_cannot_close_is_logged_and_does_not_hold_its_flo
     async def fails() -> None:
         raise ValueError("cannot close")
 
+    broken = Pages(fails)
+    broken.run_is_over.set()
+
     @flow
     async def reads(ctx: Context) -> int:
-        for pages in (waits, Pages(fails)):
+        for pages in (broken, waits):
             async for page in pages.read():
                 await work(f"page {page}")
                 break
