@@ -86,7 +86,7 @@ class FlowTask(asyncio.Task[Any]):
         loop.made += 1
         self._number = loop.salt + loop.made
         self.row = row
-        self._code = code
+        self.code = code
         self._context = context
         around = _awaited(code) if type(code) is OperationCall else _tended(loop, code)
         super().__init__(around, loop=loop, name=name, context=context)
@@ -101,7 +101,8 @@ class FlowTask(asyncio.Task[Any]):
             for _ in range(_MOST_THROWN):
                 self._context.run(around.throw, why)  # where the code finds the places of its task, and no others
         with suppress(BaseException):
-            self._context.run(self._code.close)  # if it has not begun
+            self._context.run(self.code.close)  # if it has not begun
+        why.__traceback__ = why.__context__ = None  # it is kept, and they hold all that the code had
 
 
 _OURS: Final = frozenset({FlowFuture, Outcome, FlowTask})
@@ -359,7 +360,7 @@ class FlowLoop(LendingLoop):
         self.unfinished -= 1
         row = task.row  # type: ignore[attr-defined]
         if task.cancelled():
-            _drop(task._code)  # type: ignore[attr-defined]
+            _drop(task.code)  # type: ignore[attr-defined]
         if row.around is not None:
             row.adopted()
         if task.cancelled() or not getattr(task, "_log_traceback", False):
@@ -513,7 +514,7 @@ class FlowLoop(LendingLoop):
     def worded(self, words: str) -> str:
         """See LendingLoop."""
         line = user_lines.running(FlowLoop._turn.__code__)
-        line = line or user_lines.waiting(task._code for task in reversed(self.tasks) if not task.done())
+        line = line or user_lines.waiting(task.code for task in reversed(self.tasks) if not task.done())
         line = line or user_lines.running()
         return f"{words}." if line is None else f"{words}: {line}."
 

@@ -106,8 +106,6 @@ class FlowOperations(FlowOutcomes):
         self._has_rung = False
         self._operations: dict[Operation, None] = {}
         """Those without an outcome."""
-        self.held_bytes = 0
-        """The JSON of the results that its code was given."""
         self.moving: dict[Operation, None] = {}
         """Those of which it is not known yet whether what they come to will be recorded: they are waited for."""
         self._at_work = 0
@@ -244,8 +242,6 @@ class FlowOperations(FlowOutcomes):
             op = step.journal.get(path)
             if op is not None and op.settled > settled:
                 settled, at_ms = op.settled, op.settled_ms
-            if op is not None and op.outcome is not None:
-                self.held_bytes += op.outcome.size_bytes or len(op.outcome.json)
         self.moving.pop(operation, None)
         if operation.is_wanted:
             self._end(operation)

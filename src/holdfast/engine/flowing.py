@@ -24,6 +24,7 @@ from holdfast.engine.attempt import is_left
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_operations import FlowOperations, is_open
 from holdfast.engine.flow_outcomes import CLOSING, TIMER_HASH
+from holdfast.engine.held_memory import held_bytes
 from holdfast.engine.journal import GATHER, StepJournal
 from holdfast.engine.residents import Standing, outcomes
 from holdfast.errors import StepError
@@ -44,8 +45,6 @@ GOES_ON: Final = (
 FLOW_BYTES: Final = 10 * 1024
 TASK_BYTES: Final = 6 * 1024
 """What a flow that waits takes in memory, and each of its tasks or operations, without what its code holds (measured)."""
-VALUE_FACTOR: Final = 8
-"""How much larger a value of Python may be than its JSON: dictionaries are."""
 WAITS_FOR_NOTHING: Final = (
     "Wait for an operation: the flow waits for what no operation brings (a lock that is never released, an event that no task"
     " sets)"
@@ -136,7 +135,8 @@ class Flowing(FlowOperations):
 
     def _size_bytes(self) -> int:
         loop = self._loop
-        return FLOW_BYTES + TASK_BYTES * max(loop.unfinished, loop.open_operations) + VALUE_FACTOR * self.held_bytes
+        of_itself = FLOW_BYTES + TASK_BYTES * max(loop.unfinished, loop.open_operations)
+        return of_itself + held_bytes(task.code for task in loop.tasks if not task.done())
 
     async def _go_on(self) -> bool:
         """Take the flow one step further. Returns True at its end."""
