@@ -14,7 +14,6 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -249,11 +248,11 @@ class LendingLoop(_Loop):
         own._asyncio_future_blocking = True
         return own
 
-    def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         """Call it in a thread that knows of which flow it is, as asyncio.to_thread does: a step there is refused."""
         if self._mixes:
             self.refuse(AT_ONCE)
-        if executor is None or isinstance(executor, ThreadPoolExecutor):
+        if executor is None or hasattr(executor, "_threads"):  # and not of processes, to which no context can be sent
             return self._host.run_in_executor(executor, partial(copy_context().run, func, *args))
         return self._host.run_in_executor(executor, func, *args)
 
