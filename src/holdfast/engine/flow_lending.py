@@ -248,7 +248,9 @@ class LendingLoop(_Loop):
         own._asyncio_future_blocking = True
         return own
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
         """Call it in a thread that knows of which flow it is, as asyncio.to_thread does: a step there is refused."""
         if self._mixes:
             self.refuse(AT_ONCE)
