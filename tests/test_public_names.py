@@ -12,8 +12,8 @@ PUBLIC = [
     "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Flow", "GateDecision", "Handoff", "HoldfastError",
     "Image", "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
     "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed",
-    "SemanticCache", "Signal", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule",
-    "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
+    "SemanticCache", "Sensitive", "Signal", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed",
+    "ToolRule", "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
     "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip

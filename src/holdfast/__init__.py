@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.offer import Handoff
     from holdfast.authoring.parts import ApprovalState, EvidenceRef, NodeResult, WorkflowBudget, WorkflowError
     from holdfast.authoring.router import Router
+    from holdfast.authoring.sensitive import Sensitive
     from holdfast.authoring.signal import Signal
     from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
@@ -61,8 +62,8 @@ __all__ = [
     "Demand", "Document", "Engine", "ErrorRecord", "EvidenceRef", "Fields", "Flow", "GateDecision", "Handoff", "HoldfastError",
     "Image", "InvalidWorkflow", "Join", "LocalEmbedder", "ModelEmbedder", "NodeResult", "NodeView", "NonDeterministicStep",
     "OperationFailed", "OutcomeUnknown", "Rejected", "RetryPolicy", "RoutedModel", "Router", "Run", "RunFailed",
-    "SemanticCache", "Signal", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed", "ToolRule",
-    "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
+    "SemanticCache", "Sensitive", "Signal", "StateView", "Supervisor", "TaskResult", "TeamAgent", "Tool", "ToolFailed",
+    "ToolRule", "TransitionDenied", "When", "WorkerAgent", "Workflow", "WorkflowBudget", "WorkflowError",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "memory_tools",
     "remote_task", "require_approval_for_high_risk", "require_evidence", "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -82,6 +83,7 @@ _HOMES: Final = {
     "authoring.offer": ("Handoff",),
     "authoring.parts": ("ApprovalState", "EvidenceRef", "NodeResult", "WorkflowBudget", "WorkflowError"),
     "authoring.router": ("Router",),
+    "authoring.sensitive": ("Sensitive",),
     "authoring.signal": ("Signal",),
     "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),

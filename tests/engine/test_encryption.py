@@ -15,6 +15,7 @@ from holdfast.engine.payloads import INLINE_BYTES
 from holdfast.errors import KeyMissing
 from holdfast.models.providers import Providers
 from holdfast.settings import Settings
+from holdfast.storage import open_store, sealing_of
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import die, gate_of, opened
 
@@ -199,3 +200,17 @@ async def test_a_store_is_encrypted_from_some_day_on_and_read_on_afterwards(stor
     async with opened(store, workflows=[wf], settings=Settings()) as engine:
         with pytest.raises(KeyMissing, match="HOLDFAST_KEY_FILE"):
             await engine.run(before.id).state()
+
+
+async def test_a_store_that_a_program_has_opened_with_its_own_keys_is_encrypted_whole(
+    store: str, stored: Callable[[], bytes], known: Settings
+) -> None:
+    wf = Workflow("large")
+    wf.node("large")(task(lambda state: f"{CANARY} " * INLINE_BYTES))
+    own = await open_store(store, sealing=sealing_of(known))
+    try:
+        async with opened(own, workflows=[wf], settings=Settings()) as engine:  # type: ignore[arg-type]
+            assert (await (await engine.start(wf, tenant="acme")).result()).startswith(CANARY)
+    finally:
+        await own.aclose()
+    assert CANARY.encode() not in stored()

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
+from holdfast.authoring.sensitive import MARK, opened
 from holdfast.errors import SchemaMismatch
 
 _MOST_PROBLEMS = 10
@@ -57,6 +58,7 @@ class DataArguments:
 
     def __init__(self, model: type[BaseModel]) -> None:
         self._model = model
+        self._is_sensitive = MARK in str(model.model_json_schema())
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -69,7 +71,13 @@ class DataArguments:
         return {name: value for name, value in every.items() if value is not None or name in given}
 
     def typed(self, plain: dict[str, Any]) -> dict[str, Any]:
-        return plain
+        if not self._is_sensitive:
+            return plain
+        with opened():
+            return {
+                **plain,
+                **self._model.model_validate(plain).model_dump(mode="json", by_alias=True, exclude_unset=True),
+            }
 
 
 def describe(problem: ValidationError) -> str:

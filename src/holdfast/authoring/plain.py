@@ -29,6 +29,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
 from holdfast.authoring.round_trip import lost_secret
+from holdfast.authoring.sensitive import SensitiveText, sealed
 from holdfast.border import is_ours, name_of
 from holdfast.errors import InvalidInput
 
@@ -129,6 +130,8 @@ def _whole(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, SensitiveText):
+        return sealed(value)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise NotImplementedError(f"a {type(value).__name__} is not JSON data")

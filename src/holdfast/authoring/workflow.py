@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Literal, overload
 
 import msgspec
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 from typing_extensions import ParamSpec, TypeVar
 
 from holdfast.authoring.adapter import PLAIN, Adapter, adapter_of
@@ -392,6 +393,8 @@ class Workflow(Generic[Input, Output_co]):
                 f"The input does not fit {self.input_model.__name__} of workflow {self.name!r}: {describe(problem)}."
                 " No run was started."
             ) from None
+        except PydanticSerializationError as problem:
+            raise InvalidInput(f"The input of {self.name!r} cannot be stored: {problem}. No run was started.") from None
 
 
 def _children(name: str, given: Any) -> tuple[Workflow, ...]:

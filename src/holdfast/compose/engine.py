@@ -33,7 +33,6 @@ from holdfast.core.demand import Resources
 from holdfast.core.graph import Definition
 from holdfast.core.ids import SessionId
 from holdfast.core.lanes import DEFAULT
-from holdfast.core.sealing import Sealing
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.call_pools import CallPools
 from holdfast.engine.catalog import Catalog
@@ -201,7 +200,7 @@ class Engine(Control):
         lanes, secrets = lanes_of(known, lane), secrets_of(known, store)
         clean_log = RedactedLog(secrets)
         around = environment if environment is not None else Environment.of_machine(slots, known.models)
-        elsewhere, sealing = open_blobs(known.blobs, secrets), sealing_of(known)
+        elsewhere = open_blobs(known.blobs, secrets)
         opened = (
             store
             if not isinstance(store, str | Path)
@@ -210,7 +209,7 @@ class Engine(Control):
                 elsewhere,
                 lease_s=known.lease_s,
                 audit_key=next(iter(secrets.audit_keys()), b""),
-                sealing=sealing,
+                sealing=sealing_of(known),
             )
         )
         providers: Any = model or Providers(_served_by(known))
@@ -233,7 +232,7 @@ class Engine(Control):
         )
         for tenant, weight in known.weights.items():
             scheduler.set_weight(tenant, weight)
-        services = _services(known, runtime, around, scheduler, secrets, providers, elsewhere, workers, sealing)
+        services = _services(known, runtime, around, scheduler, secrets, providers, elsewhere, workers)
         executor = Executor(
             services, scheduler, slots, resources if resources is not None else around.resources, known.weights
         )
@@ -342,7 +341,7 @@ def _served_by(known: Settings) -> dict[str, str]:
 
 def _services(
     known: Settings, runtime: Runtime, around: Environment, scheduler: Scheduler, secrets: Secrets, model: Model,
-    elsewhere: Blobs | None, workers: WorkerGateway | None, sealing: Sealing,
+    elsewhere: Blobs | None, workers: WorkerGateway | None,
 ) -> StepServices:  # fmt: skip
     """What attempts may use. `elsewhere`: where large payloads go, if not into the store's own table."""
     store, table = runtime.store, runtime.store.blobs
@@ -350,7 +349,7 @@ def _services(
     def session() -> SessionId | None:
         return runtime.membership.session
 
-    payloads = payloads_of(table, elsewhere, secrets, sealing)
+    payloads = payloads_of(table, elsewhere, secrets, store.sealing)
     gateway = Gateway(model, around.prices, Quotas(_served_by(known)))
     listening = Listening(store, payloads, around.clock)
     return StepServices(

@@ -66,7 +66,7 @@ async def leading(
     runtime = Runtime.of(
         opened, MachineClock(), RandomIds(), Catalog(opened.graphs, lanes=lanes, lane=lane), label(), works=True
     )
-    consequences = Consequences(runtime, payloads_of(opened.blobs, elsewhere, secrets, sealing))
+    consequences = Consequences(runtime, payloads_of(opened.blobs, elsewhere, secrets, opened.sealing))
     leader = Leader(
         runtime,
         opened.leadership,

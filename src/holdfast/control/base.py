@@ -6,11 +6,14 @@ Never here: a command.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any, Final
 from unicodedata import category
 
+from holdfast.authoring.sensitive import sealed_for
 from holdfast.control.inquiry import Inquiries
+from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core.claim import Claim
 from holdfast.core.graph import Graph
 from holdfast.core.ids import MOST_NAME_BYTES
@@ -52,6 +55,11 @@ class ControlBase(Inquiries):
         name = name if name and name.strip() else None
         roles = tuple(self.payloads.redact(role) for role in claim.roles)
         return claim._replace(name=name, roles=roles, trace_id=claim.trace_id or self._trace_id)
+
+    def sensitive(self, tenant: str = DEFAULT_TENANT) -> AbstractContextManager[None]:
+        """Have Pydantic seal and open what is Sensitive for a tenant, inside a block: what a run has come to is read with
+        `with engine.sensitive(tenant): Model.model_validate(output)`."""
+        return sealed_for(tenant, self.payloads.sealing)
 
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""

@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 
 from holdfast.authoring.given import workflow_of
 from holdfast.authoring.plain import encode
+from holdfast.authoring.sensitive import sealed_by
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, ControlBase, word
@@ -179,11 +180,12 @@ class Commands(ControlBase):
         """
         runtime = self.runtime
         meant = await self._meant(workflow, version, tenant)
-        valid = await self._valid_input(meant, input)
-        try:
-            encoded = encode(valid)  # refuse what cannot be stored before anything is
-        except InvalidInput as problem:
-            raise InvalidInput(f"The input of {meant.name!r}: {problem.message} No run was started.") from None
+        with self.sensitive(tenant):
+            valid = await self._valid_input(meant, input)
+            try:
+                encoded = encode(valid)  # refuse what cannot be stored before anything is
+            except InvalidInput as problem:
+                raise InvalidInput(f"The input of {meant.name!r}: {problem.message} No run was started.") from None
         tenant, key = word("tenant", tenant), None if key is None else word("key", key)
         team = None if team is None else word("team", team)
         shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, meant.graph)
@@ -194,7 +196,8 @@ class Commands(ControlBase):
         input_digest = digest([meant.name, encoded.decode()])
         if key is not None and (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
-        payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
+        with self.sensitive(tenant):
+            payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
         start = cmd.StartRun(
             RunId(""), tenant, payload, input_digest, limit, key, self._claim(by),
             self.executor.services.gateway.price_fingerprint, team, queue, max_tokens=tokens,
@@ -294,7 +297,7 @@ class Commands(ControlBase):
         """
         gate = gate_named(gate_id)
         given = data is not NOT_GIVEN
-        plain = self.payloads.plain(data) if given else None
+        plain = await self._answer(gate, data) if given else None
         if given and decision == "answer":
             self._expect_response(await self.runtime.runs.state(run_of(gate)), gate, data)
         command = cmd.DecideGate(
@@ -304,6 +307,17 @@ class Commands(ControlBase):
             await self.runtime.runs.send(run_of(gate), command)
         except NotFound as lost:
             raise lost if gate in lost.message else no_gate(gate) from None
+
+    async def _answer(self, gate: GateId, data: Any) -> Any:
+        """Return the data of an answer as it is kept: sealed where the gate's form says that it is sensitive."""
+        try:
+            state = await self.runtime.runs.state(run_of(gate))
+        except NotFound:  # as whoever brings the decision is answered
+            return self.payloads.plain(data)
+        form = asked.opened.form if (asked := state.gates.get(gate)) is not None else None
+        with self.sensitive(state.tenant):
+            plain = self.payloads.plain(data)
+            return plain if form is None else sealed_by(form, plain)
 
     def _expect_response(self, state: State, gate: GateId, data: Any) -> None:
         """Raise InvalidInput for an answer that the tool cannot have given whose call a gate is about, if it is known here."""
@@ -367,7 +381,7 @@ class Commands(ControlBase):
         for gate, given in decisions.items():
             said = given if isinstance(given, GateDecision) else GateDecision(given)
             has_data = said.data is not NOT_GIVEN
-            plain = self.payloads.plain(said.data) if has_data else None
+            plain = await self._answer(gate_named(gate), said.data) if has_data else None
             reason = self._clean(said.reason)
             commands.append(
                 cmd.DecideGate(gate_named(gate), said.decision, plain, claim, reason, given=has_data, roles=kept)

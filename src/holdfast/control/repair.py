@@ -234,14 +234,16 @@ class Repairs(Commands):
             raise Conflict(f"Run {run} is archived with its month, and final. Nothing was changed: start another run.")
 
     async def _kept(self, value: Any, tenant: str) -> Payload:
-        return await self.payloads.keep(value, tenant, self.now_ms())
+        with self.sensitive(tenant):
+            return await self.payloads.keep(value, tenant, self.now_ms())
 
     async def _valid(self, graph: Graph, raw: Any, tenant: str) -> Any:
         """An input as the workflow takes it. Raises InvalidInput."""
         definition = graph.definition
         known: Workflow | StoredWorkflow | None = self.runtime.catalog.workflows.get(graph.hash)
         known = known or await self.workflow(definition.name, definition.version, tenant=tenant)
-        return await self.executor.services.threads.run(known.validated_input, {"raw": raw})
+        with self.sensitive(tenant):
+            return await self.executor.services.threads.run(known.validated_input, {"raw": raw})
 
     async def _here(self, said: Sequence[Any], tenant: str) -> list[Any]:
         """The same with the large values that are another month's kept for this one too: a run refers to none that was kept

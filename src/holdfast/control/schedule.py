@@ -81,7 +81,7 @@ class Schedules(Commands):
         now_ms = self.store.clock.now_ms()
         budget = named_budget(team_budget)
         await scopes_of_run(self.store, tenant, budget, agent, meant.graph)
-        kept = await self._input_of(name, meant, input, time_field, now_ms)
+        kept = await self._input_of(tenant, name, meant, input, time_field, now_ms)
         schedule = Schedule(
             tenant=tenant, name=name, workflow=meant.name, cron=cron, timezone=timezone,
             version=version, input=msgspec.Raw(kept), time_field=time_field,
@@ -99,14 +99,21 @@ class Schedules(Commands):
         return await self._changed(tenant, name, lambda before: _in_place_of(before, schedule, now_ms))
 
     async def _input_of(
-        self, name: str, workflow: Workflow | StoredWorkflow, given: Any, time_field: str | None, now_ms: int
+        self,
+        tenant: str,
+        name: str,
+        workflow: Workflow | StoredWorkflow,
+        given: Any,
+        time_field: str | None,
+        now_ms: int,
     ) -> bytes:
         """What is kept of the input, as JSON; with a time in it, it has to fit too."""
         if time_field is not None:
             if not isinstance(given or {}, dict):
                 raise InvalidInput(f"time_field={time_field!r} needs an input that is an object. Nothing was changed.")
             given = {**(given or {}), time_field: schedules.stamp(now_ms)}
-        valid = await self._valid_input(workflow, given)
+        with self.sensitive(tenant):
+            valid = await self._valid_input(workflow, given)
         try:
             encoded = encode(self.payloads.plain(valid))
         except InvalidInput as problem:

@@ -67,7 +67,8 @@ class SharedValues(ControlBase):
         Raises Conflict where another version is there, InvalidInput.
         """
         names = word("tenant", tenant), rule.expect_space(space), rule.expect_name("key", key)
-        plain = msgspec.json.decode(self.payloads.clean(value))
+        with self.sensitive(tenant):
+            plain = msgspec.json.decode(self.payloads.clean(value))
         rule.expect_size(msgspec.json.encode(plain))
         author = self._claim(by).name or _NOBODY
 

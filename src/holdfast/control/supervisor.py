@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.authoring.plain import encode
+from holdfast.authoring.sensitive import sealed_by
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
 from holdfast.control.change import changed
@@ -193,10 +194,17 @@ class Supervisor(OfLoop):
     async def _payload(self, task_type: str, given: Any) -> bytes:
         """What is kept of a payload, as JSON: it has to fit whoever may take the task."""
         control = self._control
+        schemas: list[dict[str, Any]] = []
         for worker in rule.takers(await self.declared(), task_type):
-            await control._valid_input(await control._meant(worker.workflow, None, self._tenant), given)
+            meant = await control._meant(worker.workflow, None, self._tenant)
+            await control._valid_input(meant, given)
+            schemas.append(meant.input_schema or {})
         try:
-            encoded = encode(control.payloads.plain(given))
+            with control.sensitive(self._tenant):
+                plain = control.payloads.plain(given)
+                for schema in schemas:
+                    plain = sealed_by(schema, plain)
+            encoded = encode(plain)
         except InvalidInput as problem:
             raise InvalidInput(f"The payload: {problem.message} Nothing was submitted.") from None
         if len(encoded) > INLINE_BYTES:

@@ -30,10 +30,13 @@ _MARK: Final = b'"hf1:'
 _ESCAPED: Final = b'"hf0:'
 _BLOB_MARK: Final = b"\0hf1"
 _BLOB_ESCAPED: Final = b"\0hf0"
+SEALED: Final = "[sensitive:"
+"""How a sensitive text begins that is sealed."""
 GONE: Final = "[encrypted, and its key is gone]"
 """Stands in lists in the place of a text that cannot be read any more."""
 
 _replace = msgspec.structs.replace
+_decode_field = msgspec.json.Decoder(tuple[str, str]).decode
 
 
 class Sealing:
@@ -102,6 +105,35 @@ class Sealing:
             return _replace(payload, json=msgspec.Raw(self.open(bytes(payload.json))))
         except CorruptHistory:
             return Payload(json=msgspec.Raw(msgspec.json.encode(GONE)))
+
+    def seal_field(self, tenant: str, text: str) -> str:
+        """Return a sensitive text as it is stored: the same text of a tenant alike, so that a replay asks for the same. Raises
+        KeyMissing."""
+        if self._codec is None:
+            raise KeyMissing(
+                "A sensitive field is stored encrypted, and no key file is set here (HOLDFAST_KEY_FILE). Nothing was stored."
+            )
+        content = msgspec.json.encode([tenant, text])
+        return f"{SEALED}{base64.urlsafe_b64encode(self._codec.encrypt(tenant, content, alike=True)).decode()}]"
+
+    def open_field(self, tenant: str, sealed: str) -> str:
+        """Return the text of a tenant's own field. Raises KeyMissing, CorruptHistory for what is no such text."""
+        try:
+            encrypted = base64.urlsafe_b64decode(sealed.removeprefix(SEALED).removesuffix("]"))
+        except (binascii.Error, ValueError):
+            encrypted = b""
+        if not encrypted:
+            raise CorruptHistory("This is no sealed text.")
+        owner, text = _decode_field(self._decrypted(encrypted))
+        if owner != tenant:
+            raise CorruptHistory("This sealed text is another tenant's.")
+        return text
+
+    def seal_hash(self, tenant: str, digest: str) -> str:
+        """Return a hash of what may hold sensitive fields as it is kept: encrypted as soon as there are keys."""
+        if self._codec is None or self.is_on:
+            return self.seal_text(tenant, digest)
+        return _framed(_MARK, self._codec.encrypt(tenant, digest.encode()), len(digest)).decode()
 
     def readable(self, decode: Callable[[bytes], T], kept: bytes) -> T | None:
         """Return what a body of a list says; None where its key is gone: one that was erased keeps no other from being seen."""

@@ -13,6 +13,7 @@ from contextvars import copy_context
 
 import msgspec
 
+from holdfast.authoring.sensitive import seal_for
 from holdfast.authoring.step import enter
 from holdfast.authoring.view import typed_state
 from holdfast.border import fact, is_cut_off, is_ours
@@ -84,6 +85,7 @@ async def execute(attempt: Attempt) -> None:
     journal, residents = context.journal, attempt.services.residents
     cursor.begin()
     is_step.set(True)
+    seal_for(attempt.tenant, attempt.services.payloads.sealing)
     enter(context if attempt.calls_steps else None)
     try:
         lent = await _lent(attempt) if attempt.pools else []

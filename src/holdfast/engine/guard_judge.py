@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.authoring.sensitive import seal_for
 from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.border import is_ours, text_of, words_of
@@ -58,6 +59,7 @@ class GuardJudge:
     async def _judge(self, mailbox: Mailbox) -> None:
         try:
             state = await mailbox.stable()
+            seal_for(state.tenant, self._payloads.sealing)
             while _asks(state):
                 workflow = self._workflows[state.graph_hash]
                 # Taken in one piece: while the blobs are fetched and the guards think, others commit.

@@ -42,7 +42,7 @@ class Payloads:
         self._blobs = blobs
         self._table = table or blobs
         self._secrets = secrets
-        self._sealing = sealing
+        self.sealing = sealing
         self._cache: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._cached_bytes = 0
 
@@ -71,7 +71,7 @@ class Payloads:
             )
         month = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m")
         place = self._table if storage == "local" else self._blobs
-        sha256 = await place.put(tenant, month, self._sealing.seal_blob(tenant, encoded))
+        sha256 = await place.put(tenant, month, self.sealing.seal_blob(tenant, encoded))
         self._remember((tenant, sha256), encoded)
         return Payload(blob=sha256, size_bytes=len(encoded), month=month)
 
@@ -110,7 +110,7 @@ class Payloads:
                 " damaged where it is stored. Restore it from a backup; what does not need it goes on.",
                 sha256=sha256,
             )
-        content = self._sealing.open_blob(kept)
+        content = self.sealing.open_blob(kept)
         self._remember((tenant, sha256), content)
         return content
 

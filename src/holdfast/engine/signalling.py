@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authoring.adapter import reader
+from holdfast.authoring.sensitive import sealed_for
 from holdfast.authoring.signal import Signal, schema_of
 from holdfast.authoring.step import EffectStep, outside_of_flows
 from holdfast.core import commands as cmd
@@ -98,12 +99,13 @@ async def addressed(
     """The command that brings a run a signal. What the run's code declares is held against it here, if the code is; what the
     run waits for, where the command is decided. Raises InvalidInput."""
     called = name.name if isinstance(name, Signal) else name
-    given = name.dumped(data) if isinstance(name, Signal) else data
     code = runtime.catalog.workflows.get(to.graph_hash)
     declared = None if code is None else code.signals.get(called)
-    if declared is not None and declared is not name:
-        given = declared.dumped(given)
-    payload = await payloads.keep(given, to.tenant, max(runtime.store.clock.now_ms(), to.started_at_ms))
+    with sealed_for(to.tenant, payloads.sealing):
+        given = name.dumped(data) if isinstance(name, Signal) else data
+        if declared is not None and declared is not name:
+            given = declared.dumped(given)
+        payload = await payloads.keep(given, to.tenant, max(runtime.store.clock.now_ms(), to.started_at_ms))
     plain = await payloads.value(payload, to.tenant)
     meant = "" if key is None else digest([called, plain])[:_MOST_DIGEST]
     return cmd.SendSignal(

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring.arguments import in_one_line
 from holdfast.authoring.input_schema import KEPT_AS
+from holdfast.authoring.sensitive import sealed_by
 from holdfast.core.graph import Graph
 from holdfast.errors import InvalidInput
 from holdfast.ports import WorkflowRecord
@@ -59,7 +60,8 @@ class StoredWorkflow(NamedTuple):
                 raw = _of_nothing(self.input_schema)
             found = schemas.problems(self.input_schema, raw, looks=MOST_LOOKS, formats=True)
             if not found:
-                return schemas.filled(self.input_schema, raw, KEPT_AS, looks=MOST_LOOKS)
+                filled = schemas.filled(self.input_schema, raw, KEPT_AS, looks=MOST_LOOKS)
+                return sealed_by(self.input_schema, filled)
         except schemas.TooMuch as problem:
             raise InvalidInput(
                 f"The input of workflow {self.name!r} cannot be held against its schema: {problem}. No run was started; a"

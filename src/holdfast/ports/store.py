@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.ports.blob import Blobs
 from holdfast.ports.caller import Audit, Keys, Replies
 from holdfast.ports.child import Children
@@ -86,6 +87,8 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     watch: Watch
     tail: Tail
     upkeep: Upkeep
+    sealing: Sealing = PLAIN
+    """How what users have stored is kept; large payloads and sensitive fields too, wherever they are."""
     leadership: Leadership | None = None
     """None where no fleet can share the store."""
 

@@ -1,6 +1,7 @@
 """Written by `make reference` from the classes that await; a test holds it current."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -396,6 +397,7 @@ class Control:
         limit: int = ...,
     ) -> Sequence[ScoreMean]: ...
     def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]: ...
+    def sensitive(self, tenant: str = ...) -> AbstractContextManager[None]: ...
     def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None: ...
     def set_budget(
         self,

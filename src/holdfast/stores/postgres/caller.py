@@ -73,7 +73,7 @@ class Replies(StorePort):
         async with self._db.writing() as db:
             await db.execute(self._sql["forget_replies"], now_ms - kept_ms)
             if (
-                await db.fetchval(self._sql["begin_reply"], name, self._sealing.seal_text(tenant, digest), now_ms)
+                await db.fetchval(self._sql["begin_reply"], name, self._sealing.seal_hash(tenant, digest), now_ms)
                 is not None
             ):
                 return Pending(digest, now_ms, is_new=True)

@@ -101,7 +101,8 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         """The ports of what was opened."""
         log, sessions = Log(context), Sessions(context)
         return cls(
-            context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
+            context=context, sealing=context.sealing,
+            clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context), lending=Lending(context), model_estimates=ModelEstimates(context),
             costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),

@@ -76,7 +76,7 @@ class Replies(StorePort):
 
         def write(db: apsw.Connection) -> Pending:
             rows(db, "forget_replies", (now_ms - kept_ms,))
-            if value(db, "begin_reply", (name, self._sealing.seal_text(tenant, digest), now_ms)) is not None:
+            if value(db, "begin_reply", (name, self._sealing.seal_hash(tenant, digest), now_ms)) is not None:
                 return Pending(digest, now_ms, is_new=True)
             ((before, begun_at_ms, reply),) = rows(db, "reply", (name,))
             return pending_of(before, begun_at_ms, reply, self._sealing)

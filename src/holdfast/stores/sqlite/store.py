@@ -95,7 +95,8 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         """The ports of what was opened."""
         sessions = Sessions(context)
         return cls(
-            context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
+            context=context, sealing=context.sealing,
+            clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context), lending=Lending(context, sessions), model_estimates=ModelEstimates(context),
             costs=Costs(context), dead_letters=DeadLetters(context),
             job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),

@@ -1,0 +1,135 @@
+"""Texts that are stored encrypted, whatever else is: fields of Pydantic models that are `Annotated[str, Sensitive]`.
+
+In a step, and wherever an engine takes or gives a value for a tenant, such a field is written to JSON sealed, and read from it
+opened. All that lies between has the sealed text: histories, lists, events, exports, prompts that are given the
+model, and every screen. Never here: a key, a cipher (core.sealing), which other texts are personal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+
+from pydantic_core import core_schema
+
+from holdfast.core.sealing import SEALED, Sealing
+from holdfast.errors import CorruptHistory, KeyMissing
+
+MARK: Final = "x-holdfast-sensitive"
+"""What the JSON Schema of such a field has, for processes without its code."""
+_DEEPEST: Final = 50
+
+
+class _Sealer(NamedTuple):
+    tenant: str
+    sealing: Sealing
+    writes: bool
+
+
+_sealer: ContextVar[_Sealer | None] = ContextVar("holdfast_sealer", default=None)
+
+
+def seal_for(tenant: str, sealing: Sealing) -> None:
+    """Have sensitive fields be sealed and opened for a tenant in the rest of this context."""
+    _sealer.set(_Sealer(tenant, sealing, writes=True))
+
+
+@contextmanager
+def sealed_for(tenant: str, sealing: Sealing) -> Iterator[None]:
+    """The same inside a block."""
+    with _as(_Sealer(tenant, sealing, writes=True)):
+        yield
+
+
+@contextmanager
+def opened() -> Iterator[None]:
+    """Have sensitive fields be written as they are inside a block: what goes to a tool that is called."""
+    before = _sealer.get()
+    with _as(before and before._replace(writes=False)):
+        yield
+
+
+@contextmanager
+def _as(sealer: _Sealer | None) -> Iterator[None]:
+    token = _sealer.set(sealer)
+    try:
+        yield
+    finally:
+        _sealer.reset(token)
+
+
+class SensitiveText(str):
+    """The text of a sensitive field. It is a `str` that does not show itself in a `repr`, and is stored sealed wherever it is
+    stored as this."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'[sensitive]'"
+
+
+class Sensitive:
+    """Marks a field of a Pydantic model, `Annotated[str, Sensitive]`, that is stored and shown encrypted under the key of the
+    run's tenant. The code that declares it has the text. It takes a key file (`HOLDFAST_KEY_FILE`)."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        if source is not str:
+            raise TypeError("Sensitive is for a text: Annotated[str, Sensitive]")
+        schema = core_schema.no_info_after_validator_function(SensitiveText, handler(source))
+        write = core_schema.plain_serializer_function_ser_schema(
+            sealed, when_used="json", return_schema=core_schema.str_schema()
+        )
+        return core_schema.no_info_before_validator_function(_open, schema, serialization=write)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """A sealed text fits no pattern and no length, so its schema has none."""
+        return {"type": "string", MARK: True}
+
+
+def sealed(text: str) -> str:
+    """Return a sensitive text as it is stored here; outside of a tenant's work as it is. Raises ValueError without a key."""
+    sealer = _sealer.get()
+    if sealer is None or not sealer.writes or text.startswith(SEALED):
+        return str(text)
+    try:
+        return sealer.sealing.seal_field(sealer.tenant, str(text))
+    except KeyMissing as problem:
+        raise ValueError(f"it has a sensitive field. {problem.message}") from None
+
+
+def _open(value: Any) -> Any:
+    sealer = _sealer.get()
+    if sealer is None or not isinstance(value, str) or not value.startswith(SEALED):
+        return value
+    try:
+        return sealer.sealing.open_field(sealer.tenant, value)
+    except CorruptHistory as problem:
+        raise ValueError(f"it is sealed and cannot be read: {problem.message}") from None
+
+
+def sealed_by(schema: Mapping[str, Any], data: Any) -> Any:
+    """Return JSON data with the texts sealed that its JSON Schema says are sensitive. For who has not the code."""
+    return _sealed_by(schema, schema, data, 0)
+
+
+def _sealed_by(root: Mapping[str, Any], schema: Any, data: Any, depth: int) -> Any:
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return data
+    if isinstance(data, str):
+        data = sealed(data) if schema.get(MARK) is True else data
+    if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/$defs/"):
+        data = _sealed_by(root, root.get("$defs", {}).get(ref.removeprefix("#/$defs/")), data, depth + 1)
+    for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
+        data = _sealed_by(root, each, data, depth + 1)
+    if isinstance(data, dict):
+        fields, others = schema.get("properties", {}), schema.get("additionalProperties")
+        return {name: _sealed_by(root, fields.get(name, others), each, depth + 1) for name, each in data.items()}
+    if isinstance(data, list):
+        first = schema.get("prefixItems", ())
+        kinds = [*first, *[schema.get("items")] * max(0, len(data) - len(first))]
+        return [_sealed_by(root, kind, each, depth + 1) for kind, each in zip(kinds, data, strict=False)]
+    return data
