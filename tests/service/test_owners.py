@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Context, Engine, flow
 from holdfast.core.access import Access
-from holdfast.errors import Conflict, NotFound, NotPermitted
+from holdfast.errors import Conflict, InvalidInput, NotFound, NotPermitted
 from holdfast.service import query
 from holdfast.service.command import (
     Backfill,
@@ -175,3 +175,31 @@ async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None
         await tell(of(ACME, workflows=("quick",), tools=("pay",)), RotateKey("part"))
     with pytest.raises(NotPermitted, match="has no say about the tool 'pay'"):
         await tell(part, GrantApproval(tool="pay", for_s=60, workflow="quick"))
+
+
+async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_own_tenant_s(world: World) -> None:
+    tell, ops, acme, globex = world.service.tell_row, Principal("ops"), of(ACME), of("globex")
+    theirs = await tell(acme, MakeKey(name="shop"))
+    mine = await tell(globex, MakeKey(name="shop"))
+    with pytest.raises(Conflict, match="There is a key 'shop'"):
+        await tell(globex, MakeKey(name="shop"))
+    again = await tell(globex, RotateKey("shop"))
+    with pytest.raises(InvalidInput, match="Several tenants have a key 'shop'"):
+        await tell(ops, RevokeKey("shop"))
+    assert await world.service.keys.holder(theirs["key"]) is not None
+    await tell(ops, RevokeKey("shop", tenant=ACME))
+    known = [await world.service.keys.holder(each["key"]) for each in (theirs, mine, again)]
+    assert [each and each.tenant for each in known] == [None, None, "globex"]
+    with pytest.raises(NotPermitted):
+        await tell(acme, RotateKey("shop", tenant="globex"))
+    await tell(ops, MakeKey(name="fleet"))
+    for asked in (RotateKey("fleet"), RevokeKey("fleet")):
+        with pytest.raises(NotFound, match="There is no key 'fleet'"):
+            await tell(acme, asked)
+    with pytest.raises(Conflict):
+        await tell(acme, MakeKey(name="fleet"))
+    pages = [await world.service.ask(ops, query.Keys(limit=2))]
+    pages.append(await world.service.ask(ops, query.Keys(limit=2, cursor=pages[0].cursor)))
+    assert [(row["name"], row["tenant"]) for page in pages for row in page.rows] == [
+        ("fleet", None), ("shop", ACME), ("shop", "globex"),
+    ]  # fmt: skip

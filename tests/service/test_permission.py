@@ -75,8 +75,8 @@ OpenConversation     operator           403 404 ok  ok  hga
 Say                  operator           403 404 ok  ok  hga
 DeleteConversation   operator           403 404 ok  ok  hg
 MakeKey              admin              403 ok  ok  ok  h
-RotateKey            admin              404 404 ok  403 h
-RevokeKey            admin              404 404 ok  403 h
+RotateKey            admin              403 404 ok  403 h
+RevokeKey            admin              403 404 ok  403 h
 MakeLink             operator           404 404 ok  ok  h
 MakeGateLink         reviewer           404 404 ok  403 h
 Run                  viewer             404 404 ok  ok  h

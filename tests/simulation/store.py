@@ -235,7 +235,7 @@ class Disk:
         self.counted: dict[RunId, Seq] = {}
         self.job_logs: dict[LogPlace, bytes] = {}
         self.scores: dict[RunId, list[Score]] = {}
-        self.api_keys: dict[str, ApiKey] = {}
+        self.api_keys: dict[tuple[str, str], ApiKey] = {}
         self.audit: list[Link] = []
         self.evaluations: dict[str, tuple[Evaluation, tuple[Judged, ...]]] = {}
         self.replies: dict[str, Pending] = {}
@@ -893,23 +893,26 @@ class Keys(Port):
 
     async def put(self, key: ApiKey, before: str | None) -> bool:
         await self._mount.write("put_key")
-        there = self._disk.api_keys.get(key.name)
-        if (None if there is None else there.hash) != before:
+        keys, name = self._disk.api_keys, (key.name, key.tenant or "")
+        there = keys.get(name)
+        others = [tenant for known, tenant in keys if known == key.name]
+        if (None if there is None else there.hash) != before or (
+            there is None and ((others and not name[1]) or "" in others)
+        ):
             return False
-        self._disk.api_keys[key.name] = key
+        keys[name] = key
         return True
 
     async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
         await self._mount.read()
         return next((each for each in self._disk.api_keys.values() if each.hash == hash), None)
 
-    async def named(self, name: str) -> ApiKey | None:
-        await self._mount.read()
-        return self._disk.api_keys.get(name)
+    async def named(self, name: str, tenant: str | None, limit: int) -> Sequence[ApiKey]:
+        return [key for key in await self.listed(tenant, None, 2**31) if key.name == name][:limit]
 
-    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
+    async def listed(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[ApiKey]:
         await self._mount.read()
-        found = [key for name, key in sorted(self._disk.api_keys.items()) if name > (after or "")]
+        found = [key for name, key in sorted(self._disk.api_keys.items()) if name > (after or ("", ""))]
         return [key for key in found if tenant in (None, key.tenant)][:limit]
 
 

@@ -2065,10 +2065,31 @@ class StoreConformance:
         both = await asyncio.gather(*(each.keys.put(rotated, first.hash) for each in (store, there)))
         assert sorted(both) == [False, True]
         assert (await store.keys.found(first.hash), await there.keys.found(rotated.hash)) == (None, rotated)
-        assert (await there.keys.named("shop"), await store.keys.named("nobody")) == (rotated, None)
+        assert [*await there.keys.named("shop", None, 9), *await store.keys.named("nobody", None, 9)] == [rotated]
         assert list(await there.keys.listed(None, None, 9)) == [other, rotated, *links]
-        assert list(await there.keys.listed("acme", "audits", 1)) == [rotated]
+        assert list(await there.keys.listed("acme", ("audits", ""), 1)) == [rotated]
         assert list(await there.keys.listed("globex", None, 9)) == []
+
+    async def test_the_name_of_a_key_is_its_tenant_s_and_that_of_the_fleet_s_is_nobody_else_s(
+        self, connect: Connect
+    ) -> None:
+        store, there = await connect(), await connect()
+        keys = [ApiKey(name="shop", hash=tenant * 9, tenant=tenant) for tenant in ("acme", "globex")]
+        assert [await store.keys.put(each, None) for each in keys] == [True, True]
+        assert not await there.keys.put(msgspec.structs.replace(keys[0], hash="x"), None)
+        fleet = ApiKey(name="ops", hash="ops")
+        assert await there.keys.put(fleet, None)
+        assert not await store.keys.put(ApiKey(name="ops", hash="y", tenant="acme"), None), (
+            "it would be taken for the fleet's"
+        )
+        assert not await store.keys.put(ApiKey(name="shop", hash="z"), None)
+        assert list(await there.keys.named("shop", None, 9)) == keys
+        assert list(await there.keys.named("shop", "globex", 9)) == keys[1:]
+        assert [*await there.keys.named("ops", None, 9), *await there.keys.named("ops", "acme", 9)] == [fleet]
+        assert list(await store.keys.listed(None, ("shop", "acme"), 9)) == keys[1:]
+        over = msgspec.structs.replace(keys[1], revoked_at_ms=BORN_MS)
+        assert await store.keys.put(over, over.hash)
+        assert list(await there.keys.listed(None, None, 9)) == [fleet, keys[0], over]
 
     async def test_the_audit_log_is_one_chain_whoever_adds_to_it(self, connect: Connect) -> None:
         store, there = await connect(), await connect()

@@ -331,7 +331,8 @@ def take_back(path: Path, version: int) -> None:
             sql(path, f"drop trigger {trigger}")
         for index in re.findall(r"^create index (\w+)", later.sql, re.MULTILINE):
             sql(path, f"drop index if exists {index}")
-        for table in re.findall(r"^create (?:virtual )?table (\w+)", later.sql, re.MULTILINE):
+        renamed = re.findall(r"^alter table (\w+) rename to", later.sql, re.MULTILINE)
+        for table in {*re.findall(r"^create (?:virtual )?table (\w+)", later.sql, re.MULTILINE)} - {*renamed}:
             sql(path, f"drop table {table}")
         for table, column in re.findall(r"^alter table (\w+) add column (\w+)", later.sql, re.MULTILINE):
             sql(path, f"alter table {table} drop column {column}")

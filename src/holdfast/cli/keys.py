@@ -24,7 +24,12 @@ COLUMNS: Final = (
     Column("name", 10), Column("tenant", 8), Column("may", 8), Column("workflows", 10, goes=2), Column("made", goes=1),
     Column("state"),
 )  # fmt: skip
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is called: a name means one key for good.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="What the key is called: a name means one key of a tenant for good.")
+]
+Whose = Annotated[
+    str | None, typer.Option("--tenant", metavar="NAME", help="Whose key, where several tenants have one of the name.")
+]
 
 
 @app.command()
@@ -81,19 +86,19 @@ def list_(
 
 
 @app.command()
-def rotate(name: Name, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
+def rotate(name: Name, tenant: Whose = None, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
     """Give a key another secret and show it, once; the one before is over at once."""
     from holdfast.service.command import RotateKey
 
-    _tell(RotateKey(name), by, as_json, store)
+    _tell(RotateKey(name, tenant), by, as_json, store)
 
 
 @app.command()
-def revoke(name: Name, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
+def revoke(name: Name, tenant: Whose = None, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
     """Take a key back, for good and at once."""
     from holdfast.service.command import RevokeKey
 
-    _tell(RevokeKey(name), by, as_json, store)
+    _tell(RevokeKey(name, tenant), by, as_json, store)
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

@@ -52,21 +52,24 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(Protocol):
-    """The keys of services, by their names."""
+    """The keys of services, by their tenants and names. A name that the fleet's key has is no tenant's: whoever looks for a
+    key by its name alone means one."""
 
     async def put(self, key: ApiKey, before: str | None) -> bool:
-        """Keep a key in the place of the one of its name whose hash is `before`; None: there must be none. False, and nothing
-        is kept, where another stands there."""
+        """Keep a key in the place of its tenant's of its name whose hash is `before`; None: there must be none. False, and
+        nothing is kept, where another stands there."""
         ...
 
     async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - what it is
         """The key of that hash."""
         ...
 
-    async def named(self, name: str) -> ApiKey | None: ...
+    async def named(self, name: str, tenant: str | None, limit: int) -> Sequence[ApiKey]:
+        """Those of a name: a tenant's own, or without a tenant that of the fleet or those of tenants."""
+        ...
 
-    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
-        """By name, those of a tenant or all."""
+    async def listed(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[ApiKey]:
+        """By name and tenant, those of a tenant or all; `after` are those of the last one before (of the fleet's: "")."""
         ...
 
 

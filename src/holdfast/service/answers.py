@@ -181,8 +181,11 @@ class Answers:
         return Page([view.of_worker(each, names.get(each.worker)) for each in reports], None)
 
     async def _keys(self, query: asked.Keys, tenant: str | None) -> Page:
-        found = await self.control.store.keys.listed(tenant, query.cursor, query.limit + 1)
-        return listing.page([view.of_key(each) for each in found], query.limit, "name")
+        name, _, of = (query.cursor or "").partition("/")
+        found = await self.control.store.keys.listed(tenant, (name, of) if name else None, query.limit + 1)
+        page = listing.page([view.of_key(each) for each in found], query.limit, "name")
+        last = found[len(page.rows) - 1] if page.cursor is not None else None
+        return page if last is None or last.tenant is None else page._replace(cursor=f"{last.name}/{last.tenant}")
 
     async def _audit(self, query: asked.Audit, tenant: str | None) -> Page:
         found = await self.control.store.audit.links(seq_of(query.cursor), tenant, query.limit + 1)

@@ -530,16 +530,20 @@ class MakeGateLink(Struct, frozen=True):
 
 @command("admin", about={"name": Thing.KEY})
 class RotateKey(Struct, frozen=True):
-    """Give a key another secret, which is shown once; the one before is over at once."""
+    """Give a key another secret, which is shown once; the one before is over at once. Callers that act for all tenants say
+    whose it is where several tenants have a key of the name."""
 
     name: str
+    tenant: str | None = None
 
 
 @command("admin", about={"name": Thing.KEY})
 class RevokeKey(Struct, frozen=True):
-    """Take a key back, for good and at once."""
+    """Take a key back, for good and at once. Callers that act for all tenants say whose it is where several tenants have a key
+    of the name."""
 
     name: str
+    tenant: str | None = None
 
 
 OfKey: TypeAlias = MakeKey | MakeLink | MakeGateLink | RotateKey | RevokeKey

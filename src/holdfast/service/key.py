@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.access import ANY, Access, problem
 from holdfast.errors import Conflict, InvalidInput, NotFound, NotPermitted
 from holdfast.machine import new_secret
-from holdfast.ports import ApiKey, Opens, Store, ToDecide
+from holdfast.ports import ApiKey, Keys, Opens, Store, ToDecide
 from holdfast.service.command import Decide, MakeKey, Signal
 from holdfast.service.identity import KEY, Holder, hashed
 from holdfast.service.principal import Principal
@@ -123,20 +123,20 @@ class ApiKeys:
         """It has done what it was for."""
         await self._keys.put(msgspec.structs.replace(key, revoked_at_ms=self._clock.now_ms()), key.hash)
 
-    async def rotate(self, who: Principal, name: str) -> dict[str, Any]:
-        """Another secret under the same name; the one before is over at once. Raises NotFound, Conflict."""
-        before = await self._named(who, name)
+    async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
+        """Another secret under the same name; the one before is over at once. Raises NotFound, Conflict, InvalidInput."""
+        before = await self._named(who, name, tenant)
         token = KEY + new_secret()
         return {**await self._replace(before, hash=hashed(token).hex()), "key": token}
 
-    async def revoke(self, who: Principal, name: str) -> dict[str, Any]:
-        """Take it back, for good and at once. Raises NotFound, Conflict."""
-        before = await self._named(who, name)
+    async def revoke(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
+        """Take it back, for good and at once. Raises NotFound, Conflict, InvalidInput."""
+        before = await self._named(who, name, tenant)
         return await self._replace(before, revoked_at_ms=before.revoked_at_ms or self._clock.now_ms())
 
-    async def _named(self, who: Principal, name: str) -> ApiKey:
-        key = await self._keys.named(name)
-        if key is None or who.tenant not in (None, key.tenant):
+    async def _named(self, who: Principal, name: str, tenant: str | None) -> ApiKey:
+        key = await owned(self._keys, name, who.of_tenant(tenant))
+        if key is None:
             raise no_key(name)
         return key
 
@@ -147,6 +147,17 @@ class ApiKeys:
         if not await self._keys.put(key, before.hash):
             raise Conflict(f"Somebody else has just changed the key {key.name}. Nothing was done: look, and try again.")
         return of_key(key)
+
+
+async def owned(keys: Keys, name: str, tenant: str | None) -> ApiKey | None:
+    """Return the key of a name: a tenant's own; without a tenant the only one of that name. Raises InvalidInput where several
+    tenants have one."""
+    found = await keys.named(name, tenant, 2)
+    if len(found) > 1:
+        raise InvalidInput(
+            f"Several tenants have a key {name!r:.80}: say whose you mean, with `tenant`. Nothing was done."
+        )
+    return found[0] if found else None
 
 
 def no_key(name: str) -> NotFound:

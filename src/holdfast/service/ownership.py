@@ -41,6 +41,8 @@ class Asked(NamedTuple):
     """The command or query."""
     decides: bool
     """Whether it decides something about tools: then it takes a look to know which."""
+    whose: str | None = None
+    """The same tenant, None where the caller acts for all and has named none."""
 
 
 class Ownership:
@@ -144,9 +146,10 @@ class Ownership:
         return Owned(asked.tenant, None if workflow is None else (workflow,), (found.tool,))
 
     async def _key(self, asked: Asked) -> Owned | None:
-        found = await self._control.store.keys.named(asked.value)
-        if found is None:
+        known = await self._control.store.keys.named(asked.value, asked.whose, 1)
+        if not known:
             return None
+        found = known[0]
         return Owned(found.tenant, None if found.workflows == ANY else found.workflows, found.tools)
 
     async def _of_tools(self, asked: Asked) -> Owned:

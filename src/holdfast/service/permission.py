@@ -44,11 +44,12 @@ class Permission:
         raise_if(problem_of_grants(who, asked, declared))
         if declared.whole is Whole.FLEET:
             raise_if(problem_of_fleet(who, asked))
-        tenant = who.of_tenant(getattr(asked, "tenant", None)) or DEFAULT_TENANT
+        whose = who.of_tenant(getattr(asked, "tenant", None))
+        tenant = whose or DEFAULT_TENANT
         ownership = Ownership(self._control.of_tenant(who.tenant), self.offered)
         is_named = False
         for field, thing, value in named(declared, asked):
-            owned = await ownership.of(thing, Asked(value, tenant, asked, decides=_decides(who, declared)))
+            owned = await ownership.of(thing, Asked(value, tenant, asked, _decides(who, declared), whose))
             is_new = field == declared.makes and (owned is None or who.tenant not in (None, owned.tenant))
             if not is_new:
                 raise_if(self._problem_of_owner(who, thing, value, tenant, owned))

@@ -424,10 +424,10 @@ class Service(Answers):
                 row = await self.control.find(run_of(GateId(command.gate)))
                 opens = await self._to_decide(who, command)
                 return await self.keys.link(who, row.tenant, opens, command.life_s, command.roles)
-            case cmd.RotateKey(name):
-                return await self.keys.rotate(who, name)
-            case cmd.RevokeKey(name):
-                return await self.keys.revoke(who, name)
+            case cmd.RotateKey(name, tenant):
+                return await self.keys.rotate(who, name, tenant)
+            case cmd.RevokeKey(name, tenant):
+                return await self.keys.revoke(who, name, tenant)
 
     async def _to_decide(self, who: Principal, asked: cmd.MakeGateLink) -> ToDecide:
         """What a link may be made for. Who has it in hand can use it, so it allows its maker nothing that they may not do

@@ -6,6 +6,7 @@ Never here: what a key allows, how links are chained.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -22,21 +23,21 @@ class Keys(StorePort):
         columns = (key.name, key.hash, key.tenant, encode(key).decode())
         async with self._db.writing() as db:
             if before is None:
+                await db.execute(self._sql["lock_api_keys"])
                 return await db.fetchval(self._sql["add_key"], *columns) is not None
             return await db.fetchval(self._sql["replace_key"], *columns, before) is not None
 
     async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
-        return await self._one("key_of_hash", hash)
+        return next(iter(await self._all("key_of_hash", hash)), None)
 
-    async def named(self, name: str) -> ApiKey | None:
-        return await self._one("key_of_name", name)
+    async def named(self, name: str, tenant: str | None, limit: int) -> Sequence[ApiKey]:
+        return await self._all("keys_of_name", name, tenant, limit)
 
-    async def _one(self, statement: str, bound: str) -> ApiKey | None:
-        found = await self._db.value(self._sql[statement], bound)
-        return None if found is None else decode_key(found)
+    async def listed(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[ApiKey]:
+        return await self._all("keys", tenant, *(after or ("", "")), limit)
 
-    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
-        return [decode_key(row[0]) for row in await self._db.fetch(self._sql["keys"], tenant, after, limit)]
+    async def _all(self, statement: str, *bound: Any) -> Sequence[ApiKey]:
+        return [decode_key(row[0]) for row in await self._db.fetch(self._sql[statement], *bound)]
 
 
 class Audit(StorePort):

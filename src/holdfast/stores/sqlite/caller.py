@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.audit import Entry, Head, Link, head_of, link
 from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
 from holdfast.stores.row import decode_entry, decode_key, encode, pending_of
-from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
+from holdfast.stores.sqlite.context import Bound, StoreContext, StorePort, rows, value
 
 
 class Keys(StorePort):
@@ -26,19 +26,16 @@ class Keys(StorePort):
         return await self._writer.write(lambda db: value(db, "replace_key", (*columns, before))) is not None
 
     async def found(self, hash: str) -> ApiKey | None:  # noqa: A002 - the port's word
-        return await self._one("key_of_hash", hash)
+        return next(iter(await self._all("key_of_hash", (hash,))), None)
 
-    async def named(self, name: str) -> ApiKey | None:
-        return await self._one("key_of_name", name)
+    async def named(self, name: str, tenant: str | None, limit: int) -> Sequence[ApiKey]:
+        return await self._all("keys_of_name", (name, tenant, limit))
 
-    async def _one(self, statement: str, bound: str) -> ApiKey | None:
-        found = await self._reader.ask(lambda db: value(db, statement, (bound,)))
-        return None if found is None else decode_key(found)
+    async def listed(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[ApiKey]:
+        return await self._all("keys", (tenant, *(after or ("", "")), limit))
 
-    async def listed(self, tenant: str | None, after: str | None, limit: int) -> Sequence[ApiKey]:
-        return [
-            decode_key(row[0]) for row in await self._reader.ask(lambda db: rows(db, "keys", (tenant, after, limit)))
-        ]
+    async def _all(self, statement: str, bound: Bound) -> Sequence[ApiKey]:
+        return [decode_key(row[0]) for row in await self._reader.ask(lambda db: rows(db, statement, bound))]
 
 
 class Audit(StorePort):

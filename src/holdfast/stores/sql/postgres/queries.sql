@@ -1802,26 +1802,35 @@ returning number
 
 -- --- Who calls -------------------------------------------------------------------------------------------------------
 
+-- name: lock_api_keys
+-- Of two who make a key of one name, a tenant and the fleet, one waits for the other.
+select pg_advisory_xact_lock(hashtextextended('holdfast.api_keys', 4))
+
 -- name: add_key
--- A new key, unless there is one of its name.
-insert into holdfast.api_keys (name, hash, tenant, key) values ($1, $2, $3, $4) on conflict do nothing returning name
+-- A new key, unless its tenant has one of its name, or the fleet has; one of the fleet, unless anybody has.
+insert into holdfast.api_keys (name, hash, tenant, key)
+select $1::text, $2::text, $3::text, $4::text
+where not exists (select 1 from holdfast.api_keys where name = $1 and (tenant is null or $3 is null))
+on conflict do nothing returning name
 
 -- name: replace_key
 -- In the place of one that is still as it was seen.
-update holdfast.api_keys set hash = $2, tenant = $3, key = $4 where name = $1 and hash = $5 returning name
+update holdfast.api_keys set hash = $2, key = $4
+where name = $1 and tenant is not distinct from $3::text and hash = $5 returning name
 
 -- name: key_of_hash
 -- The key that somebody comes with.
 select key from holdfast.api_keys where hash = $1
 
--- name: key_of_name
--- The key of a name.
-select key from holdfast.api_keys where name = $1
+-- name: keys_of_name
+-- The keys of a name: the fleet's, or those of tenants.
+select key from holdfast.api_keys where name = $1 and ($2::text is null or tenant = $2) order by tenant limit $3
 
 -- name: keys
--- Keys by name.
+-- Keys by name and tenant.
 select key from holdfast.api_keys
-where ($1::text is null or tenant = $1) and ($2::text is null or name > $2) order by name limit $3
+where ($1::text is null or tenant = $1) and (name, coalesce(tenant, '')) > ($2::text, $3::text)
+order by name, coalesce(tenant, '') limit $4
 
 -- name: lock_audit
 -- Each link follows from the one before: who adds one waits for those who do.

@@ -1293,24 +1293,29 @@ group by r.workflow, r.version, s.name order by r.workflow, s.name, r.version de
 -- --- Who calls -------------------------------------------------------------------------------------------------------
 
 -- name: add_key
--- A new key, unless there is one of its name.
-insert into api_keys (name, hash, tenant, key) values (?, ?, ?, ?) on conflict do nothing returning name
+-- A new key, unless its tenant has one of its name, or the fleet has; one of the fleet, unless anybody has.
+insert into api_keys (name, hash, tenant, key)
+select ?1, ?2, ?3, ?4
+where not exists (select 1 from api_keys where name = ?1 and (tenant is null or ?3 is null))
+on conflict do nothing returning name
 
 -- name: replace_key
 -- In the place of one that is still as it was seen.
-update api_keys set hash = ?2, tenant = ?3, key = ?4 where name = ?1 and hash = ?5 returning name
+update api_keys set hash = ?2, key = ?4 where name = ?1 and tenant is ?3 and hash = ?5 returning name
 
 -- name: key_of_hash
 -- The key that somebody comes with.
 select key from api_keys where hash = ?
 
--- name: key_of_name
--- The key of a name.
-select key from api_keys where name = ?
+-- name: keys_of_name
+-- The keys of a name: the fleet's, or those of tenants.
+select key from api_keys where name = ?1 and (?2 is null or tenant = ?2) order by tenant limit ?3
 
 -- name: keys
--- Keys by name.
-select key from api_keys where (?1 is null or tenant = ?1) and (?2 is null or name > ?2) order by name limit ?3
+-- Keys by name and tenant.
+select key from api_keys
+where (?1 is null or tenant = ?1) and (name, coalesce(tenant, '')) > (?2, ?3)
+order by name, coalesce(tenant, '') limit ?4
 
 -- name: last_link
 -- The entry that the next one follows.
