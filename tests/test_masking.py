@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.app import invoke
-from holdfast.masking import Mask, Masking, forms, passwords, without_passwords
+from holdfast.masking import Mask, Masking, MaskingOfTexts, forms, passwords, without_passwords
 
 SECRET = 'p@ss/wörd <"it\'s"> &100%+\\$x`y` 鍵=='
 
@@ -190,3 +190,44 @@ def test_what_comes_in_pieces_is_masked_as_the_whole(data: st.DataObject) -> Non
         assert whole.startswith(told)
         told.decode()
     assert told + masking.end() == whole
+
+
+PIECES = st.lists(
+    st.one_of(st.text(max_size=6), st.sampled_from(["hunter-2-hunter", "hunter-2-", "hunter", "HUNTER-2-", "HUNTER"])),
+    max_size=8,
+)
+
+
+@given(PIECES, st.data())
+def test_texts_that_are_told_one_after_the_other_tell_no_secret_together(words: list[str], data: st.DataObject) -> None:
+    secret = "hunter-2-hunter"
+    text = "".join(words)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))
+    texts = [text[first:end] for first, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    masking = MaskingOfTexts(mask(secret))
+    together = "".join([masking.feed(each.encode()).decode() for each in texts] + [masking.end().decode()])
+    assert not {secret, secret.upper()} & {together[at : at + len(secret)] for at in range(len(together))}
+    if secret not in text and secret.upper() not in text:
+        assert together == text, "nothing is lost of what is none"
+
+
+def test_a_secret_in_two_texts_is_in_neither_and_a_text_that_ends_like_one_waits() -> None:
+    masking = MaskingOfTexts(mask("hunter-2-hunter"))
+    assert masking.feed(b"the key is hunter-2") == b"the key is "
+    assert masking.feed(b"-hunter, mind") == b"[secret], mind"
+    assert masking.feed(b"hun") == b"hun", "three signs are no secret's"
+    assert masking.feed(b"ter-2-hunter!") == b"[secret]!"
+    assert masking.feed(b"a hunter") == b"a "
+    assert masking.end() == b"hunter"
+    assert masking.feed(b"-2-hunter.") == b"[secret]."
+
+
+@pytest.mark.parametrize("written", ["HUNTER-2-Ö", "hunter-2-ö", "".join(f"\\u{ord(each):04x}" for each in "Hunter-2-Ö"),
+                                     "".join(f"\\u{ord(each):04X}" for each in "Hunter-2-Ö")])  # fmt: skip
+def test_a_secret_in_other_letters_and_in_escapes_alone_is_masked(written: str) -> None:
+    assert mask("Hunter-2-Ö").apply(written.encode()) == b"[secret]"
+    assert mask("Prod").apply(b"prod PROD") == b"prod PROD", "a short one would be an ordinary word"
+    assert (
+        mask("kluczyk-\U0001f511").apply(b"\\u006b\\u006c\\u0075\\u0063\\u007a\\u0079\\u006b\\u002d\\ud83d\\udd11")
+        == b"[secret]"
+    )

@@ -55,6 +55,9 @@ def forms(value: str) -> set[bytes]:
     """How `value` may be written down; none that is shorter than SHORTEST."""
     lines = [line.strip() for line in value.splitlines()]
     texts = {value, value.strip().strip("\"'"), *(line for line in lines if len(line) >= _LINE and len(lines) > 1)}
+    if len(value) >= _LINE:  # a short one in other letters would be an ordinary word
+        texts |= {value.lower(), value.upper()}
+        texts |= {"".join(f"\\u{ord(sign):04{hexes}}" for sign in _halves(value)) for hexes in "xX"}
     for is_ascii in (True, False):
         once = json.dumps(value, ensure_ascii=is_ascii)[1:-1]
         texts |= {once, json.dumps(once, ensure_ascii=is_ascii)[1:-1], once.replace("/", "\\/")}
@@ -80,6 +83,12 @@ def forms(value: str) -> set[bytes]:
     return {form for form in found if len(form) >= SHORTEST}
 
 
+def _halves(value: str) -> str:
+    """A text as JSON escapes it, sign by sign: those beyond the first plane as two."""
+    wide = value.encode("utf-16-be", "surrogatepass")
+    return "".join(chr(int.from_bytes(wide[at : at + 2], "big")) for at in range(0, len(wide), 2))
+
+
 def _in_other_letters(escape: re.Match[str]) -> str:
     mark = 1 if escape[0][0] == "%" else 2
     return escape[0][:mark] + (escape[0][mark:].lower() if mark == 1 else escape[0][mark:].upper())
@@ -94,6 +103,7 @@ class Mask:
         self._values: set[str] = set()
         self._new: set[str] = set()
         self._forms: dict[bytes, list[bytes]] = {}
+        self._longest = 0
         self._starts: frozenset[bytes] = frozenset()
         """What a form may begin with that is shorter than SHORTEST."""
         self._pattern: re.Pattern[bytes] | None = None
@@ -114,31 +124,39 @@ class Mask:
 
     def begun(self, data: bytes, *, goes_on: bool = False) -> tuple[bytes, bytes]:
         """`data` without the values, and what of its end may be the beginning of one, if it `goes_on`."""
+        places, rest = self.places(data, goes_on=goes_on)
+        kept = places[-1][1] if places else 0
+        if goes_on and rest == len(data):
+            ends = range(max(kept, len(data) - SHORTEST + 1), len(data))
+            rest = next((start for start in ends if data[start:] in self._starts), rest)
+        if not places and rest == len(data):
+            return data, b""
+        return _masked(data, 0, places, rest), data[rest:]
+
+    def places(self, data: bytes, *, goes_on: bool = False) -> tuple[list[tuple[int, int]], int]:
+        """Return where the values stand in `data`; and, if it `goes_on`, where one may begin, with SHORTEST bytes or more: else
+        its end."""
         if self._new:
             self._learn()
         pattern, forms = self._pattern, self._forms
-        if pattern is None:
-            return data, b""
-        pieces: list[bytes] = []
-        kept = at = 0
-        rest = len(data)
-        while (found := pattern.search(data, at)) is not None:
+        found_at: list[tuple[int, int]] = []
+        at = 0
+        while pattern is not None and (found := pattern.search(data, at)) is not None:
             at = found.start()
             if goes_on and any(len(form) > len(data) - at and form.startswith(data[at:]) for form in forms[found[0]]):
-                rest = at
-                break
+                return found_at, at
             form = next((form for form in forms[found[0]] if data.startswith(form, at)), None)
             if form is None:
                 at += 1
                 continue
-            pieces += (data[kept:at], MASK)
-            kept = at = at + len(form)
-        if goes_on and rest == len(data):
-            ends = range(max(kept, len(data) - SHORTEST + 1), len(data))
-            rest = next((start for start in ends if data[start:] in self._starts), rest)
-        if not pieces and rest == len(data):
-            return data, b""
-        return b"".join([*pieces, data[kept:rest]]), data[rest:]
+            found_at.append((at, at + len(form)))
+            at += len(form)
+        return found_at, len(data)
+
+    @property
+    def longest(self) -> int:
+        """The bytes of the longest form."""
+        return self._longest
 
     def _learn(self) -> None:
         """What is new becomes a part of the pattern with the first text after it: secrets come many at once."""
@@ -149,6 +167,7 @@ class Mask:
             # The forms before the pattern: a masking meanwhile finds every start that it knows.
             self._forms = {start: sorted(group, key=len, reverse=True) for start, group in known.items()}
             self._starts = frozenset(start[:size] for start in known for size in range(1, SHORTEST))
+            self._longest = max((len(group[0]) for group in self._forms.values()), default=0)
             self._pattern = re.compile(_any_of(self._forms), re.DOTALL)
             self._new = set()
 
@@ -169,6 +188,42 @@ class Masking:
         """What turned out to be no beginning."""
         rest, self._rest = self._rest, b""
         return self._mask.apply(rest)
+
+
+class MaskingOfTexts:
+    """Texts that are told one after the other, each for itself, so that no two of them tell a value together. Of a text only
+    what begins a value with SHORTEST bytes or more waits for the next: what is shorter is told, and its rest is not."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._told = b""
+        """The end of what was told, as far as a value may begin in it."""
+        self._held = b""
+
+    def feed(self, text: bytes) -> bytes:
+        """Return what can be told of a text, behind what waited."""
+        data, known = self._told + self._held + text, len(self._told)
+        places, rest = self._mask.places(data, goes_on=True)
+        over = places[-1][1] if places else 0
+        rest = max(rest, known, over)
+        told = _masked(data, known, [(max(first, known), end) for first, end in places if end > known], rest)
+        self._told, self._held = data[max(over, rest - self._mask.longest, 0) : rest], data[rest:]
+        return told
+
+    def end(self) -> bytes:
+        """Return what has waited, and turned out to be no beginning."""
+        held, self._held = self._held, b""
+        self._told = (self._told + held)[-self._mask.longest :] if held else self._told
+        return held
+
+
+def _masked(data: bytes, first: int, places: Iterable[tuple[int, int]], end: int) -> bytes:
+    """`data` from one place to another, without the values at `places`."""
+    pieces: list[bytes] = []
+    for begins, ends in places:
+        pieces += (data[first:begins], MASK)
+        first = ends
+    return b"".join([*pieces, data[first:end]])
 
 
 def _any_of(words: Iterable[bytes]) -> bytes:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
-from holdfast.masking import SHORTEST, Mask, Masking, passwords
+from holdfast.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords
 
 LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"
@@ -466,6 +466,10 @@ class Secrets:
     def masking(self) -> Masking:
         """The same of a text that comes in pieces."""
         return Masking(self._mask)
+
+    def masking_of_texts(self) -> MaskingOfTexts:
+        """The same of texts that are told one after the other."""
+        return MaskingOfTexts(self._mask)
 
     def redact(self, text: str) -> str:
         """`text` as it may be stored and shown: without secrets, and without what not every database can hold."""

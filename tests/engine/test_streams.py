@@ -187,6 +187,36 @@ async def test_what_cannot_be_a_value_of_a_stream_is_refused_in_words(
 
 
 @bounded
+@pytest.mark.usefixtures("replays")
+async def test_a_secret_that_two_values_of_a_stream_tell_together_stands_in_neither(
+    store: str, monkeypatch: pytest.MonkeyPatch, stored: Callable[[], bytes]
+) -> None:
+    monkeypatch.setenv("CANARY", "TOP-SECRET-VALUE")
+
+    @flow
+    async def writes(ctx: Context) -> None:
+        ctx.secret("CANARY")
+        stream = ctx.stream("progress")
+        for text in ("the key is TOP-SEC", "RET-VALUE, mind; ", "in small: top-secret", "-value", "TOP-SEC"):
+            await stream.write(text)
+        await stream.write({"done": 1})
+        await ctx.wait_signal("go")
+        await stream.write("and at last a TOP-S")
+
+    async with opened(store, workflows=[writes]) as engine:
+        run = await engine.start(writes)
+        await run.until(lambda state: bool(state.steps["flow"].pending))
+        await engine.signal(run.id, "go")
+        await run.result()
+        values = [value for *_, value in await told(engine.watch_stream(run.id))]
+    assert values == [
+        "the key is ", "[secret], mind; ", "in small: ", "[secret]", "TOP-SEC", {"done": 1}, "and at last a ", "TOP-S",
+    ]  # fmt: skip
+    assert b"RET-VALUE" not in stored()
+    assert b"top-secret" not in stored()
+
+
+@bounded
 async def test_a_value_of_a_stream_is_as_large_as_it_may_be_and_no_larger(store: str) -> None:
     @flow
     async def writes(ctx: Context, size: int) -> str:

@@ -29,6 +29,7 @@ from holdfast.engine.attempt import Attempt, cancelled, is_left
 from holdfast.engine.context import StepContext
 from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Refusal, Suspension
 from holdfast.engine.journal import StepJournal, error_of
+from holdfast.engine.stream import tell_rest
 from holdfast.engine.task_factory import is_step
 from holdfast.engine.time_limit import within
 from holdfast.errors import (
@@ -97,6 +98,9 @@ async def execute(attempt: Attempt) -> None:
         if not isinstance(command, cmd.SuspendStep):
             residents.drop(context, attempt.number)
         if command is not None:
+            if isinstance(command, cmd.CompleteStep):
+                for stream in journal.borders:
+                    await tell_rest(journal, stream)
             if attempt.writes:  # what code wrote that does not run again is there before anybody hears of its end
                 await attempt.services.streams.flushed()
             attempt.said_its_last = True

@@ -15,6 +15,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.utterance import Utterances
+from holdfast.masking import MaskingOfTexts
 
 
 class Outcomes:
@@ -23,6 +24,8 @@ class Outcomes:
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
         self._utterances: Utterances | None = None
+        self.borders: dict[str, tuple[MaskingOfTexts, str]] = {}
+        """Of the streams that texts are written to: what masks a secret that two of them tell together, and the last mark."""
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
         kept = await self.attempt.kept(output)

@@ -18,7 +18,7 @@ from holdfast.authoring.plain import encode
 from holdfast.core.payload import INLINE_BYTES, Payload
 from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import BlobLost, InvalidInput, NotFound
-from holdfast.masking import Masking
+from holdfast.masking import Masking, MaskingOfTexts
 from holdfast.ports import Blobs
 from holdfast.settings import Secrets
 
@@ -120,6 +120,10 @@ class Payloads:
     def masking(self) -> Masking:
         """The same of a text that comes in pieces."""
         return self._secrets.masking()
+
+    def masking_of_texts(self) -> MaskingOfTexts:
+        """The same of texts that are told one after the other."""
+        return self._secrets.masking_of_texts()
 
     def clean(self, value: Any, *, is_kept: bool = True) -> bytes:
         """`value` as JSON without a secret in it; piece by piece where it holds one, so that it stays JSON. Raises InvalidInput

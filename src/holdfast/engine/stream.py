@@ -42,7 +42,17 @@ class Stream:
     async def write(self, value: Any) -> None:
         """Have a value stand next in the stream; see Context."""
         mark = cursor().mark(self._name.stream)
-        content = self._journal.attempt.services.payloads.clean(value)
+        payloads = self._journal.attempt.services.payloads
+        if isinstance(value, str):
+            border, _ = self._journal.borders.get(self._name.stream) or (payloads.masking_of_texts(), "")
+            self._journal.borders[self._name.stream] = border, mark
+            told = border.feed(value.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+            if value and not told:
+                return  # all of it waits for the next
+            value = told
+        else:
+            await tell_rest(self._journal, self._name.stream)
+        content = payloads.clean(value)
         if len(content) > MOST_BYTES:
             raise InvalidInput(
                 f"What is written to the stream {self._name.stream!r} has {len(content)} bytes as JSON; a value of a stream has"
@@ -58,10 +68,23 @@ class Stream:
     ) -> None:
         """What was written is in the store."""
         if kind is None:
+            await tell_rest(self._journal, self._name.stream)
             await self._journal.attempt.services.streams.flushed()
 
 
 note_calls(Stream, "stream", "write", "__aexit__")
+
+
+async def tell_rest(journal: StepJournal, stream: str) -> None:
+    """Write what has waited of the last text of a stream, because it might have been the beginning of a secret."""
+    border, mark = journal.borders.get(stream) or (None, "")
+    if border is None or not (rest := border.end()):
+        return
+    content = journal.attempt.services.payloads.clean(rest.decode("utf-8", "surrogatepass"))
+    piece = Piece(StreamName(journal.run, stream), f"{journal.step}:{mark}+", 1, content, journal.tenant)
+    if journal.may_send():  # else whoever goes on with the step tells it
+        journal.attempt.writes = True
+        await journal.attempt.services.streams.write(piece)
 
 
 async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:
