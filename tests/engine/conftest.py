@@ -11,6 +11,7 @@ from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import everything_in
+from tests.empty import empty_store
 
 REPLAYS = "HOLDFAST_RESIDENT_FLOWS_MB", "0"
 """What has a process keep no flow that waits in its memory."""
@@ -24,12 +25,12 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where a new store is. The same workflows run on each, unchanged; on one of them every flow that waited is replayed."""
+    """Where an empty store is. The same workflows run on each, unchanged; on one of them every flow that waited is replayed."""
     if request.param == "postgres":
         monkeypatch.setenv(*REPLAYS)
         database: str = request.getfixturevalue("database")
         return database
-    return f"sqlite:///{tmp_path / 'holdfast.db'}"
+    return f"sqlite:///{empty_store(tmp_path / 'holdfast.db')}"
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from holdfast.service.identity import Holder, Identity, hashed
 from holdfast.service.service import Service
 from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
+from tests.empty import empty_store
 from tests.http import flows
 
 WORKFLOWS = (
@@ -121,7 +122,9 @@ async def served(
     bounds: PortBounds | None = None, proxies: int = 0,
 ) -> AsyncIterator[Port]:  # fmt: skip
     """An engine on a store, or one in that folder, and its port."""
-    where = str(store / "runs.db") if isinstance(store, Path) else store
+    where = str(store)
+    if isinstance(store, Path):
+        where = str(file if (file := store / "runs.db").exists() else empty_store(file))
     async with (
         Engine.open(where, workflows=WORKFLOWS if execute else (), execute=execute) as engine,
         answering(

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.empty import empty_store
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'holdfast.db'}"
+    return f"sqlite:///{empty_store(tmp_path / 'holdfast.db')}"

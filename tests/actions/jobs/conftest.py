@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.empty import empty_store
+
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -19,7 +21,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'holdfast.db'}"
+    return f"sqlite:///{empty_store(tmp_path / 'holdfast.db')}"
 
 
 @pytest.fixture
