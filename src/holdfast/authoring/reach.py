@@ -46,6 +46,8 @@ _DEEP: Final = 4
 _Values: TypeAlias = tuple[Sequence[Any], int]
 """Some, and how many containers they are in."""
 _PAIRS: Final = (dict, ChainMap, MappingProxyType)
+_PLAIN_HOLDING: Final = frozenset({list, tuple, set, frozenset, dict})
+"""Types of most containers, which are known without asking what else they may be."""
 _PLAIN: Final = frozenset({str, bytes, int, float, bool, NoneType, BuiltinFunctionType, GetSetDescriptorType})
 """Types of what leads nowhere, which most of what stands in modules is."""
 
@@ -122,6 +124,8 @@ class _Walk:
         self._but = but
         self._seen: set[int] = set()
         self._left: deque[_Values] = deque()
+        self._closed: set[type] = set()
+        """Types of objects into which nobody looks: those of installed packages."""
         self._is_of_project = cache(_is_of_project)
         self.modules: set[str] = set()
 
@@ -130,14 +134,17 @@ class _Walk:
         while self._left:
             values, depth = self._left.popleft()
             for value in values:
-                if type(value) in _PLAIN or id(value) in self._seen:
+                kind = type(value)
+                if kind in _PLAIN or id(value) in self._seen:
                     continue
                 if len(self._seen) >= _MOST:
                     return
                 self._seen.add(id(value))
                 try:
-                    value.__class__  # noqa: B018 - isinstance asks for it
-                    self._left.extend([*self._beyond(value, depth)])
+                    if kind in _PLAIN_HOLDING:
+                        self._left.extend(_within(value, depth))
+                    elif kind not in self._closed or value.__class__ is not kind:  # isinstance asks for it
+                        self._left.extend([*self._beyond(value, depth)])
                 except BaseException:  # noqa: BLE001 - an object of the user's that answers no question
                     continue
                 yield value
@@ -150,6 +157,10 @@ class _Walk:
             case FunctionType():
                 yield from self._module(value.__module__)
                 yield [*_held(value)], 0
+            case type():
+                if self._is_of_project(value.__module__):
+                    yield from self._module(value.__module__)
+                    yield [*vars(value).values()], depth
             case MethodType() | partial() | Workflow() | NodeDefinition() | Step() | Tool() | Handoff():
                 yield _inside(value), 0
             case (
@@ -163,16 +174,12 @@ class _Walk:
                 | MappingProxyType()
                 | SimpleNamespace()
             ):
-                inside = vars(value).values() if isinstance(value, SimpleNamespace) else value
-                if depth < _DEEP and len(inside) <= _LARGE:
-                    yield [*(chain(inside, inside.values()) if isinstance(inside, _PAIRS) else inside)], depth + 1
-            case type():
-                if self._is_of_project(value.__module__):
-                    yield from self._module(value.__module__)
-                    yield [*vars(value).values()], depth
+                yield from _within(vars(value) if isinstance(value, SimpleNamespace) else value, depth)
             case _:
                 kind = type(value)
-                if depth < _DEEP and self._is_of_project(kind.__module__):
+                if not self._is_of_project(kind.__module__):
+                    self._closed.add(kind)
+                elif depth < _DEEP:
                     yield [kind], depth
                     yield [getattr(value, name) for name, each in vars(kind).items() if isinstance(each, FlowMethod)], 0
                     yield [*getattr(value, "__dict__", {}).values(), *_slots(value)], depth + 1
@@ -181,6 +188,13 @@ class _Walk:
         if name not in self.modules and name not in self._but and self._is_of_project(name):
             self.modules.add(name)
             yield [*vars(sys.modules[name]).values()], 0
+
+
+def _within(container: Any, depth: int) -> list[_Values]:
+    """Return the values of a container of any values, which lies in so many others."""
+    if not container or depth >= _DEEP or len(container) > _LARGE:
+        return []
+    return [([*(chain(container, container.values()) if isinstance(container, _PAIRS) else container)], depth + 1)]
 
 
 def _inside(value: Any) -> tuple[Any, ...]:
