@@ -59,6 +59,7 @@ def _has_room(place: Path) -> bool:
 
 
 _write_to_own_folder()
+PostgresServer.templates = Path(tempfile.gettempdir())
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:

@@ -5,6 +5,7 @@ Never here: Holdfast's tables, a client.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
 import signal
@@ -14,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from holdfast.errors import UsageError
 from holdfast.testing.server_process import Account, ServerProcess, free_port, new_folder, remove_folder
@@ -31,6 +32,10 @@ for tests may have it in memory."""
 
 class PostgresServer:
     """A context manager; between start and stop `url` leads to its database `postgres`, over TCP on loopback."""
+
+    templates: ClassVar[Path | None] = None
+    """A folder in which one database of each version is kept, for servers to begin with a copy: that takes a tenth of the time.
+    Copies have the same system identifier."""
 
     def __init__(
         self, *, version: int | None = None, settings: Sequence[str] = (), kept: Path | None = None, port: int = 0
@@ -83,16 +88,20 @@ class PostgresServer:
         if self._kept is not None:
             self._reach(self._kept)
         if not (self.data / "PG_VERSION").exists():
-            self._init(
-                "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}"
-            )
+            if self.templates is None:
+                self._make(self.data)
+            else:
+                self._account.run(["/bin/cp", "--archive", f"{self._template(self.templates)}/.", self.data])
         self._begin()
 
     def follow(self, primary: PostgresServer, *, name: str, port: int | None = None) -> None:
         """Start as a standby of `primary`, known to it as `name`; through another `port`, should a proxy listen there."""
         self._folder = new_folder(self._account)
         upstream = f"host=127.0.0.1 port={port or primary.port} user={SUPERUSER} application_name={name}"
-        self._init("pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", f"--dbname={upstream}")
+        self._init(
+            "pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", f"--dbname={upstream}",
+            to=self.data,
+        )  # fmt: skip
         self._begin()
 
     def promote(self) -> None:
@@ -115,9 +124,26 @@ class PostgresServer:
             remove_folder(self._folder)
             self._folder = None
 
-    def _init(self, *command: str) -> None:
+    def _template(self, kept: Path) -> Path:
+        """The database of this version that is there to be copied, made if it is not."""
+        made = kept / f"postgres-{self._programs.parent.name}"
+        if not made.exists():
+            unfinished = Path(tempfile.mkdtemp(dir=kept))
+            self._account.give(unfinished)
+            self._make(unfinished / "data")
+            with contextlib.suppress(OSError):  # another process was first
+                (unfinished / "data").rename(made)
+            remove_folder(unfinished)
+        return made
+
+    def _make(self, data: Path) -> None:
+        self._init(
+            "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}", to=data
+        )
+
+    def _init(self, *command: str, to: Path) -> None:
         try:
-            self.run(*command, f"--pgdata={self.data}")
+            self.run(*command, f"--pgdata={to}")
         except subprocess.CalledProcessError as problem:
             raise RuntimeError(f"{command[0]} failed: {problem.stderr}") from None
 
