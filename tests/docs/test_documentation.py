@@ -103,7 +103,8 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 
 
 LONG = frozenset({
-    "evaluation.md", "fleet.md", "quickstart.md", "replay.md", "supervisor.md", "testing.md", "threads-and-notebooks.md",
+    "evaluation.md", "failure-and-repair.md", "fleet.md", "flows.md", "people.md", "quickstart.md", "replay.md",
+    "semantic-cache.md", "supervisor.md", "team-budgets.md", "testing.md", "threads-and-notebooks.md",
 })  # fmt: skip
 """Pages of which a chapter takes more than five seconds of a processor."""
 

@@ -224,7 +224,7 @@ def test_a_bill_above_the_books_would_be_noticed(forged: Path) -> None:
 # --- Whoever starts it ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_demo_that_is_stopped_leaves_no_process_behind(number: signal.Signals, tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     demo = subprocess.Popen(

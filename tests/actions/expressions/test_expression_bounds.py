@@ -156,7 +156,9 @@ def evaluate(text: str) -> None:
         print(problem.message)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name == "looks" else []) for name in HOSTILE]
+)
 def test_a_hostile_expression_is_over_soon_and_needs_little_memory(name: str) -> None:
     """To trace the memory takes time: what is over soon with it is without. One makes nothing, but is slow to trace."""
     traced = name != "looks"

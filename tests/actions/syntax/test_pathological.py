@@ -168,7 +168,11 @@ SCRIPTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda text: f"{text[:8]!r}")
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(script, marks=[pytest.mark.long] if number % 2 else []) for number, script in enumerate(SCRIPTS)],
+    ids=lambda text: f"{text[:8]!r}",
+)
 def test_a_monstrous_script_is_bound_or_refused(script: str) -> None:
     found = bind([script, None, script, None])
     assert len(found.refusals) <= 2
