@@ -99,15 +99,19 @@ HTTP_REPLIES = (
 
 _FOUR = 4 * MIB
 _REGISTER = wire.FromWorker(register=wire.Register(name="w", instance="w", tasks=["do"], slots=1)).SerializeToString()
-_JOBS = wire.FromWorker(
-    register=wire.Register(name="w", instance="w", tasks=["do"], slots=1, jobs=[""] * (2 * MIB - 99))
-)
+
+
+def two_million_jobs() -> bytes:
+    """A worker that has so many."""
+    register = wire.Register(name="w", instance="w", tasks=["do"], slots=1, jobs=[""] * (2 * MIB - 99))
+    return wire.FromWorker(register=register).SerializeToString()
+
 
 GRPC = (
     Case("200 strangers with 4 MB each", doors.strangers, lambda: (200, submitting(input_json="x" * (_FOUR - 99))), "^UNAUTHENTICATED: The token is missing or wrong[^;]*$"),
     Case("5 messages of empty parts", doors.worker, lambda: [_REGISTER, *[b"\x7a\x00" * (2 * MIB)] * 5], "registered"),
     Case("a part in a part in a part", doors.worker, lambda: [_REGISTER, nested_parts(2000)], "registered"),
-    Case("two million jobs of a worker", doors.worker, lambda: [_JOBS.SerializeToString()], "more than 30000 fields"),
+    Case("two million jobs of a worker", doors.worker, lambda: [two_million_jobs()], "more than 30000 fields"),
     Case("a message of unknown fields", doors.clients, lambda: ("List", [b"\xf8\x01\x00" * MIB]), "INVALID_ARGUMENT.*more than 30000 fields"),
     Case("bytes that are no message", doors.clients, lambda: ("List", [b"\xff" * MIB]), "INVALID_ARGUMENT: This is no ListRequest"),
     Case("an input of lists in lists", doors.clients, lambda: ("Submit", [submitting(workflow="task", input_json="[" * (_FOUR - 99))]), "INVALID_ARGUMENT: The input (is no JSON|has more than 200,000 values)"),
@@ -136,18 +140,21 @@ def gpt(text: str, **more: Any) -> bytes:
     }).encode()  # fmt: skip
 
 
+def long_text() -> str:
+    return "x" * 64 * MIB
+
+
 def zipped(body: bytes) -> bytes:
     return raw(200, gzip.compress(body, 1), Content_Encoding="gzip")
 
 
 _HELLO = {"type": "text", "text": "hello"}
-_LONG = "x" * 64 * MIB
 _TOOL = {"type": "tool_use", "id": "t", "name": "x", "input": {}}
 
 MODEL_REPLIES = (
-    Case("a reply of 64 MB, packed", doors.model, lambda: (CLAUDE, zipped(claude({"type": "text", "text": _LONG}))), "ModelUncertain.*has more than 4 MiB.*counts as spent"),
-    Case("another's reply of 64 MB", doors.model, lambda: (GPT, zipped(gpt(_LONG))), "ModelUncertain.*has more than 4 MiB.*counts as spent"),
-    Case("a refusal of 64 MB", doors.model, lambda: (CLAUDE, raw(400, gzip.compress(_LONG.encode(), 1), Content_Encoding="gzip")), "ModelRefused.*Nothing was spent"),
+    Case("a reply of 64 MB, packed", doors.model, lambda: (CLAUDE, zipped(claude({"type": "text", "text": long_text()}))), "ModelUncertain.*has more than 4 MiB.*counts as spent"),
+    Case("another's reply of 64 MB", doors.model, lambda: (GPT, zipped(gpt(long_text()))), "ModelUncertain.*has more than 4 MiB.*counts as spent"),
+    Case("a refusal of 64 MB", doors.model, lambda: (CLAUDE, raw(400, gzip.compress(long_text().encode(), 1), Content_Encoding="gzip")), "ModelRefused.*Nothing was spent"),
     Case("a reply of empty lists", doors.model, lambda: (CLAUDE, raw(200, claude(_HELLO, more=[[]] * MIB))), "ModelUncertain.*counts as spent"),
     Case("another's reply of empty lists", doors.model, lambda: (GPT, raw(200, gpt("hello", more=[[]] * MIB))), "ModelUncertain.*counts as spent"),
     Case("a reply of as many tools as may be", doors.model, lambda: (CLAUDE, raw(200, claude(*[_TOOL] * 9_000))), "replied: , 256 tools"),
