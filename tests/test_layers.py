@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -73,6 +74,32 @@ def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text())
 
 
+class Read(NamedTuple):
+    """What the tests ask of a module, read once."""
+
+    imports: list[ast.stmt]
+    """All of them but those for type checking only."""
+    at_import: list[ast.stmt]
+    asks: list[str]
+
+
+@functools.cache
+def read(file: Path) -> Read:
+    tree = parsed(file)
+    nodes = [*ast.walk(tree)]
+    checking = {inner for node in nodes if is_for_checking(node) for inner in ast.walk(node)}
+    imported = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return Read(
+        [node for node in imported if node not in checking],
+        [node for node in at_import(tree) if isinstance(node, ast.ImportFrom)],
+        [*asks_the_machine(nodes)],
+    )
+
+
+def is_for_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
 @functools.cache
 def imports() -> tuple[tuple[str, str, str], ...]:
     """(room, imported room or outside module, file) of every import, those for type checking only left out."""
@@ -81,16 +108,7 @@ def imports() -> tuple[tuple[str, str, str], ...]:
 
 def imports_of(file: Path) -> Iterator[tuple[str, str, str]]:
     room = file.relative_to(ROOT).parts[0].removesuffix(".py")
-    tree = parsed(file)
-    checking = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if node in checking:
-            continue
+    for node in read(file).imports:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -203,11 +221,7 @@ def test_no_class_of_the_engine_is_more_than_one_thing() -> None:
 def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
     """What counts for a cycle: a module's own statements, and those for type checking. An import in a function is lazy."""
     for node in tree.body:
-        yield from (
-            node.body
-            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-            else [node]
-        )
+        yield from node.body if is_for_checking(node) else [node]  # type: ignore[attr-defined]
 
 
 def test_no_import_cycle_between_modules_not_even_for_types() -> None:
@@ -215,7 +229,7 @@ def test_no_import_cycle_between_modules_not_even_for_types() -> None:
     for file in ROOT.rglob("*.py"):
         name = ".".join(("holdfast", *file.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         found = set()
-        for node in at_import(parsed(file)):
+        for node in read(file).at_import:
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("holdfast"):
                 found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
         graph[name] = found
@@ -276,8 +290,8 @@ def places(file: Path) -> set[str]:
     return {file.parts[0].removesuffix(".py"), file.as_posix()}
 
 
-def asks_the_machine(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def asks_the_machine(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] in CHANCE)
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in CHANCE:
@@ -292,13 +306,13 @@ def asks_the_machine(tree: ast.AST) -> Iterator[str]:
 def test_nobody_but_the_ports_asks_for_the_time_for_chance_or_for_a_thread() -> None:
     inside = [file for file in sorted(ROOT.rglob("*.py")) if not PORTS.keys() & places(file.relative_to(ROOT))]
     inside += [file for file in sorted(SIMULATION.glob("*.py")) if not {file.name, file.name[:5]} & SIMULATIONS.keys()]
-    assert [f"{file}: {asked}" for file in inside for asked in asks_the_machine(parsed(file))] == []
+    assert [f"{file}: {asked}" for file in inside for asked in read(file).asks] == []
 
 
 def test_what_asks_the_machine_is_found() -> None:
     bad = "import time, random as r\nfrom uuid import uuid4\nimport datetime, uuid, os\n"
     bad += "datetime.datetime.now()\nuuid.uuid4()\nos.urandom(3)\n"
-    assert list(asks_the_machine(ast.parse(bad))) == [
+    assert list(asks_the_machine(ast.walk(ast.parse(bad)))) == [
         "time",
         "random",
         "datetime.datetime.now",
