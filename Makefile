@@ -69,7 +69,8 @@ tests-again:
 	@$(PY) -m tests.again $(RECORD) $(ARGS)
 
 quick: setup ## The rules, the scheduler, the layers, and the promises of the store on SQLite: under a minute
-	@$(PY) -m pytest tests/core tests/scheduling tests/stores/test_sqlite.py tests/stores/test_store_conformance.py \
+	@HOLDFAST_EXAMPLES=0.3 $(PY) -m pytest -n logical \
+		tests/core tests/scheduling tests/stores/test_sqlite.py tests/stores/test_store_conformance.py \
 		tests/test_layers.py tests/test_public_names.py -k "sqlite or not test_store_conformance" \
 		--ignore tests/core/test_properties_coverage.py $(ARGS)
 

@@ -68,10 +68,17 @@ def pytest_sessionfinish(exitstatus: int) -> None:
         atexit.unregister(_remove)
 
 
-TIMES = int(os.environ.get("HOLDFAST_EXAMPLES", "1"))
-"""How many times as many examples as usual: `make properties`."""
+_TIMES: Final = float(os.environ.get("HOLDFAST_EXAMPLES", "1"))
+"""How many times as many examples as usual: ten in `make properties`, fewer in `make quick`."""
+
+
+def examples(usual: int) -> int:
+    """Return how many examples a test is to try that usually tries so many."""
+    return max(1, round(usual * _TIMES))
+
+
 settings.register_profile(
-    "any machine", deadline=None, max_examples=50 * TIMES, suppress_health_check=[HealthCheck.too_slow]
+    "any machine", deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
 EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
@@ -94,9 +101,9 @@ graphs mean. Of each, the first test alone runs on PostgreSQL."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """More than there are cores: a test also waits for a server, a process, a disk or a lease. Each more costs seven seconds of a
-    core before its first test."""
-    return 2 * len(os.sched_getaffinity(0))
+    """More than there are cores: a test also waits for a server, a process, a disk or a lease. Each more costs five seconds of a
+    core before its first test, so where nothing waits there are as many as cores: `-n logical`."""
+    return (1 if config.option.numprocesses == "logical" else 2) * len(os.sched_getaffinity(0))
 
 
 @pytest.hookimpl(wrapper=True)

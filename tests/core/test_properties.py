@@ -46,7 +46,7 @@ from holdfast.core.scopes import run_scopes
 from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
 from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
-from tests.conftest import TIMES
+from tests.conftest import examples
 from tests.core.game import (
     ANN,
     COMPENSATE,
@@ -67,10 +67,10 @@ from tests.core.game import (
 TWICE = RetryPolicy(max_attempts=2, initial_s=1, rate_limit_attempts=1)
 
 
-def quick(examples: int) -> settings:
+def quick(usual: int) -> settings:
     """The same examples every time: what fails here fails everywhere."""
     return settings(
-        max_examples=examples * TIMES,
+        max_examples=examples(usual),
         deadline=None,
         derandomize=True,
         database=None,

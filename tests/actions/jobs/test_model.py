@@ -18,7 +18,7 @@ from holdfast.actions.syntax.load import load
 from holdfast.core.state import State
 from tests.actions.jobs.kit import Done, done
 from tests.actions.jobs.model import ALWAYS, JOB_CONDITIONS, LABEL, STEP_CONDITIONS, Job, Shell, Step, expected, file_of
-from tests.conftest import TIMES
+from tests.conftest import examples
 from tests.engine.kit import opened
 
 IDS = ("a", "b", "c", "d", "e")
@@ -47,8 +47,8 @@ def workflows(draw: st.DrawFn, fails: st.SearchStrategy[int], most_tries: int) -
     return jobs
 
 
-def quick(examples: int) -> Callable[[Any], Any]:
-    return settings(max_examples=examples * TIMES, deadline=None, suppress_health_check=list(HealthCheck))
+def quick(usual: int) -> Callable[[Any], Any]:
+    return settings(max_examples=examples(usual), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def played(play: Callable[[Path], Coroutine[Any, Any, None]]) -> None:

@@ -20,7 +20,7 @@ from holdfast.core.graph import Definition, Graph
 from holdfast.engine.adoption import Adoption
 from tests.actions.jobs.documents import files
 from tests.actions.jobs.kit import done, workflow, world
-from tests.conftest import TIMES
+from tests.conftest import examples
 from tests.engine.kit import eventually, opened
 
 FLOW = """
@@ -49,7 +49,7 @@ def text_of(file: dict[str, Any]) -> str:
 
 
 @settings(
-    max_examples=40 * TIMES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(files())
 def test_a_workflow_comes_back_from_its_graph_as_it_was(file: dict[str, Any]) -> None:
