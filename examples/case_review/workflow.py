@@ -176,7 +176,9 @@ ACTIONS = (close_case, issue_sanction, send_notice, delete_evidence, override_st
 
 wf = Workflow(
     "case-review", version=1, state=CaseState, max_steps=12, on_limit="fail", cost_limit_usd=1,
-    tool_rules=[ToolRule(each.name, "ask", reviewers=(SUPERVISOR,)) for each in ACTIONS],
+    tool_rules=[
+        ToolRule(each.name, "ask", reviewers=(SUPERVISOR,), expires_after_s=EXPIRES_S, risk_level="high") for each in ACTIONS
+    ],
 )  # fmt: skip
 
 
@@ -288,12 +290,18 @@ async def request_approval(state: StateView, ctx: Context) -> NodeResult:
     approval = {"approval_id": request.approval_id, "required": True, "status": "approved"}
     try:
         if case.action == "none":
-            answer = await ctx.ask(request.model_dump(), reviewers=[SUPERVISOR], decisions=("approve", "reject"))
+            answer = await ctx.ask(
+                request.model_dump(), reviewers=[SUPERVISOR], decisions=("approve", "reject"), expires_after_s=EXPIRES_S
+            )
             if answer.decision == "reject":
                 return _rejected(approval, answer.reason or "no reason given")
         else:
             await ctx.tool(case.action, case_id=case.case_id, approval=request.model_dump())
     except OperationFailed as refusal:
+        if refusal.error.error_class == "expired":
+            return NodeResult(
+                status="fatal_error", error=f"The request for approval {request.approval_id} has expired."
+            )
         return _rejected(approval, refusal.message)
     return NodeResult(state_patch={"approval": approval}, next_node="complete")
 
@@ -328,7 +336,7 @@ def fail(state: StateView) -> NodeResult:
     return NodeResult(status="fatal_error", error=errors[0].message if errors else "The review failed.")
 
 
-FAILS_AT = ("resolve_access", "retrieve_case", "evaluate_evidence")
+FAILS_AT = ("resolve_access", "retrieve_case", "evaluate_evidence", "request_approval")
 for each in FAILS_AT:
     wf.edge(each, "fail", on="error")
 wf.edge("intake", "resolve_access")

@@ -237,7 +237,10 @@ class Wire(BaseModel):
 
 @flow
 async def wire(ctx: Context, amount: int) -> int:
-    answer = await ctx.ask({"to": "bob\\nGate: decided", "amount": amount}, form=Wire, four_eyes=True)
+    answer = await ctx.ask(
+        {"to": "bob\\nGate: decided", "amount": amount}, form=Wire, four_eyes=True, risk_level="high", evidence_ids=["e1", "e2"],
+        proposed_action="send money", quorum=2 if amount > 5 else 1,
+    )
     return answer.data.amount
 """
 
@@ -273,3 +276,20 @@ def test_what_was_edited_is_decided_by_its_hash(shell: Shell, wire: str) -> None
 
 def _events(shell: Shell, run: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]
+
+
+def test_a_question_is_found_by_its_risk_and_says_who_has_approved(shell: Shell, wire: str) -> None:
+    more = shell("run", "wire.py:wire", "-i", "7", "--as", "ida", "--json").data["run_id"]
+    assert len(shell("gates", "list", "--risk", "high", "--risk", "low", "--json").data) == 2
+    assert shell("gates", "list", "--risk", "low", "--json").data == []
+    wrong = shell("gates", "list", "--risk", "grave")
+    assert (wrong.code, "is none of low, medium, high, critical" in wrong.err) == (2, True)
+    shown = shell("gates", "show", more).out
+    for line in ("Proposes   send money", "Evidence   e1, e2", "Risk       high", "Approvals  0 of 2 approved"):
+        assert line in shown
+    assert "0 of 2" in shell("gates", "list").out
+    shell("gates", "approve", more, "--as", "ann")
+    assert "1 of 2: ann" in shell("gates", "list").out
+    shell("gates", "approve", more, "--as", "bob")
+    assert "Approvals  2 of 2 approved, by ann, bob" in shell("gates", "show", more).out
+    assert "2 of 2: ann, bob" in shell("gates", "list", "--all").out

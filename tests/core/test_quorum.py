@@ -177,3 +177,19 @@ def test_a_call_needs_as_many() -> None:
     game.decide("approve", by="eve")
     assert game.step("work").journal[Path("0.approval")].status == "done"
     assert len(game.events(ev.GateApproved)) == 1
+
+
+def test_an_answer_names_all_who_have_approved() -> None:
+    game = asked()
+    game.decide("approve", by="ann")
+    game.decide("approve", by="bob")
+    assert (game.step("gate").approvers, game.step("gate").by) == (["ann"], "bob")
+
+
+def test_a_row_has_the_approvals_of_what_is_shown_now() -> None:
+    game = asked(3)
+    for name in ("ann", "bob"):
+        (change,) = game.rows(game.decide("approve", by=name)).gate_changes
+    assert change.approved_by == ("ann", "bob")
+    (change,) = game.rows(game.decide("edit", data={"to": "eve"}, by="eve")).gate_changes
+    assert (change.state, change.approved_by) == ("open", ())

@@ -553,3 +553,63 @@ async def test_a_question_of_a_flow_that_expires_is_an_error_that_it_may_catch(t
         assert await early.result() == "more"
         now.forward(60)
         assert await late.result() == "expired"
+
+
+# --- What it proposes, and who has approved ---------------------------------------------------------------------------
+
+
+@flow
+async def wire(ctx, given):
+    first = await ctx.ask(
+        {"pay": 9, **given}, decisions=["approve", "reject"], quorum=2, risk_level="high", evidence_ids=["e1"]
+    )
+    second = await ctx.ask({"pay": 9, "risk_level": "low"}, decisions=["approve", "reject"], not_by=first.approvers)
+    return [first.by, first.approvers, second.approvers]
+
+
+async def test_an_answer_names_its_approvers_and_none_of_them_decides_what_is_not_by_them(store: str) -> None:
+    async with opened(store, workflows=[wire]) as engine:
+        run = await engine.start(wire, {"risk_level": "low", "proposed_action": "pay"})
+        gate = await gate_of(run)
+        asked = await engine.gate(gate)
+        assert (asked.proposed_action, asked.evidence_ids, asked.risk_level) == ("pay", ("e1",), "high")
+        await engine.decide(gate, by="ann")
+        ((row, change),) = await engine.gates(risk_levels=["high", "critical"])
+        assert (row.gate, row.quorum, change and change.approved_by) == (gate, 2, ("ann",))
+        await engine.decide(gate, by="bob")
+        second = await gate_of(run)
+        assert [row.gate for row, _ in await engine.gates(risk_levels=["low"])] == [second]
+        assert await engine.gates(risk_levels=["high"]) == []
+        for name in ("ann", "bob"):
+            with pytest.raises(DecisionRefused, match="somebody else than ann, bob"):
+                await engine.decide(second, by=name)
+        await engine.decide(second, by="eve")
+        assert await run.result() == ["bob", ["ann", "bob"], ["eve"]]
+
+
+async def test_all_approvers_of_a_gate_are_kept_from_the_gate_that_is_not_by_them(store: str) -> None:
+    wf = Workflow("twice")
+    wf.node("first")(
+        human_gate(quorum=2, risk_level="critical")(lambda state: {"risk_level": "low", "evidence_ids": ["e1"]})
+    )
+    wf.node("second")(human_gate(not_by=["first"], proposed_action="pay")(lambda state: {"pay": 9}))
+    wf.edge("first", "second")
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        gate = await gate_of(run)
+        asked = await engine.gate(gate)
+        assert (asked.proposed_action, asked.evidence_ids, asked.risk_level) == (None, ("e1",), "critical")
+        for name in ("ann", "bob"):
+            await engine.decide(gate, by=name)
+        second = await gate_of(run)
+        assert (await engine.gate(second)).proposed_action == "pay"
+        for name in ("ann", "bob"):
+            with pytest.raises(DecisionRefused, match="somebody else than ann, bob"):
+                await engine.decide(second, by=name)
+        await engine.decide(second, by="eve")
+        await run.result()
+
+
+async def test_a_gate_is_declared_with_a_risk_that_there_is() -> None:
+    with pytest.raises(UsageError, match="risk_level='grave' is none of low, medium, high, critical"):
+        human_gate(risk_level="grave")(lambda state: {})

@@ -13,8 +13,9 @@ import pytest
 
 from examples.case_review import desk
 from examples.case_review.workflow import ACTIONS, ApprovalRequest, wf
-from holdfast import Engine
+from holdfast import Engine, RunFailed
 from holdfast.core.trajectory import Trajectory
+from holdfast.errors import Conflict
 from holdfast.evaluation import (
     Scenario,
     assert_came_back_to,
@@ -28,6 +29,7 @@ from holdfast.evaluation.playing import play
 from holdfast.evaluation.suite import read
 from holdfast.testing.mail_sink import MailSink
 from holdfast.testing.model_server import ModelServer, Rule, load_rules
+from tests.engine.kit import Time, engine_at
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "case_review"
@@ -103,6 +105,9 @@ async def test_the_approval_has_all_fields_and_is_the_supervisors(mails: MailSin
             "high",
         )
         assert request["expires_at"] - request["created_at"] == 14 * 86_400
+        [(row, _)] = await engine.gates(risk_levels=["high"])
+        assert (row.gate, row.proposed_action, row.risk_level) == (gate.opened.gate, "issue_sanction", "high")
+        assert abs((row.expires_at_ms or 0) / 1000 - request["expires_at"]) < 60
         with pytest.raises(Exception, match="supervisor"):
             await engine.decide(gate.opened.gate, "approve", by="cora", roles=["clerk"])
         assert desk.done() == []
@@ -112,6 +117,20 @@ async def test_the_approval_has_all_fields_and_is_the_supervisors(mails: MailSin
         assert answer["approval"]["approval_id"] == request["approval_id"]
         assert "[policy-goods]" in answer["recommendation"]
     assert desk.done() == [("issue_sanction", "C-2", request["approval_id"])]
+
+
+async def test_an_approval_that_comes_after_its_time_is_none(mails: MailSink, tmp_path: Path) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        run = await engine.start(wf, SCENARIOS["2"].input)
+        [gate] = (await run.settled()).gates
+    now.forward(days=15)
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        with pytest.raises(RunFailed, match=r"The request for approval \S+ has expired"):
+            await engine.run(run.id).result()
+        with pytest.raises(Conflict):
+            await engine.decide(gate, "approve", by="sara", roles=["supervisor"])
+    assert desk.done() == []
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,9 @@ async def test_a_dead_letter_is_replayed_as_it_was_seen(api: Asked) -> None:
 async def test_a_decision_is_of_what_was_seen(api: Asked) -> None:
     run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
     path = f"/gates/{await api.gate(run)}"
+    assert await api.rows("/gates", risk_level="high") == await api.rows("/gates", risk_level=["low", "critical"]) == []
+    assert await api.refused("GET", "/gates?risk_level=grave") == (422, "invalid_input")
+    assert (await api.get(path))["risk_level"] is None
     tag, seen = (await api.said("GET", path)).headers["etag"], await api.seen(path)
     decided = f"{path}/decision"
     for unseen in ({}, {"decision": "reject"}, {"shown_hash": None}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,15 @@ def pay(to: str) -> str:
 @flow
 async def asks(ctx: Context, hash_optional: bool) -> str:
     return str((await ctx.ask({"pay": 9}, decisions=["approve"], hash_optional=hash_optional)).decision)
+
+
+@flow
+async def risky(ctx: Context, level: Any) -> str:
+    answer = await ctx.ask(
+        {"pay": 9}, decisions=["approve"], proposed_action="pay", evidence_ids=["e1"], risk_level=level,
+        expires_after_s=3600, quorum=2,
+    )  # fmt: skip
+    return str(answer.decision)
 
 
 @flow(tools=[pay])
@@ -79,7 +89,7 @@ STRICT, LAX = gated("strict", hash_optional=False), gated("lax", hash_optional=T
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    async with Engine.open(str(tmp_path / "runs.db"), workflows=[asks, pays, STRICT, LAX, LIMITED]) as engine:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[asks, pays, risky, STRICT, LAX, LIMITED]) as engine:
         yield engine
 
 
@@ -155,6 +165,26 @@ async def test_code_in_the_engine_s_process_decides_as_before(engine: Engine) ->
     (gate,) = await gates_of(engine, run.id)
     await engine.decide(gate, by="ida")
     assert await engine.run(run.id).result() == "approve"
+
+
+async def test_a_list_says_what_gates_propose_and_may_be_of_some_risks(engine: Engine) -> None:
+    service = Service(engine, [risky])
+    gates = {}
+    for level in ("low", "high", "critical"):
+        run = await engine.start(risky, level)
+        gates[level] = (await gates_of(engine, run.id))[0]
+    (row,) = (await service.ask(IDA, query.Gates(risk_level=("high",)))).rows
+    (whole,) = (await service.ask(IDA, query.Gate(gates["high"]))).rows
+    for each in (row, whole):
+        assert (each["proposed_action"], each["evidence_ids"], each["risk_level"]) == ("pay", ["e1"], "high")
+        assert each["expires_at"] is not None
+        assert (each["quorum"], each["approved_by"]) == (2, [])
+    rows = (await service.ask(IDA, query.Gates(risk_level=("low", "critical")))).rows
+    assert [each["gate_id"] for each in rows] == [gates["low"], gates["critical"]]
+    await service.tell(IDA, Decide(row["gate_id"], shown_hash=whole["shown_hash"]))
+    (row,) = (await service.ask(IDA, query.Gates(risk_level=("high",)))).rows
+    (whole,) = (await service.ask(IDA, query.Gate(gates["high"]))).rows
+    assert row["approved_by"] == whole["approved_by"] == ["ida"]
 
 
 def test_a_gate_that_an_earlier_version_has_opened_takes_a_decision_without_a_hash() -> None:

@@ -614,7 +614,8 @@ class People:
             return
         self._auditor.approvals.seen["answers given together"] += len(said) > 1
         self.acknowledged += [("decided", each, by) for each in said]
-        raise Gone
+        if gate.gate not in self._auditor.books[run_of(gate.gate)].gates:
+            raise Gone  # else another person is needed, who is to look at an edit
 
     def _word(self) -> tuple[str, Any]:
         """What somebody says of a call: another item, and so another call, is among it."""

@@ -503,6 +503,18 @@ class Disk:
             del self.waiters[place]
         self.waiters |= kept
 
+    def _write_gates(self, changes: Changes) -> None:
+        for gate in changes.gates:
+            self.gates.pop(gate.gate, None)
+            self.gates[gate.gate] = (gate, None)
+        for gate_change in changes.gate_changes:
+            if gate_change.gate in self.gates:
+                opened, before = self.gates[gate_change.gate]
+                asks = opened.reviewers if gate_change.reviewers is None else gate_change.reviewers
+                if gate_change.approved_by is None and before is not None:
+                    gate_change = msgspec.structs.replace(gate_change, approved_by=before.approved_by)  # noqa: PLW2901
+                self.gates[gate_change.gate] = (msgspec.structs.replace(opened, reviewers=asks), gate_change)
+
     def _write_beside(self, changes: Changes) -> None:
         self.share(changes.shared_values)
         self._use(changes)
@@ -517,14 +529,7 @@ class Disk:
                     self.letters[place] = Letter(known.letter, at_ms)
             self.letters |= {(run, letter.step): Letter(letter, None) for letter in changes.dead_letters}
         self.tags |= {changes.run.run: changes.tags} if changes.tags else {}
-        for gate in changes.gates:
-            self.gates.pop(gate.gate, None)
-            self.gates[gate.gate] = (gate, None)
-        for gate_change in changes.gate_changes:
-            if gate_change.gate in self.gates:
-                opened = self.gates[gate_change.gate][0]
-                asks = opened.reviewers if gate_change.reviewers is None else gate_change.reviewers
-                self.gates[gate_change.gate] = (msgspec.structs.replace(opened, reviewers=asks), gate_change)
+        self._write_gates(changes)
         for effect in changes.effects:
             self.effects[effect.call] = (effect, None)
         for change in changes.effect_changes:
@@ -1732,12 +1737,12 @@ class Views(Port):
 
     async def gates(
         self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        after: GateId | None = None, limit: int = MOST_LISTED,
+        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
         await self._mount.read()
         return [
             (row, change) for row, change in _after(self._disk.gates, after)
-            if run in (None, row.run) and self._is_of(row.run, tenant)
+            if run in (None, row.run) and self._is_of(row.run, tenant) and (not risk_levels or row.risk_level in risk_levels)
             and (not open_only or change is None or change.state in ("open", "escalated"))
         ][:limit]  # fmt: skip
 

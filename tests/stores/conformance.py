@@ -29,6 +29,7 @@ from holdfast.core.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUs
 from holdfast.core.payload import inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
+from holdfast.core.proposal import Proposal
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
 from holdfast.core.scores import Score, ScoreMean
@@ -1640,6 +1641,46 @@ class StoreConformance:
         assert (change,) == answered.changes.gate_changes
         assert change is not None
         assert (change.state, change.decision, change.by) == ("decided", "approve", "ada")
+
+    async def test_gates_are_listed_with_what_they_propose_and_by_its_risk(self, connect: Connect) -> None:
+        store, found = await connect(), {}
+        for risk in (None, "low", "high", "critical"):
+            story = found[risk] = Story()
+            proposal = Proposal("pay" if risk else None, ("e1", "é,2") if risk else (), risk)  # type: ignore[arg-type]
+            await put(store, story.start(), story.draft(), story.ask(proposal=proposal, expires_after_ms=9_000))
+            ((row, _),) = await store.views.gates(run=story.run)
+            assert (row.proposed_action, row.evidence_ids, row.risk_level) == proposal
+            assert (row.expires_at_ms, row.quorum) == (story.at_ms + 9_000, 1)
+        for levels, risks in (
+            (("high", "critical"), ["high", "critical"]),
+            (("low",), ["low"]),
+            ((), list(found)),
+            (("x",), []),
+        ):
+            rows = await store.views.gates(risk_levels=levels)
+            assert [row.gate for row, _ in rows] == [found[risk].gate for risk in risks]
+        assert await store.views.gates(run=found["low"].run, risk_levels=["high"]) == []
+
+    async def test_gates_are_listed_with_those_who_have_approved(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        reviewers = ("ada", "grace", "role:lead")
+        await put(store, story.start(), story.draft(), story.ask(quorum=3, reviewers=reviewers, timeout_ms=50))
+
+        async def approved() -> tuple[str, ...] | None:
+            ((row, change),) = await store.views.gates(run=story.run, open_only=False)
+            assert row.quorum == 3
+            return None if change is None else change.approved_by
+
+        assert await approved() is None
+        await put(store, story.answer(by="ada"))
+        assert await approved() == ("ada",)
+        await put(store, story.assign("ivan"))
+        assert await approved() == ("ada",)
+        story.at_ms += 1000
+        await put(store, story.does(cmd.Tick()), story.answer(by="grace"))
+        assert await approved() == ("ada", "grace")
+        await put(store, story.answer(by="ivan"))
+        assert await approved() == ("ada", "grace")
 
     async def test_whom_a_gate_asks_from_now_on_is_what_lists_say(self, connect: Connect) -> None:
         store = await connect()

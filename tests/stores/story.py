@@ -190,19 +190,19 @@ class Story:
     def draft(self, text: str = "a draft") -> Append:
         return self.does(cmd.CompleteStep(DRAFT, 1, inline(text)))
 
-    def ask(self, *, timeout_ms: int | None = None) -> Append:
+    def ask(self, *, timeout_ms: int | None = None, **more: Any) -> Append:
         return self.does(
             cmd.OpenGate(
                 APPROVE, 1, PATH, "approval", "hash", inline("a draft"), "shown", ("approve", "reject"),
-                reviewers=("ada", "grace"), timeout_ms=timeout_ms, completes_step=True,
+                timeout_ms=timeout_ms, completes_step=True, **{"reviewers": ("ada", "grace"), **more},
             )
         )  # fmt: skip
 
     def assign(self, *to: str) -> Append:
         return self.does(cmd.AssignGate(self.gate, to, delegates=True, by=Claim("ada")))
 
-    def answer(self, decision: str = "approve") -> Append:
-        return self.does(cmd.DecideGate(self.gate, decision, by=Claim("ada")))
+    def answer(self, decision: str = "approve", by: str = "ada") -> Append:
+        return self.does(cmd.DecideGate(self.gate, decision, by=Claim(by)))
 
     def intend(self) -> Append:
         return self.does(cmd.IntendEffect(SEND, 1, PATH, "mail", "once", "hash", inline({"to": "bob"})))

@@ -99,6 +99,8 @@ async def check_gates(store: SqliteStore, run: RunId, state: State, events: Sequ
             at = state.gates[gate]
             assert (opened.opened_at_ms, opened.due_at_ms) == (at.at_ms, at.opened.due_at_ms)
             assert opened.reviewers == at.opened.reviewers
+            assert (opened.quorum, opened.expires_at_ms) == (at.opened.quorum, at.opened.expires_at_ms)
+            assert ((change and change.approved_by) or ()) == tuple(each.by for each in at.approvals)
             assert now == ("open" if at.escalated_at_ms is None else "escalated")
             assert (change.reminders if change is not None else 0) in (at.reminders, None)
         elif gate in state.decided:

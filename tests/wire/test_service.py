@@ -41,6 +41,8 @@ def test_a_message_has_the_fields_of_its_command_and_no_others(kind: type) -> No
 async def test_a_run_is_paused_extended_and_goes_on(client: Client) -> None:
     run = await client.submit("gated", by="ann", cost_limit_usd="1.00")
     gate = await gate_of(client, run)
+    assert gate in [row["gate_id"] for row in (await client.ask(query.Gates())).rows]
+    assert (await client.ask(query.Gates(risk_level=("high", "low")))).rows == []
     paused = await client.tell(command.Pause(run), by="ann")
     assert paused is not None
     assert paused.status == "paused"

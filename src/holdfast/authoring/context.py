@@ -27,6 +27,7 @@ from holdfast.core.caps import LimitsLeft
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
 from holdfast.core.memory import MOST_ENTRIES
+from holdfast.core.proposal import RiskLevel
 from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ class Answer(Protocol):
     data: Any
     """The data that fit the form; plain data, objects with their fields as attributes."""
     by: str | None
+    """The person who decided; of several the last."""
     reason: str | None
+    approvers: list[str]
+    """All who approved it or approved it with changes, in their order; of a question with `quorum=2` two."""
 
 
 class Stream(Protocol):
@@ -298,12 +302,17 @@ class Context(Protocol):
         not_by: Sequence[str | None] = (),
         quorum: int = 1,
         hash_optional: bool = False,
+        proposed_action: str | None = None,
+        evidence_ids: Sequence[str] = (),
+        risk_level: RiskLevel | None = None,
     ) -> Answer:
         """Ask a person, as `human_gate` does: `form` is the shape of the answer, whose fields are filled in from those of
         `question` with the same name. Nothing is held while nobody answers. `decisions` may be words of your own. Nobody whom
         `not_by` names can decide: `not_by=[first.by]` asks another person than the one who gave the answer `first`. With
-        `quorum=2` two different persons approve, and the answer is `by` the last; one is enough to reject. With
+        `quorum=2` two different persons approve, who are the answer's `approvers`; one is enough to reject. With
         `hash_optional` a decision that comes to a server may leave out the hash of what was shown.
+        People find and filter their questions by `proposed_action`, `evidence_ids` and `risk_level`; what is left out of these
+        is taken from fields of `question` of the same name.
 
         Raises OperationFailed (class `expired`) after `expires_after_s` without an answer: none counts any more."""
         ...

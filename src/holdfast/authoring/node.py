@@ -26,11 +26,13 @@ from holdfast.authoring.router import Router, expect_complexity, expect_latency
 from holdfast.authoring.signature import Signature
 from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
+from holdfast.core import proposal
 from holdfast.core.demand import LABEL, RESERVED
 from holdfast.core.graph import EXPIRED, GATE_DECISIONS, MOST_OF_DECISION, Join, JoinMode, Kind
 from holdfast.core.ids import Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.core.proposal import RiskLevel
 from holdfast.core.routing import Complexity
 from holdfast.errors import UsageError
 
@@ -453,6 +455,8 @@ def human_gate(
     four_eyes: bool = False,
     quorum: int = 1,
     hash_optional: bool = False,
+    proposed_action: str | None = None,
+    risk_level: RiskLevel | None = None,
     not_by: Sequence[str] = (),
     decisions: Sequence[str] = GATE_DECISIONS,
     retry: RetryPolicy | int | None = None,
@@ -469,6 +473,8 @@ def human_gate(
     With `four_eyes` nobody decides who started the run or contributed to it, and it must be known who started it. With
     `quorum=2` two different persons approve, and one is enough to reject. `not_by` names gates before this one: who decided one
     of them cannot decide this one. With `hash_optional` a decision that comes to a server may leave out `shown_hash`.
+    `proposed_action` and `risk_level` are what people find and filter their questions by; those that are not declared, and
+    `evidence_ids`, are taken from fields of what is shown.
 
     `decisions` are those that it takes; besides the usual ones any of your own, in letters, digits and `_`, each with an edge
     that names it.
@@ -483,6 +489,8 @@ def human_gate(
                 f"decisions={decision!r:.80}: a gate takes {', '.join(GATE_DECISIONS)}, and words of your own, of up to"
                 f" {MOST_OF_DECISION} letters, digits and '_', except {EXPIRED!r}, which nobody decides."
             )
+    for problem in proposal.problems(proposed_action, risk_level=risk_level):
+        raise UsageError(f"Declare the gate otherwise: {problem}.")
     deadline_s = (timeout_days or 0) * 86_400 + (timeout_hours or 0) * 3_600 + (timeout_s or 0)
     common = {
         "retry": retry, "timeout_s": None, "join": join, "guard": guard, "continue_on_error": False,
@@ -491,7 +499,7 @@ def human_gate(
         "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
         remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s, four_eyes=four_eyes,
         decisions=tuple(decisions), not_by=tuple(not_by), quorum=quorum,
-        hash_optional=hash_optional,
+        hash_optional=hash_optional, proposed_action=proposed_action, risk_level=risk_level,
     )  # fmt: skip
 
 

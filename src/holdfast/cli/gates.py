@@ -19,6 +19,7 @@ from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, S
 from holdfast.cli.table import ID, Column
 from holdfast.core.claim import Claim
 from holdfast.core.payload import digest
+from holdfast.core.proposal import RISK_LEVELS, RiskLevel
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
 from holdfast.service import query
 from holdfast.service.query import View
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("gate", ID), Column("state"), Column("open for"), Column("deadline"), Column("reason", 8, goes=3),
-    Column("about", 10, goes=4), Column("asks", 6, goes=2), Column("reminders", goes=1),
+    Column("gate", ID), Column("state"), Column("open for"), Column("deadline"), Column("risk"), Column("reason", 8, goes=3),
+    Column("about", 10, goes=4), Column("asks", 6, goes=2), Column("approved", goes=5), Column("reminders", goes=1),
 )  # fmt: skip
 TOOL_APPROVAL: Final = "tool_approval"
 _SHORT: Final = 80
@@ -64,6 +65,9 @@ Shown = Annotated[
 def list_(
     run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Those that were decided or withdrawn as well.")] = False,
+    risk: Annotated[
+        list[str] | None, typer.Option("--risk", metavar="LEVEL", help="Only of this risk; may be given several times.")
+    ] = None,
     after: Annotated[
         str | None, typer.Option("--after", metavar="GATE", help="Only those opened after this one.")
     ] = None,
@@ -72,17 +76,25 @@ def list_(
     store: Store = None,
 ) -> None:
     """List the open gates, oldest first."""
-    asyncio.run(_list(run, everything, after, limit, as_json, store))
+    asyncio.run(_list(run, everything, _levels(risk or []), after, limit, as_json, store))
+
+
+def _levels(given: Sequence[str]) -> tuple[RiskLevel, ...]:
+    """Raise UsageError for a level that does not exist."""
+    if wrong := next((each for each in given if each not in RISK_LEVELS), None):
+        raise UsageError(f"--risk {wrong!r:.80} is none of {', '.join(RISK_LEVELS)}.")
+    return tuple(level for level in RISK_LEVELS if level in given)
 
 
 async def _list(
-    run: str | None, everything: bool, after: str | None, limit: int, as_json: bool, store: str | None
-) -> None:
+    run: str | None, everything: bool, risk: tuple[RiskLevel, ...], after: str | None, limit: int, as_json: bool,
+    store: str | None,
+) -> None:  # fmt: skip
     from holdfast.cli import advice
 
     async with opening.listing(store, who(None)) as asking:
         named = None if run is None else await reference.run_id(asking, run)
-        rows = await asking.rows(query.Gates(run=named, all=everything, cursor=after), limit + 1)
+        rows = await asking.rows(query.Gates(run=named, all=everything, risk_level=risk, cursor=after), limit + 1)
         now_ms = asking.now_ms()
     rows, more = rows[:limit], len(rows) > limit
     if more:
@@ -93,8 +105,9 @@ async def _list(
     table.show(COLUMNS, [
         (
             gate["gate_id"], gate["state"], moment.ago(moment.ms(gate["opened_at"]), now_ms),
-            moment.due(moment.maybe_ms(gate["due_at"]), now_ms), gate["reason"], advice.in_short(gate),
-            ", ".join(gate["reviewers"]) or "anybody", str(gate["reminders"]),
+            moment.due(moment.maybe_ms(gate["due_at"]), now_ms), gate["risk_level"] or "", gate["reason"],
+            gate["proposed_action"] or advice.in_short(gate), ", ".join(gate["reviewers"]) or "anybody",
+            _approved(gate) if gate["quorum"] > 1 else "", str(gate["reminders"]),
         )
         for gate in rows
     ])  # fmt: skip
@@ -144,6 +157,9 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
         ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
         ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
         *([("Four eyes", f"{_involved(gate)} cannot decide")] if gate["four_eyes"] else []),
+        *([("Proposes", gate["proposed_action"])] if gate["proposed_action"] else []),
+        *([("Evidence", ", ".join(gate["evidence_ids"]))] if gate["evidence_ids"] else []),
+        *([("Risk", gate["risk_level"])] if gate["risk_level"] else []),
         *([("Approvals", _approvals(gate))] if gate.get("quorum", 1) > 1 else []),
         *([("Edited", f"by {gate['edited_by']}; another person decides")] if gate.get("edited_by") else []),
         *([("Not by", ", ".join(gate["not_by"]))] if gate["not_by"] else []),
@@ -169,8 +185,18 @@ def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
 
 def _approvals(gate: View) -> str:
     """`1 of 2 approved, by ann`."""
-    names = [each["by"] for each in gate["approvals"]] + ([gate["by"]] if gate["decision"] == "approve" else [])
+    names = _approvers(gate)
     return f"{len(names)} of {gate['quorum']} approved" + (f", by {', '.join(names)}" if names else "")
+
+
+def _approved(gate: View) -> str:
+    """`1 of 2: ann`."""
+    names = _approvers(gate)
+    return f"{len(names)} of {gate['quorum']}" + (f": {', '.join(names)}" if names else "")
+
+
+def _approvers(gate: View) -> list[str]:
+    return [*gate["approved_by"], *([gate["by"]] if gate["decision"] == "approve" else [])]
 
 
 def _involved(gate: View) -> str:
@@ -390,7 +416,7 @@ async def _decide(
         if not _is_open(row):
             return row
         whole = await service.row(query.Gate(gate))  # another person is needed
-        return {**row, "quorum": whole["quorum"], "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
+        return {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
 
 
 async def _show_first(asking: Asking, gate: str, as_json: bool, store: str | None) -> str | None:

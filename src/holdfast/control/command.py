@@ -99,6 +99,9 @@ class OpenGate(NamedTuple):
     """How many different persons approve it."""
     approved_by: tuple[str, ...] = ()
     """Those who have, of several."""
+    proposed_action: str | None = None
+    evidence_ids: tuple[str, ...] = ()
+    risk_level: str | None = None
 
 
 class AskedCall(NamedTuple):
@@ -415,6 +418,7 @@ class Commands(ControlBase):
             gate, run_of(gate), asked.step, asked.reason, shown, asked.shown_hash, asked.form, filled, offered(state, asked),
             asked.reviewers, asked.four_eyes, asked.due_at_ms, asked.expires_at_ms,
             asked.quorum, tuple(each.by for each in state.gates[gate].approvals),
+            asked.proposed_action, asked.evidence_ids, asked.risk_level,
         )  # fmt: skip
 
     async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.core.costs import Cost, CostKey
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+    from holdfast.core.proposal import RiskLevel
     from holdfast.core.scopes import Waiting
     from holdfast.core.scores import Score, ScoreMean
     from holdfast.core.trajectory import TraceEvent, Trajectory
@@ -194,12 +195,13 @@ class Inquiries(OfLoop, called="engine"):
 
     async def gates(
         self, run_id: str | None = None, *, tenant: str | None = None, open_only: bool = True, after: str | None = None,
-        limit: int = MOST_LISTED,
+        limit: int = MOST_LISTED, risk_levels: Sequence[RiskLevel] = (),
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
-        """Gates, oldest first, each with the latest that became of it; with `after` those opened after that gate."""
+        """Return gates, oldest first, each with the latest that became of it; with `after` those opened after that gate, with
+        `risk_levels` those of one of these."""
         return await self.store.views.gates(
             run=None if not run_id else run_named(run_id), tenant=tenant, open_only=open_only,
-            after=None if after is None else gate_named(after), limit=limit,
+            after=None if after is None else gate_named(after), limit=limit, risk_levels=risk_levels,
         )  # fmt: skip
 
     async def effects(

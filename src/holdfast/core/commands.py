@@ -15,6 +15,7 @@ from holdfast.core.events import Event, Parent
 from holdfast.core.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
+from holdfast.core.proposal import Proposal
 from holdfast.core.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.state import TIMER
 from holdfast.core.team_budgets import Lender
@@ -552,6 +553,7 @@ class OpenGate(AttemptCommand, frozen=True):
     values: tuple[Value, ...] = ()
     quorum: int = 1
     hash_optional: bool = False
+    proposal: Proposal = Proposal()
 
 
 class RequestChild(AttemptCommand, frozen=True):

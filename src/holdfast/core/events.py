@@ -1128,7 +1128,8 @@ class GateOpened(Event, frozen=True):
     `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it; with
     `four_eyes` neither can the `requester` nor the `contributors`. `edited_by` has edited what is shown since (GateEdited).
     `quorum` distinct persons approve it; one of them rejects it. With `hash_optional`, as in early histories, a decision that
-    comes to a server may leave out the hash of what was shown.
+    comes to a server may leave out the hash of what was shown. What it proposes is kept with it: an action, its evidence, its
+    risk.
     """
 
     gate: GateId
@@ -1156,6 +1157,9 @@ class GateOpened(Event, frozen=True):
     edited_by: str | None = None
     quorum: int = 1
     hash_optional: bool = True
+    proposed_action: str | None = None
+    evidence_ids: tuple[str, ...] = ()
+    risk_level: str | None = None
 
 
 class GateApproved(Event, frozen=True):

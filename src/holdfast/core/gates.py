@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, policies, steps, waits
+from holdfast.core import (
+    calls,
+    commands,
+    dead_letters,
+    divergence,
+    endings,
+    limits,
+    mapping,
+    policies,
+    proposal,
+    steps,
+    waits,
+)
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, is_among, suffices
 from holdfast.core.contribution import MOST_CONTRIBUTORS, contributors
@@ -63,6 +75,8 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             steps.suspend(d, step)
         return
     _check_form(c)
+    for problem in proposal.problems(*c.proposal):
+        raise InvalidInput(f"Ask with another proposal: {problem}. Nobody was asked.")
     if c.four_eyes and not folded(d.state.by):
         raise InvalidInput(
             "Say who asks for the run, with by=NAME at its start: this question needs a second pair of eyes, and"
@@ -104,6 +118,9 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             contributors=known,
             quorum=c.quorum,
             hash_optional=c.hash_optional,
+            proposed_action=c.proposal.proposed_action,
+            evidence_ids=c.proposal.evidence_ids,
+            risk_level=c.proposal.risk_level,
         )
     )
     if c.completes_step:

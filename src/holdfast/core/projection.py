@@ -55,6 +55,11 @@ class GateRow(msgspec.Struct, frozen=True):
     opened_at_ms: int
     due_at_ms: int | None
     reviewers: tuple[str, ...]
+    expires_at_ms: int | None = None
+    quorum: int = 1
+    risk_level: str | None = None
+    proposed_action: str | None = None
+    evidence_ids: tuple[str, ...] = ()
 
 
 class GateChange(msgspec.Struct, frozen=True):
@@ -75,6 +80,8 @@ class GateChange(msgspec.Struct, frozen=True):
     by: str | None = None
     reviewers: tuple[str, ...] | None = None
     """Whom it asks from now on; None for whom it asked before."""
+    approved_by: tuple[str, ...] | None = None
+    """The persons who have approved, of several that it needs; None for those before."""
 
 
 class EffectRow(msgspec.Struct, frozen=True):
@@ -421,7 +428,10 @@ def _start_key(after: State, e: ev.RunStarted) -> StartKey | None:
 
 
 def _gate(after: State, e: ev.GateOpened) -> GateRow:
-    return GateRow(e.gate, after.run, e.step, e.reason, e.subject, after.at_ms, e.due_at_ms, e.reviewers)
+    return GateRow(
+        e.gate, after.run, e.step, e.reason, e.subject, after.at_ms, e.due_at_ms, e.reviewers, e.expires_at_ms, e.quorum,
+        e.risk_level, e.proposed_action, e.evidence_ids,
+    )  # fmt: skip
 
 
 def _gate_assigned(after: State, e: ev.GateAssigned) -> GateChange | None:
@@ -429,7 +439,17 @@ def _gate_assigned(after: State, e: ev.GateAssigned) -> GateChange | None:
     return None if told is None else msgspec.structs.replace(told, reviewers=e.reviewers)
 
 
-def _gate_told(after: State, e: ev.GateAssigned | ev.GateReminded | ev.GateEscalated) -> GateChange | None:
+def _gate_approvals(after: State, e: ev.GateApproved | ev.GateEdited) -> GateChange | None:
+    told = _gate_told(after, e)
+    if told is None:
+        return None
+    return msgspec.structs.replace(told, approved_by=tuple(each.by for each in after.gates[e.gate].approvals))
+
+
+_Told: TypeAlias = ev.GateAssigned | ev.GateApproved | ev.GateEdited | ev.GateReminded | ev.GateEscalated
+
+
+def _gate_told(after: State, e: _Told) -> GateChange | None:
     gate = after.gates.get(e.gate)
     if gate is None:
         return None  # it was answered in the same commit
@@ -510,6 +530,8 @@ _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.RunStarted: _start_key,
     ev.GateOpened: _gate,
     ev.GateAssigned: _gate_assigned,
+    ev.GateApproved: _gate_approvals,
+    ev.GateEdited: _gate_approvals,
     ev.GateReminded: _gate_told,
     ev.GateEscalated: _gate_told,
     ev.GateDecided: _gate_decided,

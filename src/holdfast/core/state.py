@@ -213,6 +213,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     """Why it was skipped or called off, or what the person said who decided its gate."""
     by: str | None = None
     """The person who decided its gate."""
+    approvers: list[str] = []
+    """Those who had approved before, where several do."""
     called_off: bool = False
     """It was cancelled because its run failed, and comes back with it."""
     provisional: bool = False

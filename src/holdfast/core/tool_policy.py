@@ -16,7 +16,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core import proposal
 from holdfast.core.claim import folded, is_among, suffices
+from holdfast.core.proposal import RiskLevel
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]
 """The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
@@ -67,7 +69,7 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides;
     with `four_eyes` nobody who asked for the run or contributed to it. `quorum` different persons approve it; one
     rejects it. After `expires_after_s` without an answer it is not made (class `expired`). With `hash_optional` a decision may
-    leave out the hash of what it is about.
+    leave out the hash of what it is about. `risk_level` is by what people find it.
     """
 
     tool: str
@@ -80,18 +82,20 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_after_s: float | None = None
     quorum: int = 1
     hash_optional: bool = False
+    risk_level: RiskLevel | None = None
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""
         if self.then not in RULINGS:
             yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
         yield from (problem for each in self.when if (problem := each.problem) is not None)
-        for name in ("reviewers", "four_eyes", "expires_after_s", "hash_optional"):
+        for name in ("reviewers", "four_eyes", "expires_after_s", "hash_optional", "risk_level"):
             if getattr(self, name) and self.then != "ask":
                 yield f"{name}= is for a rule that asks"
         if self.quorum != 1 and self.then != "ask":
             yield "quorum= is for a rule that asks"
         yield from quorum_problems(self.quorum, self.reviewers)
+        yield from proposal.problems(risk_level=self.risk_level)
         if self.expires_after_s is not None and not 0 < self.expires_after_s <= _MOST_S:
             yield f"expires_after_s={self.expires_after_s:g} is no time; give seconds, up to ten years"
 

@@ -17,6 +17,7 @@ from holdfast.authoring.plain import encode
 from holdfast.core.gates import QUESTION
 from holdfast.core.ids import Path
 from holdfast.core.payload import digest
+from holdfast.core.proposal import RiskLevel, of_shown
 from holdfast.engine.journal import StepJournal
 
 
@@ -36,13 +37,24 @@ async def ask(
     not_by: Sequence[str | None] = (),
     quorum: int = 1,
     hash_optional: bool = False,
+    proposed_action: str | None = None,
+    evidence_ids: Sequence[str] = (),
+    risk_level: RiskLevel | None = None,
 ) -> Any:
     """Return what a person has answered, once somebody has. Raises OperationFailed; see Context.ask."""
     shown, others = msgspec.json.decode(encode(question)), tuple(name or "" for name in not_by)
     shape, filled = form_of(form, shown) if form is not None else (None, {})
-    return await journal.ask(
+    answer: dict[str, Any] = await journal.ask(
         path, QUESTION, digest(["question", shown, *others]), shown=question, allowed=decisions_of(decisions),
         form=shape, filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
         quorum=quorum, not_by=others, remind_every_s=remind_every_s, cancel_after_s=cancel_after_s,
         expires_after_s=expires_after_s, hash_optional=hash_optional,
+        proposal=of_shown(shown, proposed_action, evidence_ids, risk_level),
     )  # fmt: skip
+    return {"approvers": _alone(answer), **answer}
+
+
+def _alone(answer: dict[str, Any]) -> list[str]:
+    """Return who approved where one person is enough."""
+    approved = answer["decision"] in ("approve", "edit") and answer["by"] is not None
+    return [answer["by"]] if approved else []

@@ -37,6 +37,7 @@ from holdfast.core.lending import DeclaredPool
 from holdfast.core.model_estimates import Experience, ModelUse
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
+from holdfast.core.proposal import MOST_ACTION, Proposal, masked
 from holdfast.core.state import FUNCTION, MAP, Operation, State, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine import failure, raised, standing_approvals
@@ -60,6 +61,7 @@ GATHER: Final = "gather"
 PLAYED: Final = frozenset({"model", "tool", FUNCTION, "sleep", "signal", "gate", MAP, GATHER, "uuid"})
 """The operations that a run which is replayed goes through as any other does: only the call itself is answered for."""
 _NOT_SEEN: Final = Step(StepId(""))
+_NOTHING_PROPOSED: Final = Proposal()
 
 
 class StepJournal(Outcomes):
@@ -332,7 +334,7 @@ class StepJournal(Outcomes):
         form: dict[str, Any] | None, filled: Any, reviewers: tuple[str, ...] = (), four_eyes: bool = False,
         timeout_s: float | None = None, remind_every_s: float | None = None, cancel_after_s: float | None = None,
         expires_after_s: float | None = None, completes_step: bool = False, not_by: tuple[str, ...] = (),
-        quorum: int = 1, hash_optional: bool = False,
+        quorum: int = 1, hash_optional: bool = False, proposal: Proposal = _NOTHING_PROPOSED,
     ) -> None:  # fmt: skip
         kept = await self.attempt.kept(shown)
         asked = tuple(self.redact(name) for name in reviewers)
@@ -342,7 +344,7 @@ class StepJournal(Outcomes):
                 form, await self.attempt.kept(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
                 _ms(cancel_after_s), completes_step, _ms(expires_after_s),
                 tuple(self.redact(name) for name in not_by), values=self.take(), quorum=quorum,
-                hash_optional=hash_optional,
+                hash_optional=hash_optional, proposal=masked(proposal, self.redact),
             )
         )  # fmt: skip
 
@@ -433,9 +435,11 @@ async def _approved(
     said = before.journal.get(path) or before.inherited.get(path)
     if said is not None and said.args_hash == SAID:
         return {"decision": "approve", "data": arguments}
-    asked: dict[str, Any] = {}
+    asked: dict[str, Any] = {
+        "proposal": Proposal(tool[:MOST_ACTION], risk_level=None if rule is None else rule.risk_level)
+    }
     if rule is not None:
-        asked = {"reviewers": rule.reviewers, "four_eyes": rule.four_eyes, "expires_after_s": rule.expires_after_s}
+        asked |= {"reviewers": rule.reviewers, "four_eyes": rule.four_eyes, "expires_after_s": rule.expires_after_s}
         asked |= {"quorum": rule.quorum, "hash_optional": rule.hash_optional}
     answer: dict[str, Any] = await journal.ask(
         approval_at(path), TOOL_APPROVAL, args_hash, shown={"tool": tool, "arguments": arguments},

@@ -25,6 +25,7 @@ from holdfast.authoring.view import Fields
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import NodeName
 from holdfast.core.policies import CHECK_FAILED, ERROR, REJECTED, ROUTING, TEMPORARY
+from holdfast.core.proposal import of_shown
 from holdfast.core.routing import Complexity
 from holdfast.engine import conversation, item, remote_task
 from holdfast.engine import prompt as prompts
@@ -272,7 +273,7 @@ async def _deciders(attempt: Attempt, gates: Sequence[str]) -> tuple[str, ...]:
         return ()
     steps = (await attempt.state()).steps
     found = [steps.get(NodeName(name)) for name in gates]
-    return tuple("" if step is None else step.by or "" for step in found)
+    return tuple(name for step in found for name in ([""] if step is None else [*step.approvers, step.by or ""]))
 
 
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
@@ -295,6 +296,7 @@ async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str
         four_eyes=settings["four_eyes"],
         quorum=settings["quorum"],
         hash_optional=settings["hash_optional"],
+        proposal=of_shown(shown, settings["proposed_action"], risk_level=settings["risk_level"]),
         not_by=await _deciders(attempt, settings["not_by"]),
         timeout_s=settings["deadline_s"],
         remind_every_s=settings["remind_every_s"],

@@ -120,7 +120,7 @@ def _asked(route: Route, request: Request) -> dict[str, Any]:
     return found
 
 
-_SEVERAL: Final = {"kind", "status", "tag"}
+_SEVERAL: Final = {"kind", "risk_level", "status", "tag"}
 
 
 async def body_of(request: Request, text: str) -> Mapping[str, Any]:

@@ -115,9 +115,10 @@ class Views(Protocol):
 
     async def gates(
         self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        after: GateId | None = None, limit: int = MOST_LISTED,
+        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
-        """Gates, oldest first, each with the latest that became of it; with `after` those that were opened after that one.
+        """Gates, oldest first, each with the latest that became of it; with `after` those that were opened after that one, with
+        `risk_levels` those of one of these.
         Raises NotFound where the store has no gate `after`."""
         ...
 

@@ -52,8 +52,10 @@ def _amount(name: str, given: Usd | None) -> int | None:
 
 async def gates(inquiries: Inquiries, query: asked.Gates, tenant: str | None) -> Page:
     found = await inquiries.gates(
-        query.run, tenant=tenant, open_only=not query.all, after=query.cursor, limit=query.limit + 1
-    )
+        query.run, tenant=tenant, open_only=not query.all, after=query.cursor, limit=query.limit + 1,
+        risk_levels=query.risk_level,
+    )  # fmt: skip
+
     return page([view.of_gate(*each) for each in found], query.limit, "gate_id")
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.core.memory import Kind
 from holdfast.core.money import Usd
+from holdfast.core.proposal import RiskLevel
 from holdfast.service.declaration import Thing, Whole, query
 
 View: TypeAlias = dict[str, Any]
@@ -158,12 +159,13 @@ class Gate(Struct, frozen=True):
 @query("viewer", about={"run": Thing.RUN}, rows="run_id")
 class Gates(Struct, frozen=True, kw_only=True):
     """Open gates, or with `all` every one, oldest first. Those that are `mine` ask the caller, by name, role or team, or
-    anybody."""
+    anybody. With `risk_level` those of one of these: low, medium, high, critical."""
 
     run: str | None = None
     tenant: str | None = None
     all: bool = False
     mine: bool = False
+    risk_level: tuple[RiskLevel, ...] = ()
     cursor: str | None = None
     limit: int = USUAL
 

@@ -115,14 +115,20 @@ def lock_lost(change: SharedChange) -> SharedLockLost:
     )
 
 
+_REVIEWERS: Final = GateRow.__struct_fields__.index("reviewers")
+_OPENED: Final = len(GateRow.__struct_fields__)
+"""Columns of a list of gates that say what was opened; the others say what became of it."""
+
+
 def of_gate(gate: GateRow) -> Row:
-    *columns, reviewers = astuple(gate)
-    return (*columns, encode(reviewers).decode())
+    *columns, evidence_ids = astuple(gate)
+    columns[_REVIEWERS] = encode(gate.reviewers).decode()
+    return (*columns, encode(evidence_ids).decode())
 
 
 def of_gate_change(change: GateChange) -> Row:
-    *columns, reviewers = astuple(change)
-    return (*columns, None if reviewers is None else encode(reviewers).decode())
+    *columns, reviewers, approved_by = astuple(change)
+    return (*columns, *(None if each is None else encode(each).decode() for each in (reviewers, approved_by)))
 
 
 def of_effect(effect: EffectRow) -> Row:
@@ -148,10 +154,17 @@ def is_resolved(state: LetterState | None) -> tuple[str, ...]:
 
 def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:
     """A gate and the latest that became of it; of the second part the third column says whether there is any."""
-    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers = row[:8]
-    opened = GateRow(gate, run, step, reason, subject, opened_at_ms, due_at_ms, _decode_names(reviewers))
-    changed_at_ms = row[10]
-    return opened, None if changed_at_ms is None else GateChange(*row[8:])
+    columns: list[Any]
+    became: list[Any]
+    *columns, evidence_ids = row[:_OPENED]
+    columns[_REVIEWERS] = _decode_names(columns[_REVIEWERS])
+    columns.append(() if evidence_ids is None else _decode_names(evidence_ids))
+    opened = GateRow(*columns)
+    *became, approved_by = row[_OPENED:]
+    if became[2] is None:
+        return opened, None
+    became += (None, None if approved_by is None else _decode_names(approved_by))  # whom it asks is in what was opened
+    return opened, GateChange(*became)
 
 
 def fate_of(fate: HoldfastError | None, sealing: Sealing) -> HoldfastError | None:

@@ -34,6 +34,7 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.core.lending import Counted, DeclaredPool, Share
 from holdfast.core.memory import Memory
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.proposal import RiskLevel
 from holdfast.core.routing import Complexity, Quote
 from holdfast.core.schedules import Overlap, Schedule
 from holdfast.core.scopes import Period, ScopeRow, Waiting
@@ -266,6 +267,7 @@ class Control:
         open_only: bool = True,
         after: str | None = None,
         limit: int = ...,
+        risk_levels: Sequence[RiskLevel] = (),
     ) -> Sequence[tuple[GateRow, GateChange | None]]: ...
     def grant_approval(
         self,

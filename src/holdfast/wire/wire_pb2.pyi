@@ -719,20 +719,22 @@ class RunsRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., in_doubt: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., parent: _Optional[str] = ..., prefix: _Optional[str] = ..., tag: _Optional[_Iterable[str]] = ..., text: _Optional[str] = ..., min_cost_usd: _Optional[str] = ..., max_cost_usd: _Optional[str] = ...) -> None: ...
 
 class GatesRequest(_message.Message):
-    __slots__ = ("run", "tenant", "all", "cursor", "limit", "mine")
+    __slots__ = ("run", "tenant", "all", "cursor", "limit", "mine", "risk_level")
     RUN_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
     ALL_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     MINE_FIELD_NUMBER: _ClassVar[int]
+    RISK_LEVEL_FIELD_NUMBER: _ClassVar[int]
     run: str
     tenant: str
     all: bool
     cursor: str
     limit: int
     mine: bool
-    def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., all: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., mine: _Optional[bool] = ...) -> None: ...
+    risk_level: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., all: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., mine: _Optional[bool] = ..., risk_level: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GateRequest(_message.Message):
     __slots__ = ("gate",)

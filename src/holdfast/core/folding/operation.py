@@ -4,7 +4,7 @@ messages, questions to people.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -198,25 +198,28 @@ def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
     s.gates[e.gate].escalated_at_ms = at_ms
 
 
-def _gate_closed(s: State, gate: GateId, decided: Decided) -> ev.GateOpened:
-    """Remember what became of a gate that was open: the gate."""
+def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:
+    """Remember what became of a gate that was open, and return it."""
     s.decided[gate] = decided
     if len(s.decided) > MOST_DECIDED_KEPT:
         del s.decided[next(iter(s.decided))]
-    return s.gates.pop(gate).opened
+    return s.gates.pop(gate)
 
 
 def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
-    opened = _gate_closed(s, e.gate, Decided(e.decision, at_ms, e.by))
+    gate = _gate_closed(s, e.gate, Decided(e.decision, at_ms, e.by))
+    opened, before = gate.opened, [each.by for each in gate.approvals] if e.decision == "approve" else []
     if opened.completes_step and opened.step is not None and (step := s.step(opened.step)) is not None:
-        step.reason, step.by = e.reason, e.by
+        step.reason, step.by, step.approvers = e.reason, e.by, before
     if opened.step is not None and opened.path is not None and not opened.completes_step:
-        answer = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}
+        answer: dict[str, Any] = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}
+        if before:
+            answer["approvers"] = [*before, e.by]
         close(s, opened.step, opened.path, outcome=Payload(json=msgspec.Raw(msgspec.json.encode(answer))))
 
 
 def _gate_expired(s: State, e: ev.GateExpired, at_ms: int) -> None:
-    opened = _gate_closed(s, e.gate, Decided(EXPIRED, at_ms))
+    opened = _gate_closed(s, e.gate, Decided(EXPIRED, at_ms)).opened
     if opened.step is not None and opened.path is not None and not opened.completes_step:
         close(s, opened.step, opened.path, error=e.error)
 

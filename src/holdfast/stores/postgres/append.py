@@ -132,8 +132,10 @@ async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[En
     await _put(db, sql["put_gates"], gates.values())
     became: dict[GateId, GateChange] = {}
     for change in (change for each in changes for change in each.gate_changes):
-        asks = change.reviewers or (became[change.gate].reviewers if change.gate in became else None)
-        became[change.gate] = msgspec.structs.replace(change, reviewers=asks)
+        before = became.get(change.gate, change)
+        asks = before.reviewers if change.reviewers is None else change.reviewers
+        approved_by = before.approved_by if change.approved_by is None else change.approved_by
+        became[change.gate] = msgspec.structs.replace(change, reviewers=asks, approved_by=approved_by)
     await _put(db, sql["change_gates"], map(of_gate_change, became.values()))
     await _put(db, sql["put_effects"], [of_effect(effect) for each in changes for effect in each.effects])
     closed = {

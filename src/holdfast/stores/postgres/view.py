@@ -77,14 +77,16 @@ class Views(Archives):
 
     async def gates(
         self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        after: GateId | None = None, limit: int = MOST_LISTED,
+        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
         if run is not None and not is_run(run):
             return []
         place = None if after is None else await self._db.value(self._sql["gate_place"], after)
         if after is not None and place is None:
             raise no_gate(after)
-        conditions = {"run =": run, self._sql["gate_tenant"]: tenant, "place >": place}
+        conditions = {
+            "run =": run, self._sql["gate_tenant"]: tenant, "place >": place, "risk_level = any": list(risk_levels) or None,
+        }  # fmt: skip
         always = (_OPEN_GATES,) if open_only else ()
         return [gate_of(row) for row in await self._list("gates", conditions, "order by place", limit, always)]
 

@@ -97,11 +97,12 @@ class Views(Archives):
 
     async def gates(
         self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        after: GateId | None = None, limit: int = MOST_LISTED,
+        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
         conditions = {
             "run = ?": run, "(select tenant from runs where run = gates.run) = ?": tenant,
             "id > (select id from gates where gate = ?)": after,
+            "risk_level in (select value from json_each(?))": encode(risk_levels).decode() if risk_levels else None,
         }  # fmt: skip
         always = (_OPEN_GATES,) if open_only else ()
         rows = await self._list("gates", conditions, "order by id limit ?", limit, always)

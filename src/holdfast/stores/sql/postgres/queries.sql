@@ -210,25 +210,36 @@ left join holdfast.start_keys
 
 -- name: put_gates
 -- Gates are opened; nothing has become of them, even if some of their names were there before.
-insert into holdfast.gates (gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, state)
-select gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, 'open'
+insert into holdfast.gates (
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
+    proposed_action, evidence_ids, state
+)
+select
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
+    proposed_action, evidence_ids, 'open'
 from unnest(
-    $1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[]
-) with ordinality as given (gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, place)
+    $1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
+    $10::integer[], $11::text[], $12::text[], $13::text[]
+) with ordinality as given (
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
+    proposed_action, evidence_ids, place
+)
 order by place
 on conflict (gate) do update set
     place = excluded.place, run = excluded.run, step = excluded.step, reason = excluded.reason,
     subject = excluded.subject, opened_at_ms = excluded.opened_at_ms, due_at_ms = excluded.due_at_ms,
-    reviewers = excluded.reviewers, state = excluded.state, changed_at_ms = null, reminders = null, decision = null,
-    decided_by = null
+    reviewers = excluded.reviewers, expires_at_ms = excluded.expires_at_ms, quorum = excluded.quorum,
+    risk_level = excluded.risk_level, proposed_action = excluded.proposed_action, evidence_ids = excluded.evidence_ids,
+    state = excluded.state, changed_at_ms = null, reminders = null, decision = null, decided_by = null, approved_by = null
 
 -- name: change_gates
 -- The latest that became of gates, each of them once; whom they ask changes where that is said.
 update holdfast.gates set
     state = given.state, changed_at_ms = given.changed_at_ms, reminders = given.reminders,
-    decision = given.decision, decided_by = given.decided_by, reviewers = coalesce(given.reviewers, gates.reviewers)
-from unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::text[], $6::text[], $7::text[])
-    as given (gate, state, changed_at_ms, reminders, decision, decided_by, reviewers)
+    decision = given.decision, decided_by = given.decided_by, reviewers = coalesce(given.reviewers, gates.reviewers),
+    approved_by = coalesce(given.approved_by, gates.approved_by)
+from unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::text[])
+    as given (gate, state, changed_at_ms, reminders, decision, decided_by, reviewers, approved_by)
 where gates.gate = given.gate
 
 -- name: put_effects
@@ -845,8 +856,9 @@ from holdfast.runs
 -- name: gates
 -- Gates with the latest that became of them; the store adds the conditions and the order.
 select
-    gate, run::text, step, reason, subject, opened_at_ms, due_at_ms, reviewers,
-    gate, state, changed_at_ms, reminders, decision, decided_by
+    gate, run::text, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, coalesce(quorum, 1),
+    risk_level, proposed_action, evidence_ids,
+    gate, state, changed_at_ms, reminders, decision, decided_by, approved_by
 from holdfast.gates
 
 -- name: effects

@@ -39,13 +39,17 @@ select run, input_digest from start_keys where tenant = ? and start_key = ?
 
 -- name: insert_gate
 -- A gate is opened; nothing has become of it, even if one of its name was there before.
-insert or replace into gates (gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, state)
-values (?, ?, ?, ?, ?, ?, ?, ?, 'open')
+insert or replace into gates (
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, quorum, risk_level,
+    proposed_action, evidence_ids, state
+)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open')
 
 -- name: change_gate
 -- The latest that became of a gate; whom it asks changes where that is said.
 update gates set
-    state = ?2, changed_at_ms = ?3, reminders = ?4, decision = ?5, decided_by = ?6, reviewers = coalesce(?7, reviewers)
+    state = ?2, changed_at_ms = ?3, reminders = ?4, decision = ?5, decided_by = ?6, reviewers = coalesce(?7, reviewers),
+    approved_by = coalesce(?8, approved_by)
 where gate = ?1
 
 -- name: insert_effect
@@ -563,8 +567,9 @@ from runs
 -- name: gates
 -- Gates with the latest that became of them; the store adds the conditions and the order.
 select
-    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers,
-    gate, state, changed_at_ms, reminders, decision, decided_by
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, coalesce(quorum, 1),
+    risk_level, proposed_action, evidence_ids,
+    gate, state, changed_at_ms, reminders, decision, decided_by, approved_by
 from gates
 
 -- name: effects
