@@ -115,7 +115,14 @@ async def test_a_change_of_the_code_starts_the_server_anew_and_its_runs_go_on(tm
     code = tmp_path / "greet.py"
     code.write_text(CODE.replace("MARK", '"!"'))
     process = holdfast(
-        "dev", f"{code}:greet", "--port", "0", "--token", TOKEN, "--store", str(tmp_path / "runs.db"), folder=tmp_path
+        "dev",
+        f"{code}:greet",
+        "--port",
+        "0",
+        "--store",
+        str(tmp_path / "runs.db"),
+        folder=tmp_path,
+        HOLDFAST_TOKEN=TOKEN,
     )
     with ended(process):
         api = asked(process)
@@ -151,7 +158,7 @@ async def who(ctx):
 
 async def test_the_server_of_dev_ends_with_it_also_where_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "who.py").write_text(WHO)
-    process = holdfast("dev", "who.py:who", "--port", "0", "--token", TOKEN, "--store", "runs.db", folder=tmp_path)
+    process = holdfast("dev", "who.py:who", "--port", "0", "--store", "runs.db", folder=tmp_path, HOLDFAST_TOKEN=TOKEN)
     with ended(process):
         api = asked(process)
         server = (await api.post("/runs", {"workflow": "who", "input": None}, wait_s=10))["output"]
@@ -178,3 +185,18 @@ def test_a_fleet_s_store_is_not_for_development(tmp_path: Path) -> None:
     with ended(process):
         process.says("`holdfast serve --http` answers for a fleet")
         assert process.process.wait(MOST_S) == 2
+
+
+async def test_the_token_of_dev_stands_in_no_list_of_processes(tmp_path: Path) -> None:
+    """Every user of the machine can read what a process was started with."""
+    (tmp_path / "who.py").write_text(WHO)
+    file = tmp_path / "token"
+    file.touch(0o600)
+    file.write_text(TOKEN)
+    words = ("dev", "who.py:who", "--port", "0", "--token-file", str(file), "--store", "runs.db")
+    process = holdfast(*words, folder=tmp_path, HOLDFAST_TOKEN="another")
+    with ended(process):
+        assert (await asked(process).get("/me"))["may"]
+        started = [each.read_bytes() for each in Path("/proc").glob("[0-9]*/cmdline") if each.exists()]
+        assert any(b"serve\0who.py:who" in each for each in started)
+        assert not any(TOKEN.encode() in each for each in started)

@@ -42,9 +42,13 @@ def dev(
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Where it answers; 0 takes a free one.")
     ] = DEFAULT_PORT,
-    token: Annotated[
-        str | None,
-        typer.Option("--token", metavar="T", help="What callers must know; without it one is made of chance."),
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="A file with what callers must know; else HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE, else one is made of chance.",
+        ),
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -54,7 +58,7 @@ def dev(
     One process answers and executes, on SQLite. It is started anew when a file beside the workflows changes; runs go on where
     they were, and those whose journal no longer fits the code stop and ask.
     """
-    from holdfast.cli.opening import is_fleet, located
+    from holdfast.cli.opening import is_fleet, located, own_token
     from holdfast.compose.api import CODE, SESSION
     from holdfast.machine import new_trace
     from holdfast.testing.server_process import free_port
@@ -65,7 +69,7 @@ def dev(
             "`holdfast dev` is for a store on SQLite; `holdfast serve --http` answers for a fleet. Nothing was started."
         )
     with terminal.aside(), tempfile.TemporaryDirectory(prefix="holdfast-dev-") as folder:
-        secrets = {"token": token if token is not None else new_trace(), SESSION: new_trace(), CODE: new_trace()}
+        secrets = {"token": own_token(token_file) or new_trace(), SESSION: new_trace(), CODE: new_trace()}
         for name, secret in secrets.items():
             _write(Path(folder) / name, secret)
         words = ["serve", *targets, "--http", f"127.0.0.1:{port or free_port()}", "--token-file", f"{folder}/token"]

@@ -79,13 +79,20 @@ async def listing(store: str | None, who: Principal) -> AsyncIterator[Asking]:
 
 def _client(address: str, who: Principal) -> AsyncClient:
     """Raises UsageError for a token that cannot be read."""
-    from holdfast import privacy
     from holdfast.client import AsyncClient
 
-    token, file = os.environ.get("HOLDFAST_TOKEN"), os.environ.get("HOLDFAST_TOKEN_FILE")
-    if not token and file:
-        token = privacy.read_secret(Path(file), "token").decode("utf-8", "replace").strip()
-    return AsyncClient(address, token or None, by=who.name, roles=who.roles, traceparent=os.environ.get("TRACEPARENT"))
+    return AsyncClient(address, own_token(), by=who.name, roles=who.roles, traceparent=os.environ.get("TRACEPARENT"))
+
+
+def own_token(file: Path | None = None) -> str | None:
+    """Return the token in a file, or that of the environment: HOLDFAST_TOKEN, or the file HOLDFAST_TOKEN_FILE. No option takes
+    one, as other users of the machine could read it. Raises UsageError for a file that cannot be read."""
+    from holdfast import privacy
+
+    token, named = os.environ.get("HOLDFAST_TOKEN"), os.environ.get("HOLDFAST_TOKEN_FILE")
+    if file is None and (token or not named):
+        return token or None
+    return privacy.read_secret(file or Path(named or ""), "token").decode("utf-8", "replace").strip() or None
 
 
 def located(store: str | None) -> tuple[str, Settings]:
