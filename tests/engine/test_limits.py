@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Engine, RunFailed, Workflow, flow, llm_node, step, task, tool
+from holdfast import Engine, RunFailed, Workflow, branch, flow, llm_node, step, task, tool
+from holdfast.core.caps import LimitsLeft
 from holdfast.core.events import LimitNeared, LimitWouldStop, ModelCallHeld, ModelCallSettled, ValueRecorded
 from holdfast.core.status import status
 from holdfast.errors import InvalidInput, UsageError
@@ -268,3 +270,49 @@ def test_a_price_that_is_none_is_refused_where_it_is_declared() -> None:
             tool(effect="read", price_usd=price)(lambda: None)
     with pytest.raises(UsageError, match="touches the world"):
         step(price_usd="0.02")(lambda: None)  # type: ignore[call-overload]
+
+
+# --- What guards and conditions see -----------------------------------------------------------------------------------
+
+
+def _spending(seen: list[Any], calls: int) -> Workflow:
+    """The dear way is taken while two calls of a model are left, the cheap one else."""
+    wf = Workflow(
+        "spending", max_model_calls=calls, cost_limit_usd=1, max_tokens=100_000, max_tool_calls=7, max_steps=50,
+        max_wall_s=3600, max_active_s=60,
+    )  # fmt: skip
+
+    def affordable(state: Any) -> bool:
+        seen.append(state.left)
+        return bool(state.left.model_calls >= 2)
+
+    wf.node("first")(llm_node(model=HAIKU, max_tokens=50)(lambda state: "question"))
+    wf.node("way")(branch(lambda state: "cheap" if state.left.model_calls < 2 else ["dear", "cheap"]))
+    wf.node("dear")(task(lambda state: "dear"))
+    wf.node("cheap")(task(lambda state: "cheap"))
+    wf.edge("first", "way")
+    wf.edge("way", "dear", guard=affordable)
+    wf.edge("way", "cheap", guard=lambda state: state.left.model_calls < 2)
+    return wf
+
+
+@pytest.mark.parametrize(("calls", "output"), [(2, "cheap"), (3, "dear")])
+async def test_a_guard_and_a_branch_see_what_is_left_of_every_limit(
+    store: str, server: ModelServer, model: Providers, calls: int, output: str
+) -> None:
+    seen: list[LimitsLeft] = []
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(_spending(seen, calls))
+        result = await run.result()
+        assert (result if isinstance(result, str) else result[output]) == output
+        spent = (await run.state()).budget.settled_nanousd
+    for left in seen:
+        assert (left.model_calls, left.tool_calls, left.steps) == (calls - 1, 7, 48)
+        assert Decimal(left.cost_usd or 0) * 10**9 == 10**9 - spent
+        assert left.tokens is not None
+        assert 0 < left.tokens < 100_000
+        assert left.active_s is not None
+        assert left.wall_s is not None
+        assert 0 < left.active_s <= 60
+        assert 0 < left.wall_s <= 3600
+    assert len(seen) == (calls > 2)

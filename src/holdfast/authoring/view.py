@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Self
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
+from holdfast.core.caps import LimitsLeft, left
 from holdfast.core.graph import FieldStrategy
 from holdfast.core.ids import NodeName, StepId
 from holdfast.core.payload import Payload
@@ -262,6 +263,8 @@ class StateView:
         self.tenant: str = state.tenant
         self.started_by: StartedBy = started_by(state)
         """Who asked for the run, from its start."""
+        self.left: LimitsLeft = left(state, state.at_ms)
+        """What is left of each of the run's own limits, as of its latest event."""
         self.workflow: str = state.workflow
         self.version: int = state.version
         self.started_at_ms: int = state.started_at_ms

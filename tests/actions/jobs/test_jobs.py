@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.actions.jobs.kit import ran, workflow
+from tests.actions.jobs.kit import done, ran, workflow
 from tests.engine.kit import opened
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "content_pipeline.yaml").read_text()
@@ -256,3 +257,48 @@ def test_the_example_is_the_documents_own() -> None:
     """Its jobs, needs and expressions; only the commands are such as exist everywhere."""
     assert re.findall(r"^  (\w+):$", EXAMPLE, re.MULTILINE) == ["extract", "analyze", "summarize", "aggregate"]
     assert "${{ jobs.extract.outputs.content }}" in EXAMPLE
+
+
+# --- What is left of the run's limits ---------------------------------------------------------------------------------
+
+LEFT = """
+jobs:
+  steps: {runs-on: any, if: left.steps > 1900, steps: [{run: "true"}]}
+  more-steps: {runs-on: any, if: left.steps > 2001, steps: [{run: "true"}]}
+  money: {runs-on: any, if: left.cost_usd > 0.5, steps: [{run: "true"}]}
+  more-money: {runs-on: any, if: "${{ left.cost_usd > 0.7 }}", steps: [{run: "true"}]}
+  calls: {runs-on: any, if: left.tool_calls == 3 && left.percent_used < 80, steps: [{run: "true"}]}
+  no-limit: {runs-on: any, if: left.tokens == null && left.wall_s == null, steps: [{run: "true"}]}
+"""
+
+
+async def test_the_condition_of_a_job_sees_what_is_left_of_every_limit(store: str) -> None:
+    made = workflow(LEFT)
+    async with opened(store, workflows=[made]) as engine:
+        state = await (await engine.start(made, cost_limit_usd="0.60", max_tool_calls=3)).settled()
+        assert (await done(engine, state)).results == {
+            "steps": "success", "more-steps": "skipped", "money": "success", "more-money": "skipped", "calls": "success",
+            "no-limit": "success",
+        }  # fmt: skip
+
+
+async def test_what_a_job_was_begun_with_is_left_in_its_later_tries_too(store: str, tmp_path: Path) -> None:
+    """Meanwhile other jobs have used more of the limit than its condition allows."""
+    os.mkfifo(tmp_path / "fifo")
+    ended = await ran(
+        f"""
+        jobs:
+          work:
+            runs-on: any
+            if: left.steps > 1996
+            retry: {{max: 1, delay-seconds: 0.01}}
+            steps: [{{run: "cd {tmp_path}; test -e tried && exit 0; touch tried; read line < fifo; exit 1"}}]
+          a: {{runs-on: any, steps: [{{run: "true"}}]}}
+          b: {{runs-on: any, needs: a, steps: [{{run: "true"}}]}}
+          c: {{runs-on: any, needs: b, steps: [{{run: "true"}}]}}
+          late: {{runs-on: any, needs: c, if: left.steps > 1996, steps: [{{run: "true"}}]}}
+          last: {{runs-on: any, needs: c, steps: [{{run: "echo go > {tmp_path}/fifo"}}]}}
+        """,
+        store,
+    )
+    assert ended.results == {**dict.fromkeys(("work", "a", "b", "c", "last"), "success"), "late": "skipped"}

@@ -139,13 +139,18 @@ OF_JOBS = [
     (in_job("needs: [first, build]"), f"8:20: {JOB}.needs: a job cannot need itself; remove it."),
     (in_job("needs: [first, first]"), f"8:13: {JOB}.needs: 'first' stands twice; remove one."),
     (in_job("needs: ${{ inputs.x }}"), f"8:12: {JOB}.needs: an expression stands here"),
-    (in_job("if: env.A"), f"8:9: {JOB}.if: 'env' is not known here; an expression may read inputs, vars, needs, jobs."),
+    (
+        in_job("if: env.A"),
+        f"8:9: {JOB}.if: 'env' is not known here; an expression may read inputs, vars, needs, jobs, left.",
+    ),
     (in_job("if: steps.a.outcome == 'x'"), f"8:9: {JOB}.if: 'steps' is not known here"),
     (in_job("if: matrix.a"), f"8:9: {JOB}.if: 'matrix' is not known here"),
     (
         in_job("if: nedes.first.result == 'x'"),
         f"8:9: {JOB}.if: 'nedes' is no context. Did you mean 'needs'? Here an expression may read",
     ),
+    (in_job("if: left.money > 1"), f"8:9: {JOB}.if: left has no 'money'. It has cost_usd, tokens"),
+    (in_job("timeout-minutes: ${{ left.steps }}"), f"8:26: {JOB}.timeout-minutes: 'left' is no context."),
     (in_job("if: needs.first.result == success"), f"8:31: {JOB}.if: 'success' is no context."),
     (in_job('if: needs.first.result == "success"'), f"8:31: {JOB}.if: "),
     (

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView
+from holdfast.core.caps import LimitsLeft
 from holdfast.core.demand import Demand
 from holdfast.core.estimates import Report
 from holdfast.core.ids import RunId, StepId
@@ -114,6 +115,10 @@ class Attempt(Protocol):
 
     async def view(self) -> StateView:
         """The run as this try sees it."""
+        ...
+
+    async def left(self) -> LimitsLeft:
+        """What is left of the run's limits; recorded at its place."""
         ...
 
     async def map(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.actions.expressions import ExpressionError
 from holdfast.actions.jobs import context
 from holdfast.actions.jobs.evaluation import Evaluation
@@ -20,6 +22,7 @@ SKIP: Final = "skip"
 SKIPPED: Final[dict[str, Any]] = {"result": "skipped", "outcome": "skipped", "outputs": {}}
 """The output of a job that is skipped."""
 _DECIDES: Final = ".if"
+_LEFT: Final = "left"
 
 
 def decider(job: str) -> str:
@@ -52,6 +55,13 @@ class Decision:
         before = {id_: output_of(state, id_) for id_ in self._before}
         return context.deciding(context.starting(state.input, self._variables), self._needs, before)
 
+    async def seen(self, contexts: context.Contexts, ctx: Any) -> context.Contexts:
+        """Return what its `if` sees: what is left of the run's limits too, where it asks. That is recorded, so that a later try
+        sees the same."""
+        if _LEFT not in self._job.condition.names.contexts:
+            return contexts
+        return {**contexts, _LEFT: msgspec.to_builtins(await ctx.left())}
+
     def runs(self, contexts: context.Contexts) -> bool:
         """Raises ExpressionError."""
         results = [each["result"] for each in contexts["jobs"].values()]
@@ -60,6 +70,7 @@ class Decision:
     async def way(self, state: StateView, ctx: Any) -> str:
         """The handler of the node that decides. What cannot be worked out is the job's own failure, which it tells itself."""
         try:
-            return RUN if await Evaluation(ctx).of(lambda: self.runs(self.contexts(state))) else SKIP
+            seen = await self.seen(self.contexts(state), ctx)
+            return RUN if await Evaluation(ctx).of(lambda: self.runs(seen)) else SKIP
         except ExpressionError:
             return RUN

@@ -69,9 +69,9 @@ class JobNode:
 
     async def _come_to(self, attempt: Attempt, state: StateView) -> dict[str, Any]:
         contexts = self._decision.contexts(state)
-        evaluation = Evaluation(attempt)
+        evaluation, seen = Evaluation(attempt), await self._decision.seen(contexts, attempt)
         try:
-            if not await evaluation.of(lambda: self._decision.runs(contexts)):
+            if not await evaluation.of(lambda: self._decision.runs(seen)):
                 return SKIPPED
             plan = await evaluation.of(lambda: plan_of(self._job.strategy, contexts))
         except (ExpressionError, matrix.MatrixError) as problem:

@@ -17,6 +17,8 @@ STARTING: Final = ("inputs", "vars")
 """What expressions see before any job has run."""
 DECIDING: Final = ("inputs", "vars", "needs", "jobs")
 """And when a job is about to be decided."""
+CONDITION: Final = (*DECIDING, "left")
+"""And in its `if`, which also sees what is left of the run's limits."""
 PLACING: Final = (*DECIDING, "matrix", "strategy")
 """And when it is known which combination of its matrix it is."""
 RUNNING: Final = (*PLACING, "env", "steps", "job")
@@ -284,7 +286,7 @@ JOB: Final = Object(
     (
         Field("name", Text(PLACING), "What people see."),
         Field("needs", ListOf(Text(words="the id of a job"), takes_one=True), "The jobs that come before."),
-        Field("if", If(DECIDING), "Whether it runs; `success()` of all jobs before it unless a status function stands in it."),
+        Field("if", If(CONDITION), "Whether it runs; `success()` of all jobs before it unless a status function stands in it."),
         Field(
             "runs-on", msgspec.structs.replace(_LABELS, takes_one=True, no_mapping=_NO_GROUP),
             "Labels that the worker must have, all of them; `any` asks for none.", is_required=True,

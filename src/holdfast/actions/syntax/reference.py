@@ -16,6 +16,7 @@ from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
 from holdfast.actions.syntax.mistake import listed, meant, quoted
 from holdfast.actions.syntax.reading import Path, Reading
+from holdfast.core.caps import LimitsLeft
 
 _OF_JOB: Final = ("outputs", "result")
 _OF_STEP: Final = ("outputs", "outcome", "conclusion")
@@ -68,6 +69,8 @@ def _problem(read: Read, path: Path, known: Jobs) -> _Problem:
             return None if known.is_vague(job, "strategy") else _of_matrix(job, keys[0])
         case "strategy":
             return _one_of("strategy", keys[0], _OF_STRATEGY)
+        case "left":
+            return _one_of("left", keys[0], LimitsLeft.__struct_fields__)
         case "job":
             return None if known.is_vague(job, keys[0].lower()) else _one_of("job", keys[0], _STATUS)
         case _:
