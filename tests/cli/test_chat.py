@@ -30,6 +30,10 @@ from tests.forks import Fork
 
 AGENT = """
 from holdfast import Chat, Context, Handoff, flow
+from pydantic import BaseModel
+
+class Limit(BaseModel):
+    most: int
 
 @flow
 async def parrot(ctx: Context, chat: Chat) -> str:
@@ -43,6 +47,10 @@ async def waiter(ctx: Context, chat: Chat) -> str:
         await ctx.wait_signal("never")
     if chat.text == "ask":
         return (await ctx.ask({"question": "May I?"}))["decision"]
+    if chat.text in ("two", "eyes"):
+        several = {"quorum": 2} if chat.text == "two" else {"four_eyes": True}
+        answer = await ctx.ask({"most": 5}, form=Limit, **several)
+        return f"{answer.data.most} by {', '.join(answer.approvers)}"
     return ", ".join(each.text for each in chat.messages if each.role == "user")
 
 @flow
@@ -172,6 +180,33 @@ def test_what_a_reply_waits_for_is_told_where_nobody_types(
         assert line, "it has ended"
     assert shell("gates", "approve", shell("gates", "list", "--json").data[0]["gate_id"]).code == 0
     assert talk.communicate(timeout=40)[0] == "approve\n"
+    assert talk.returncode == 0
+
+
+@pytest.mark.parametrize(("said", "reply"), [("two", "5 by ann, bob"), ("eyes", "9 by ann")])
+def test_a_reply_waits_for_all_who_are_to_look_at_what_it_asks(
+    shell: Shell, process: Callable[..., Fork], typed: Callable[..., list[dict[str, object]]], said: str, reply: str
+) -> None:
+    typed("one", agent="waiter")
+    shell("conversations", "say", "c", said)
+    talk = process("chat", "agents.py:waiter", "--conversation", "c")
+    assert talk.stderr is not None
+    while "holdfast gates show" not in (line := talk.stderr.readline()):
+        assert line, "it has ended"
+    (gate,) = shell("gates", "list", "--json").data
+    if said == "two":
+        assert (
+            "It is still open. 1 of 2 approved, by ann" in shell("gates", "approve", gate["gate_id"], "--as", "ann").err
+        )
+        assert shell("gates", "approve", gate["gate_id"], "--as", "bob").code == 0
+    else:
+        assert shell("gates", "approve", gate["gate_id"]).code == 4, "who said it"
+        edit = shell("gates", "edit", gate["gate_id"], "--as", "bob", "--data", '{"most": 9}')
+        assert "It is still open. Another person decides" in edit.err
+        shown = shell("gates", "show", gate["gate_id"], "--json").data["shown_hash"]
+        for name, code in (("bob", 4), ("ann", 0)):
+            assert shell("gates", "approve", gate["gate_id"], "--as", name, "--shown", shown).code == code
+    assert talk.communicate(timeout=40)[0] == f"{reply}\n"
     assert talk.returncode == 0
 
 

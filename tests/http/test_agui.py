@@ -32,6 +32,7 @@ IDENTITY = known(
     ann=Holder("clients.ann", tenant="acme", access=Access(("operator", "reviewer")), roles=("legal",)),
     bob=Holder("clients.bob", tenant="acme", access=Access(("operator", "reviewer"))),
     eve=Holder("clients.eve", tenant="globex", access=Access(("operator", "reviewer"))),
+    cid=Holder("clients.cid", tenant="acme", access=Access(("operator", "reviewer"))),
     look=Holder("clients.look", tenant="acme", access=Access(("viewer",))),
 )
 GREETING = "Good day to you. I am here to help with whatever is to be paid, and with what was."
@@ -102,7 +103,15 @@ async def careful(ctx: Context, chat: Chat) -> str:
     return f"{answer.decision} {answer.data.most}"
 
 
-AGENTS = (clerk, quiet, looker, refunds, front, mute, careful)
+@flow
+async def watched(ctx: Context, chat: Chat) -> str:
+    """Asks two persons, or a second pair of eyes."""
+    several = {"quorum": 2} if chat.text == "two" else {"four_eyes": True}
+    answer = await ctx.ask({"said": chat.text, "most": 5}, form=Limit, **several)  # type: ignore[arg-type]
+    return f"{answer.data.most} by {', '.join(answer.approvers)}"
+
+
+AGENTS = (clerk, quiet, looker, refunds, front, mute, careful, watched)
 
 
 @pytest.fixture
@@ -401,6 +410,47 @@ async def test_a_question_that_is_dismissed_is_a_rejection(tmp_path: Path, serve
         assert "did not approve 'pay': The question was dismissed." in refused.content
         assert refused.metadata == {"holdfast": {"outcome": "failed"}}
         assert paid == []
+
+
+async def test_an_approval_of_two_leaves_the_question_open_for_another_person(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann, port.asked("bob" * 4) as bob:
+        asked = interrupt_of(await told(ann, "watched", asks("two")))
+        approval = asks("two", **resumes(asked, "approve"))
+        for _ in range(2):  # the answer to the first was lost
+            assert interrupt_of(await told(ann, "watched", approval)).id == asked.id
+        gate = await bob.gate(asked.metadata["holdfast"]["run_id"])
+        assert (await bob.get(f"/gates/{gate}"))["approved_by"] == ["clients.ann"]
+        await bob.post(f"/gates/{gate}/decision", await bob.seen(gate), wait_s=10)
+        assert (await told(ann, "watched", approval))[-1].result == "5 by clients.ann, clients.bob"
+
+
+async def test_an_edit_is_a_question_to_a_third_person_and_the_thread_is_told_what_it_shows(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    async with (
+        served(tmp_path, server) as port, port.asked("ann" * 4) as ann, port.asked("bob" * 4) as bob,
+        port.asked("cid" * 4) as cid,
+    ):  # fmt: skip
+        asked = interrupt_of(await told(ann, "watched", asks("eyes")))
+        gate = await bob.gate(asked.metadata["holdfast"]["run_id"])
+        own = asks("eyes", **resumes(asked, "approve"))
+        assert await ann.refused("POST", "/agui/watched", own) == (409, "decision_refused")
+        before = await bob.seen(gate)
+        await bob.post(f"/gates/{gate}/decision", {**before, "decision": "edit", "data": {"most": 9}})
+        assert await cid.refused("POST", f"/gates/{gate}/decision", before) == (409, "conflict")
+        assert await ann.refused("POST", "/agui/watched", own) == (409, "conflict")
+        now = interrupt_of(await told(ann, "watched", asks("eyes")))
+        assert now.metadata["holdfast"]["shown"]["edited"] == {"most": 9}
+        assert now.metadata["holdfast"]["shown_hash"] != before["shown_hash"]
+        for api in (ann, bob):
+            assert await api.refused("POST", f"/gates/{gate}/decision", await bob.seen(gate)) == (
+                409,
+                "decision_refused",
+            )
+        ended = await cid.post(f"/gates/{gate}/decision", await cid.seen(gate), wait_s=10)
+        assert ended["output"] == "9 by clients.cid"
 
 
 async def test_the_agent_to_whom_the_conversation_is_handed_is_heard_and_asks(

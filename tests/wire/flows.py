@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from holdfast import Context, Workflow, flow, human_gate, remote_task, task, tool
 
 
@@ -58,6 +60,21 @@ def pay(to: str) -> str:
 @flow(tools=[pay])
 async def payday(ctx: Context, names: list[str]) -> list[str]:
     return await ctx.gather(*(ctx.tool(pay, to=name) for name in names))
+
+
+class Amount(BaseModel):
+    """What a person may change."""
+
+    amount: int
+
+
+@flow
+async def watched(ctx: Context, several: dict[str, Any]) -> list[Any]:
+    """Asks several persons, or a second pair of eyes."""
+    answer = await ctx.ask(
+        {"amount": 5}, form=Amount, quorum=several.get("quorum", 1), four_eyes=several.get("four_eyes", False)
+    )
+    return [answer.data.amount, answer.approvers]
 
 
 gated = Workflow("gated")

@@ -90,6 +90,7 @@ class Server:
         self.folder = folder
         names = (
             "echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated", "chain", "posted", "payday",
+            "watched",
         )  # fmt: skip
         self.process = holdfast(
             "serve", *(f"{FLOWS}:{name}" for name in names), "--grpc", "127.0.0.1:0", "--port", "0",

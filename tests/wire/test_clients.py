@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.errors import (
     AlreadyDecided,
+    Conflict,
     DecisionRefused,
     HoldfastError,
     InvalidDecision,
@@ -105,6 +106,34 @@ async def test_a_question_is_handed_on_and_given_to_others(client: Client) -> No
     with pytest.raises(DecisionRefused):
         await client.decide(gate, by="bob", shown_hash=shown)
     assert (await client.decide(gate, by="cid", shown_hash=shown)).status == "completed"
+
+
+async def test_several_persons_approve_each_with_their_own_name(client: Client) -> None:
+    run = await client.submit("watched", {"quorum": 2}, by="ann")
+    gate = await gate_of(client, run)
+    shown = await hash_of(client, gate)
+    assert (await client.decide(gate, by="ann", shown_hash=shown)).status == "waiting"
+    with pytest.raises(DecisionRefused, match="has approved it already"):
+        await client.decide(gate, by="Ann", shown_hash=shown)
+    assert (await client.gate(gate))["approved_by"] == ["ann"]
+    await client.decide(gate, by="bob", shown_hash=shown)
+    assert (await client.result(run)).output == [5, ["ann", "bob"]]
+
+
+async def test_an_edit_for_a_second_pair_of_eyes_is_decided_by_a_third_person(client: Client) -> None:
+    run = await client.submit("watched", {"four_eyes": True}, by="ann")
+    gate = await gate_of(client, run)
+    before = await hash_of(client, gate)
+    assert (await client.decide(gate, "edit", {"amount": 9}, by="bob", shown_hash=before)).status == "waiting"
+    with pytest.raises(Conflict, match="shows something else"):
+        await client.decide(gate, by="cid", shown_hash=before)
+    row = await client.gate(gate)
+    assert (row["edited_by"], row["shown"]["edited"]) == ("bob", {"amount": 9})
+    for name in ("ann", "bob"):
+        with pytest.raises(DecisionRefused):
+            await client.decide(gate, by=name, shown_hash=row["shown_hash"])
+    await client.decide(gate, by="cid", shown_hash=row["shown_hash"])
+    assert (await client.result(run)).output == [9, ["cid"]]
 
 
 async def test_the_same_key_is_the_same_run_and_with_another_input_refused(client: Client) -> None:

@@ -220,8 +220,7 @@ class _Thread:
             raise Conflict("Nothing was said in this thread that could wait for an answer. Nothing was decided.")
         if len({each.interrupt_id for each in entries}) < len(entries):
             raise InvalidInput("An interrupt is answered twice. Nothing was decided.")
-        heard = Speech(self.control, run)
-        waiting, below = await heard.gates(), {each.run for each in (await self.control.tree(run)).members}
+        heard, below = Speech(self.control, run), {each.run for each in (await self.control.tree(run)).members}
         answers = []
         for entry in entries:
             gate = GateId(entry.interrupt_id)
@@ -231,7 +230,7 @@ class _Thread:
         answers += await self._client_answers(below, results)
         if not answers:
             raise InvalidInput(_NOBODY_ASKED)
-        unanswered = [each for each in answers if each.gate in waiting or not await self._has_decided(each)]
+        unanswered = [each for each in answers if not await self._has_decided(each)]
         if unanswered:
             self.heard, self.told = heard, await heard.so_far()
         for each in unanswered:
@@ -270,8 +269,10 @@ class _Thread:
         (row,) = (await self.service.ask(self.who, query.Gate(decision.gate))).rows
         same_data = decision.data is msgspec.UNSET or decision.data == row["data"]
         same_shown = decision.shown_hash in (None, row["shown_hash"])
-        same = (row["by"], row["decision"]) == (self.who.claim.name, decision.decision)
-        return same and same_data and same_shown
+        name = self.who.claim.name
+        same = (row["by"], row["decision"]) == (name, decision.decision) and same_data
+        is_one_of_several = decision.decision == "approve" and name in row["approved_by"]
+        return (same or is_one_of_several) and same_shown
 
     async def exchanges(self) -> Mapping[int, Exchange]:
         return (await self.control.conversation(self.name, tenant=self.tenant)).exchanges
