@@ -5,10 +5,9 @@ from __future__ import annotations
 import pathlib
 import tempfile
 
-import msgspec
 import pytest
 
-from holdfast.core.gates import MOST_REMINDERS, MOST_REVIEWERS, asked_together, check_person
+from holdfast.core.gates import MOST_REMINDERS, asked_together
 from holdfast.core.ids import GateId, Path
 from holdfast.core.payload import Payload, inline
 from holdfast.core.policies import RetryPolicy
@@ -173,69 +172,12 @@ def test_a_decision_is_bound_to_what_was_shown() -> None:
     assert game.events(ev.GateDecided)[0].shown_hash == game.events(ev.GateOpened)[0].shown_hash
 
 
-@pytest.mark.parametrize("name", ["ann", "Ann", " ANN ", "\uff21nn", "a\u200bnn", "ann\u00ad"])
-def test_four_eyes_refuse_who_asked(name: str) -> None:
-    """Whatever its case, its blanks, its width or what nobody sees in it: it is the same name."""
-    game = approval(four_eyes=True)
-    with pytest.raises(DecisionRefused, match="is who asked for the run"):
-        game.decide("approve", by=name)
-    game.decide("approve", by="bob")
-    assert game.step("gate").status == "completed"
-
-
-@pytest.mark.parametrize("unnamed", [None, "", "  ", "\u200b"])
-def test_four_eyes_refuse_whoever_does_not_say_who_he_is(unnamed: str | None) -> None:
-    game = approval(four_eyes=True)
-    with pytest.raises(DecisionRefused, match="say who you are"):
-        game.decide("approve", by=unnamed)
-    assert len(game.state.gates) == 1
-
-
-def test_four_eyes_where_nobody_knows_who_asked_ask_nobody() -> None:
-    game = Game(graph(node("gate", "human_gate"), "gate > publish"))
-    with pytest.raises(InvalidInput, match="Say who asks for the run"):
-        game.human_gate("gate", four_eyes=True)
-    assert game.state.gates == {}
-
-
-def test_four_eyes_of_an_older_run_where_nobody_knows_who_asked_let_nobody_decide() -> None:
-    game = Game(graph(node("gate", "human_gate"), "gate > publish"), by="ann")
-    game.human_gate("gate", four_eyes=True)
-    (gate,) = game.state.gates.values()
-    with pytest.raises(DecisionRefused, match="runs cancel 0190-run"):
-        check_person(msgspec.structs.replace(gate.opened, requester=None), "bob", ())
-
-
 @pytest.mark.parametrize("unnamed", [None, " "])
 def test_a_run_that_will_need_four_eyes_is_not_started_by_nobody(unnamed: str | None) -> None:
     shape = graph(node("gate", "human_gate", options={"four_eyes": True}), "gate > publish")
     with pytest.raises(InvalidInput, match=r"'gate' needs a second pair of eyes.*No run was started"):
         Game(shape, by=unnamed)
     assert Game(shape, by="ann").status == "running"
-
-
-@pytest.mark.parametrize(
-    ("reviewers", "by", "roles", "may"),
-    [
-        (("bob", "cyd"), "bob", (), True),
-        (("bob", "cyd"), "BOB ", (), True),
-        (("bob", "cyd"), "eve", (), False),
-        (("bob", "cyd"), None, (), False),
-        (("legal@",), "eve", ("sales",), False),
-        (("legal@",), None, ("legal@",), False),  # somebody, not just anybody
-        (("legal@",), "eve", ("sales", "Legal@"), True),
-        ((), None, (), True),
-    ],
-)
-def test_reviewers_bind(reviewers: tuple[str, ...], by: str | None, roles: tuple[str, ...], may: bool) -> None:
-    game = approval(reviewers=reviewers)
-    if may:
-        game.decide("approve", by=by, roles=roles)
-        assert game.events(ev.GateDecided)[0].roles == roles
-        return
-    with pytest.raises(DecisionRefused, match="It is still open"):
-        game.decide("approve", by=by, roles=roles)
-    assert len(game.state.gates) == 1
 
 
 def test_the_record_has_the_name_that_was_given_and_beside_it_who_typed_it() -> None:
@@ -481,77 +423,6 @@ def test_a_decision_while_the_gates_own_step_runs_again_completes_it() -> None:
     assert game.active == ["publish"]
     with pytest.raises(StaleAttempt):
         game.do(cmd.SuspendStep(*stale))
-
-
-# --- Whom it asks -----------------------------------------------------------------------------------------------------
-
-
-def assign(game: Game, *to: str, delegates: bool = True, by: str | None = "ann", roles: tuple[str, ...] = ()) -> None:
-    game.do(cmd.AssignGate(game.gate.gate, to, delegates, Claim(by), "on holiday", roles), session=None)
-
-
-def test_who_is_asked_has_others_asked_too() -> None:
-    game = approval(reviewers=("ann", "legal"))
-    assign(game, "eve", "ann")
-    (assigned,) = game.events(ev.GateAssigned)
-    assert (assigned.reviewers, assigned.delegated, assigned.by, assigned.reason) == (
-        ("ann", "legal", "eve"), True, "ann", "on holiday",
-    )  # fmt: skip
-    assign(game, "eve")
-    assert len(game.events(ev.GateAssigned)) == 1, "what changes nothing is no event"
-    game.decide("approve", by="eve")
-
-
-def test_a_gate_is_given_to_nobody_who_asked_for_its_run_unless_it_asks_them() -> None:
-    """Also without four eyes: reviewers bind, and nobody makes themselves one for what they have started."""
-    game = approval(reviewers=("eve",))
-    with pytest.raises(DecisionRefused, match="'ann' asked for, and is not given to them"):
-        assign(game, "bob", " ANN", delegates=False, by="bob")
-    asks_them = approval(reviewers=("eve", "ann"))
-    assign(asks_them, "ann", delegates=False, by="bob")
-    assert [each.reviewers for each in asks_them.events(ev.GateAssigned)] == [("ann",)]
-
-
-def test_others_are_asked_in_the_place_of_those_who_were() -> None:
-    game = approval(reviewers=("ann",))
-    assign(game, "eve", delegates=False, by="bob")
-    with pytest.raises(DecisionRefused, match="asks eve, and 'ann' is not among them"):
-        game.decide("approve", by="ann")
-    game.decide("approve", by="eve")
-
-
-@pytest.mark.parametrize(
-    ("options", "to", "by", "roles", "problem"),
-    [
-        ({"reviewers": ("ann",)}, ("eve",), "bob", (), "not theirs to hand on"),
-        ({"reviewers": ("ann",)}, ("eve",), None, (), "not theirs to hand on"),
-        ({"reviewers": ("legal",)}, ("eve",), "bob", ("sales",), "not theirs to hand on"),
-        ({}, ("eve",), "ann", (), "asks anybody"),
-        ({"reviewers": ("eve",), "four_eyes": True}, ("Ann",), "eve", (), "second pair of eyes"),
-    ],
-)
-def test_who_may_not_hand_on_is_told_why(
-    options: dict[str, object], to: tuple[str, ...], by: str | None, roles: tuple[str, ...], problem: str
-) -> None:
-    game = approval(**options)
-    with pytest.raises(DecisionRefused, match=problem):
-        assign(game, *to, by=by, roles=roles)
-    assert not game.events(ev.GateAssigned)
-
-
-@pytest.mark.parametrize("to", [(), ("",), ("eve", " "), tuple(f"r{number}" for number in range(MOST_REVIEWERS + 1))])
-def test_a_gate_is_given_to_somebody_and_not_to_everybody(to: tuple[str, ...]) -> None:
-    game = approval(reviewers=("ann",))
-    with pytest.raises(InvalidInput, match="It still asks ann"):
-        assign(game, *to, delegates=False)
-
-
-def test_a_gate_that_is_decided_is_given_to_nobody() -> None:
-    game = approval(reviewers=("ann",))
-    gate = game.gate.gate
-    game.decide("approve", by="ann")
-    with pytest.raises(AlreadyDecided):
-        game.do(cmd.AssignGate(gate, ("eve",), delegates=False), session=None)
 
 
 # --- Words of its own -------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from holdfast.core import events as ev
 from holdfast.core.claim import is_among
 from holdfast.core.contribution import contributors, edited, shown_now
 from holdfast.core.events import GateDecided, GateOpened, Recorded
-from holdfast.core.gates import TOOL_APPROVAL, check_person, closed, offered
+from holdfast.core.gates import TOOL_APPROVAL, closed, offered
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.projection import RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.reviewers import check_person
 from holdfast.errors import InvalidDecision, NotFound
 from holdfast.ports import ToDecide
 from holdfast.service.view import is_verified, iso
