@@ -249,7 +249,8 @@ def commands(gate: View, store: str | None) -> list[str]:
             found.append(typed("runs", "extend", run, _EXTEND[gate["reason"]], _twice(gate), store=store))
         else:
             words = deciding(gate["gate_id"], decision)
-            found.append(typed(*words, *_more(gate, decision), store=store))
+            seen = ("--shown", gate["shown_hash"]) if gate.get("edited_by") else ()
+            found.append(typed(*words, *_more(gate, decision), *seen, store=store))
     return found
 
 
