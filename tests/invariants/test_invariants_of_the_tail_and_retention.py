@@ -17,6 +17,7 @@ import pytest
 from holdfast.compose import open_administration, open_store
 from holdfast.core import commands as cmd
 from holdfast.core.payload import inline
+from holdfast.core.sealing import PLAIN
 from holdfast.errors import MonthHeld
 from holdfast.ports import Store
 from holdfast.stores.month import Month
@@ -79,7 +80,7 @@ async def late_committer(database: str, story: Story, export: Export) -> None:
     for number in range(DELAYED):
         append = story.does(cmd.SendSignal("late")) if number else story.start()
         async with db.transaction():
-            written = await write(db, sql(address), process, [entry(append)], charging=False)
+            written = await write(db, sql(address), process, [entry(append, PLAIN)], charging=False)
             assert written.runs == {story.run}
             await export.go_on()
     await db.close()
