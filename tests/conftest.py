@@ -91,10 +91,12 @@ from case to case is above the store; what a store makes of each value, the conf
 
 
 _ABOVE = (
-    "test_agent_loop", "test_bad_input", "test_content", "test_endings", "test_flows", "test_handoffs", "test_maps",
+    "test_agent_loop", "test_agents", "test_bad_input", "test_compaction", "test_content", "test_conversations",
+    "test_dead_letters", "test_endings", "test_flows", "test_forking", "test_handoffs", "test_limits", "test_maps",
     "test_model_branch", "test_model_calls", "test_model_streams", "test_own_loop", "test_reach", "test_routing",
-    "test_slips", "test_steering", "test_tool_approval", "test_tool_results", "test_tool_rules", "test_tools_of_models",
-    "test_typed_state", "test_values",
+    "test_slips", "test_standing_approvals", "test_steering", "test_supervisors", "test_tool_approval",
+    "test_tool_results", "test_tool_rules", "test_tools_of_models", "test_typed_state", "test_undoing_children",
+    "test_values",
 )  # fmt: skip
 """Modules of the engine's tests that are about what stands above a store: how code and models are called, and what values and
 graphs mean. Of each, the first test alone runs on PostgreSQL."""
@@ -141,7 +143,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for name, stores in _ONE_CASE.items():
             if case is not None and case.params.get(name) in stores:
                 test = item.nodeid.partition("[")[0], case.params[name]
-                if item.path.stem in _ABOVE:
+                if item.path.parent.name == "engine" and item.path.stem in _ABOVE:
                     test = item.path.stem, case.params[name]
                 if test in met:
                     again.append(item)
