@@ -159,3 +159,34 @@ async def test_a_replay_has_the_times_of_the_first_pass(tmp_path: Path) -> None:
     assert result == times[-1]
     assert all(seen == times[-1][: len(seen)] for seen in times)
     assert all(0 <= seen - began < LIMIT_S for seen, began in zip(times[-1], started, strict=True))
+
+
+async def test_a_replay_has_the_times_of_a_flow_that_was_kept_in_memory(tmp_path: Path) -> None:
+    times: list[list[float]] = []
+
+    @flow
+    async def buy(ctx: Context) -> list[float]:
+        loop, seen = asyncio.get_running_loop(), []
+        times.append(seen)
+        for _ in range(2):
+            await ctx.wait_signal("go")
+            seen.append(loop.time())
+            await note(loop.time())
+        return seen
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        run_id = (run := await engine.start(buy)).id
+        await at_a_wait(run, "0")
+        engine.executor.take_slots(100)
+        await engine.signal(run_id, "go")
+        time.forward(LATE_S)
+        went_on = time.ms / 1000
+        engine.executor.take_slots(-100)
+        await at_a_wait(run, "2")
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        await engine.signal(run_id, "go")
+        result = await engine.run(run_id).result()
+    assert len(times) == 2
+    assert times[0][0] == times[1][0] == result[0]
+    assert 0 <= result[0] - went_on < LIMIT_S

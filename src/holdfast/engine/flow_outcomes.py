@@ -50,13 +50,16 @@ class FlowOutcomes:
         self._finished: list[Finished] = []
         self._numbered = 0
         self._is_cancelled = False
+        self._came_before = 0
+        """How many outcomes there were when this attempt began."""
         self.is_live = not journal.before.settlements
         """Everything recorded was handed over; what is begun from here on is done."""
 
     def _finish(self, settled: int, at_ms: int, operation: Any = None, place: str = "") -> None:
         """Keep an outcome until it is its turn."""
         self._numbered += 1
-        at_ms = max(at_ms, self._step().heard_ms(settled))
+        if settled <= self._came_before:
+            at_ms = max(at_ms, self._step().heard_ms(settled))
         heappush(self._finished, Finished(settled, self._numbered, at_ms / 1000, operation, place))
 
     def _note_cancelling(self, step: Step) -> None:

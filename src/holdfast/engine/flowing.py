@@ -76,7 +76,8 @@ class Flowing(FlowOperations):
         self._carrier = task
         self._attempt = self._journal.attempt
         self._attempt.heeds = self._heed
-        if (step := self._step()).cancelled_at and not self._is_cancelled:
+        self._came_before = (step := self._step()).settlements
+        if step.cancelled_at and not self._is_cancelled:
             self._note_cancelling(step)
         code, self._code = self._code, None
         if code is not None:
