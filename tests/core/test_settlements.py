@@ -130,6 +130,19 @@ def test_when_code_went_on_stays_once_something_is_recorded_after_it() -> None:
     assert heard(game) == [0, 60, 60]
 
 
+def test_code_that_waits_again_has_gone_on_with_what_it_says() -> None:
+    game = a_flow()
+    game.await_signal("flow", "go", path="0")
+    game.await_signal("flow", "on", path="~0.0")
+    game.suspend("flow")
+    game.now_ms += 60_000
+    game.signal("go")
+    game.do(cmd.SuspendStep(*game.at("flow"), passed=1))
+    game.now_ms += 60_000
+    game.signal("on")
+    assert heard(game) == [0, 60, 120]
+
+
 def test_code_that_begins_anew_begins_at_another_time() -> None:
     game = a_flow()
     for number in range(3):

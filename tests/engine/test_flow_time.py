@@ -13,7 +13,7 @@ from holdfast import Context, Run, flow, step
 from holdfast.core.ids import Path as Place
 from holdfast.core.status import status
 from holdfast.settings import Settings
-from tests.engine.kit import Time, engine_at
+from tests.engine.kit import Time, engine_at, eventually
 
 LIMIT_S = 60
 LATE_S = 3600
@@ -190,3 +190,58 @@ async def test_a_replay_has_the_times_of_a_flow_that_was_kept_in_memory(tmp_path
     assert len(times) == 2
     assert times[0][0] == times[1][0] == result[0]
     assert 0 <= result[0] - went_on < LIMIT_S
+
+
+async def test_what_code_has_looked_at_moves_no_time(tmp_path: Path) -> None:
+    """It is recorded with what comes next, and so at another time than that at which the code had it."""
+    times: list[list[float]] = []
+
+    @flow
+    async def buy(ctx: Context) -> list[float]:
+        loop, seen = asyncio.get_running_loop(), []
+        times.append(seen)
+        await note(0)
+        await ctx.shared("till").read("drawer")
+        time.forward(LIMIT_S)
+        seen.append(loop.time())
+        await note(loop.time())
+        await ctx.wait_signal("go")
+        return seen
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        run_id = (run := await engine.start(buy)).id
+        await at_a_wait(run, "3")
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        await engine.signal(run_id, "go")
+        assert await engine.run(run_id).result() == times[0] == times[1]
+
+
+async def test_an_outcome_that_led_to_nothing_recorded_is_heard_once(tmp_path: Path) -> None:
+    times: list[list[float]] = []
+
+    @flow
+    async def buy(ctx: Context) -> list[float]:
+        loop, seen = asyncio.get_running_loop(), []
+        times.append(seen)
+
+        async def beside() -> None:
+            await asyncio.sleep(LIMIT_S)
+            seen.append(loop.time())
+
+        task = asyncio.create_task(beside())
+        await ctx.wait_signal("go")
+        await task
+        return seen
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        run_id = (run := await engine.start(buy)).id
+        await at_a_wait(run, "~0.@0")
+        time.forward(LIMIT_S)
+        await eventually(lambda: times[0])
+        await run.until(lambda state: status(state) == "waiting")
+        time.forward(LATE_S)
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        await engine.signal(run_id, "go")
+        assert await engine.run(run_id).result() == times[0] == times[1]

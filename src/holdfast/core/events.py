@@ -249,12 +249,14 @@ class StepStarted(Event, frozen=True):
 class StepSuspended(Event, frozen=True):
     """An attempt left its step, which waits; going on will be the next attempt.
 
-    `yields`: it waits for nothing, its process is stopping; anybody may go on at once.
+    `yields`: it waits for nothing, its process is stopping; anybody may go on at once. `passed` is the number of the last
+    outcome that its code has had, if that is a flow's.
     """
 
     step: StepId
     attempt: int
     yields: bool = False
+    passed: int = 0
 
 
 class StepCompleted(Event, frozen=True):

@@ -314,13 +314,13 @@ def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
         if timer.path not in step.journal:
             due_at_ms = d.now_ms + timer.wait_ms
             d.emit(ev.TimerStarted(c.step, c.attempt, timer.path, timer.args_hash, due_at_ms, timer.name))
-    suspend(d, step, yields=c.yields)
+    suspend(d, step, yields=c.yields, passed=c.passed)
 
 
-def suspend(d: Decision, step: Step, *, yields: bool = False) -> None:
+def suspend(d: Decision, step: Step, *, yields: bool = False, passed: int = 0) -> None:
     """Leave a step until something wakes it. Where nothing ever would, its attempt is lost instead, and another begins."""
     if yields or step.woken or d.state.paused or will_wake(d.state, step):
-        d.emit(ev.StepSuspended(step.id, step.attempt, yields))
+        d.emit(ev.StepSuspended(step.id, step.attempt, yields, passed))
         note_left(d, node_of(step.id))
     else:
         lose(d, step)

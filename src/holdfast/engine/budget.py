@@ -13,11 +13,10 @@ from holdfast.core import caps
 from holdfast.core import commands as cmd
 from holdfast.core.caps import LimitsLeft
 from holdfast.core.ids import Path, left_at
+from holdfast.core.state import LEFT
 from holdfast.engine.journal import StepJournal
 from holdfast.ports import ModelRequest, UserTurn
 
-LEFT: Final = "left"
-"""The kind of what a step was told of what is left."""
 _WRAP_UP: Final = (
     " Most of it is used: come to an end now. Give the best answer that what you have allows, and say what is missing."
 )

@@ -38,6 +38,7 @@ from holdfast.core.memory import MOST_ENTRIES, namespace
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.shared_values import expect_space, unpacked
+from holdfast.core.state import NOW
 from holdfast.engine import asking, branches, budget, child, embedding, exchange, function, mapping, signalling
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
@@ -85,10 +86,10 @@ class StepContext(AttemptContext):
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same. Recorded with the next commit."""
         with cursor().place() as path:
-            op = self._journal.found(path, "now", "now")
+            op = self._journal.found(path, NOW, NOW)
             if op is None or op.outcome is None:
                 at_ms = self._services.runtime.store.clock.now_ms()
-                self._journal.note(cmd.Value(path, "now", at_ms))
+                self._journal.note(cmd.Value(path, NOW, at_ms))
             else:
                 at_ms = op.outcome.value()
         return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)

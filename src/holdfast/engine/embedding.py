@@ -16,12 +16,11 @@ from holdfast.core import commands as cmd
 from holdfast.core.ids import Path
 from holdfast.core.payload import digest, inline
 from holdfast.core.shared_values import unpacked
+from holdfast.core.state import EMBEDDING
 from holdfast.engine.journal import StepJournal
 from holdfast.errors import InvalidInput
 from holdfast.ports import EmbeddingRequest
 
-EMBEDDING: Final = "embedding"
-"""The kind of a vector that an embedder has made."""
 MOST_TEXTS: Final = 256
 """In one call: what comes back of them stands in the history of the run."""
 MOST_DIMENSIONS: Final = 8_192

@@ -17,7 +17,7 @@ from holdfast.core import commands as cmd
 from holdfast.core.fence import hindrance
 from holdfast.core.ids import Path, approval_at, refused_at
 from holdfast.core.policies import CALLED_OFF
-from holdfast.core.state import State, Step
+from holdfast.core.state import LOOKED_AT, State, Step
 from holdfast.core.waking import brings
 from holdfast.engine import cursor as places
 from holdfast.engine.cursor import Suspension
@@ -241,7 +241,8 @@ class FlowOperations(FlowOutcomes):
         for path in used:
             op = step.journal.get(path)
             if op is not None and op.settled > settled:
-                settled, at_ms = op.settled, op.settled_ms
+                settled = op.settled
+                at_ms = at_ms if op.kind in LOOKED_AT else op.settled_ms
         self.moving.pop(operation, None)
         if operation.is_wanted:
             self._end(operation)

@@ -31,6 +31,7 @@ class Finished(NamedTuple):
     settled: int
     order: int
     at_s: float
+    """When it came; 0 where no history has that: what the code has looked at."""
     operation: Any
     """The flow_operations.Operation that has come to its end; None where it is none."""
     place: str = ""
@@ -58,7 +59,7 @@ class FlowOutcomes:
     def _finish(self, settled: int, at_ms: int, operation: Any = None, place: str = "") -> None:
         """Keep an outcome until it is its turn."""
         self._numbered += 1
-        if settled <= self._came_before:
+        if at_ms and settled <= self._came_before:
             at_ms = max(at_ms, self._step().heard_ms(settled))
         heappush(self._finished, Finished(settled, self._numbered, at_ms / 1000, operation, place))
 

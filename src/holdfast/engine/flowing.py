@@ -256,6 +256,7 @@ class Flowing(FlowOperations):
     def _suspension(self) -> Suspension:
         """Why the step is left: it waits, for its timers among others."""
         why, now_ms = Suspension(), self._clock.now_ms()
+        why.passed = self._handed_over
         known = self._step().journal
         why.timers = tuple(
             cmd.Timer(Path(path), TIMER_HASH, max(0, due_ms - now_ms))
@@ -317,7 +318,7 @@ class Flowing(FlowOperations):
                 return False
         settled, _, at_s, operation, place = heappop(finished)
         self._handed_over = max(self._handed_over, settled)
-        loop.now_s, loop.was_outside = max(loop.now_s, at_s), False
+        loop.now_s, loop.was_outside = max(loop.now_s, at_s), at_s == 0
         if operation is not None:
             outcome = operation.outcome
             if not outcome.done():  # it may have been called off meanwhile

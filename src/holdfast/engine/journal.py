@@ -38,7 +38,7 @@ from holdfast.core.model_estimates import Experience, ModelUse
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.proposal import MOST_ACTION, Proposal, masked
-from holdfast.core.state import FUNCTION, MAP, Operation, State, Step
+from holdfast.core.state import FUNCTION, LOOKED_AT, MAP, Operation, State, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine import failure, raised, standing_approvals
 from holdfast.engine.attempt import Attempt
@@ -110,6 +110,7 @@ class StepJournal(Outcomes):
 
     def note(self, value: cmd.Value) -> None:
         """The step looked at something that will not be the same again: recorded with its next commit."""
+        assert value.kind in LOOKED_AT, value.kind
         self._values.append(value)
 
     def take(self) -> tuple[cmd.Value, ...]:

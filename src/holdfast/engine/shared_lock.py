@@ -16,12 +16,11 @@ from typing import Final, Self
 from holdfast.core import commands as cmd
 from holdfast.core.ids import Path
 from holdfast.core.policies import TIMEOUT
+from holdfast.core.state import SHARED_LOCK
 from holdfast.engine.cursor import certain, cursor, note_calls
 from holdfast.engine.journal import StepJournal
 from holdfast.errors import InvalidInput, OperationFailed
 
-_TAKEN: Final = "shared_lock"
-"""The kind of what a step has come to with a lock."""
 _LONGEST_S: Final = 3600.0
 _PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
@@ -156,14 +155,14 @@ class SharedLock:
         """Take the lock, or go on under that which the code is in already. Raises OperationFailed (class `timeout`)."""
         name = "/".join(self._name)
         with cursor().place() as path:
-            op = self._journal.found(path, _TAKEN, name)
+            op = self._journal.found(path, SHARED_LOCK, name)
             self._held = held = self._locks.enter(self._name, *self._times_s)
             try:
                 if op is not None and op.status == "done":
                     is_taken = op.outcome is not None and bool(op.outcome.value())
                 else:
                     is_taken = held.fence is not None or await self._locks.take(held)
-                    self._journal.note(cmd.Value(path, _TAKEN, is_taken, name=name))
+                    self._journal.note(cmd.Value(path, SHARED_LOCK, is_taken, name=name))
                 if not is_taken:
                     raise self._locks.too_late(held, path)
             except BaseException:

@@ -29,15 +29,13 @@ from holdfast.core.shared_values import (
     SharedValue,
     Strategy,
 )
-from holdfast.core.state import SHARED, SHARED_WAIT
+from holdfast.core.state import SHARED, SHARED_READ, SHARED_WAIT
 from holdfast.engine.cursor import Suspension, certain, cursor, note_calls
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.shared_lock import Held, SharedLock, SharedLocks
 from holdfast.errors import InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
 from holdfast.ports import Recall, SharedFound
 
-_READ: Final = "shared_read"
-"""The kind of what a step has read."""
 _TRIES: Final = 100
 """Of a write that others have come before: with the turns below, no more than a few are ever needed."""
 _FREE_TRIES: Final = 3
@@ -94,11 +92,11 @@ class SharedSpace:
         read = reader(type)
         name, held = self._name(key), self._locks.around(self._space, key)
         with cursor().place() as path:
-            known = self._journal.found(path, _READ, name)
+            known = self._journal.found(path, SHARED_READ, name)
             if known is None:
                 await self._locks.within(held)
                 body = msgspec.json.encode(await self.latest(key))
-                self._journal.note(cmd.Value(path, _READ, None, Payload(json=msgspec.Raw(body)), name=name))
+                self._journal.note(cmd.Value(path, SHARED_READ, None, Payload(json=msgspec.Raw(body)), name=name))
             else:
                 assert known.outcome is not None
                 body = bytes(known.outcome.json)

@@ -64,6 +64,7 @@ def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     # What came while the attempt was leaving lets it go on at once; what a pause sent away comes back with its end.
     go_on = step.woken or s.paused or e.yields
+    step.passed = max(step.passed, e.passed)
     move(s, node_of(e.step), step, "suspended", at_ms)
     if go_on:
         wake(s, step)
