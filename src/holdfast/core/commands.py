@@ -328,7 +328,7 @@ class SuspendStep(AttemptCommand, frozen=True):
     values: tuple[Value, ...] = ()
     yields: bool = False
     timers: tuple[Timer, ...] = ()
-    passed: int = 0
+    passed: int | None = None
 
 
 class CallOffOperations(AttemptCommand, frozen=True):

@@ -256,7 +256,7 @@ class StepSuspended(Event, frozen=True):
     step: StepId
     attempt: int
     yields: bool = False
-    passed: int = 0
+    passed: int | None = None
 
 
 class StepCompleted(Event, frozen=True):

@@ -259,11 +259,11 @@ class Step(msgspec.Struct, omit_defaults=True):
     settlements: int = 0
     """The number of outcomes that its operations have had, those included that a retry or other code took out of its journal;
     and its run's being cancelled, which is one to its code."""
-    passed: int = -1
-    """The last outcome that its code had certainly had when it last had something recorded; -1 while nothing was."""
+    passed: int = 0
+    """The number of the last outcome that the code of an attempt may have had; -1 where it is to begin anew."""
     heard: list[tuple[int, int]] = []
-    """When later attempts began, in Unix milliseconds, each behind the number of the outcome after which nothing was recorded
-    before: theirs was the code that went on with the next ones."""
+    """When attempts began that were the first to have outcomes which had come before, in Unix milliseconds: each behind the
+    number of the last outcome that another may have had."""
     cancelled_at: int = 0
     """Which of these that is; 0 while its code has heard of nothing."""
     cancelled_ms: int = 0
@@ -282,7 +282,8 @@ class Step(msgspec.Struct, omit_defaults=True):
         return bool(self.kept or self.inherited)
 
     def heard_ms(self, settled: int) -> int:
-        """When the attempt began whose code went on with that outcome, or began with 0; a replay goes on at the same time."""
+        """When the attempt began that was the first to have that outcome, of those that had come before it; 0 is its beginning.
+        A replay goes on at the same time."""
         place = bisect_left(self.heard, (settled, 0))
         return self.heard[place - 1][1] if place else self.began_ms
 

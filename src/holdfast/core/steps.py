@@ -317,7 +317,7 @@ def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     suspend(d, step, yields=c.yields, passed=c.passed)
 
 
-def suspend(d: Decision, step: Step, *, yields: bool = False, passed: int = 0) -> None:
+def suspend(d: Decision, step: Step, *, yields: bool = False, passed: int | None = None) -> None:
     """Leave a step until something wakes it. Where nothing ever would, its attempt is lost instead, and another begins."""
     if yields or step.woken or d.state.paused or will_wake(d.state, step):
         d.emit(ev.StepSuspended(step.id, step.attempt, yields, passed))

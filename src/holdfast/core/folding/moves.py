@@ -146,7 +146,6 @@ def operation(
         op = step.journal[path] = Operation(kind, name, args_hash)
         step.stopped = None  # its code has got past all that is known
     op.args_hash, op.since_ms = args_hash, at_ms
-    step.passed = step.settlements
     mark(s, step, path, op, status)
     note_moved(s, node_of(id_))
     return op

@@ -49,7 +49,7 @@ def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
         step.began_ms = at_ms
     elif step.passed < step.settlements:
         while step.heard and step.heard[-1][0] >= step.passed:
-            del step.heard[-1]  # that attempt has left nothing
+            del step.heard[-1]
         step.heard.append((step.passed, at_ms))
     step.attempt, step.session, step.worker, step.retry_at_ms = e.attempt, e.session, e.session, None
     step.saw_seq = s.seq
@@ -64,7 +64,7 @@ def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     # What came while the attempt was leaving lets it go on at once; what a pause sent away comes back with its end.
     go_on = step.woken or s.paused or e.yields
-    step.passed = max(step.passed, e.passed)
+    step.passed = step.settlements if e.passed is None else e.passed
     move(s, node_of(e.step), step, "suspended", at_ms)
     if go_on:
         wake(s, step)
@@ -90,7 +90,7 @@ def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     _count(step, e.error)
-    step.error, step.retry_at_ms = e.error, e.retry_at_ms
+    step.error, step.retry_at_ms, step.passed = e.error, e.retry_at_ms, step.settlements
     remember(s, e.error)
     _reopen(s, step, e.reopens)
     move(s, name, step, "retrying", at_ms)
@@ -100,6 +100,7 @@ def _attempt_lost(s: State, e: ev.AttemptLost, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     step.losses += 1
+    step.passed = step.settlements
     stopped = step.stopped
     move(s, name, step, "suspended", at_ms)
     step.stopped = stopped  # it has not got past that place
@@ -111,7 +112,7 @@ def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
     step = s.steps[name]
     _count(step, e.error)
     step.error, step.absorbed, step.retry_at_ms = e.error, e.absorbed, None
-    step.failed_path, step.output, step.resolved = e.path, e.output, False
+    step.failed_path, step.output, step.resolved, step.passed = e.path, e.output, False, step.settlements
     remember(s, e.error)
     forget_deferred(s, e.step)
     move(s, name, step, "failed", at_ms)
@@ -179,7 +180,7 @@ def _step_stopped(s: State, e: ev.StepStopped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     move(s, name, step, "suspended" if e.retry_at_ms is None else "retrying", at_ms)
-    step.stopped, step.retry_at_ms = e.path, e.retry_at_ms
+    step.stopped, step.retry_at_ms, step.passed = e.path, e.retry_at_ms, step.settlements
     step.stops += 1
 
 
@@ -215,7 +216,6 @@ def _take_out(s: State, step: Step, paths: list[Path], keeps: frozenset[str]) ->
 def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     op = step.journal[e.path] = (step.kept if e.origin is None else step.inherited).pop(e.kept)
-    step.passed = step.settlements
     if op.status in ("done", "failed"):
         settle(s, step, op)
     elif op.status == "open" and op.child is not None:
