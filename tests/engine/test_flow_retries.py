@@ -93,3 +93,47 @@ async def test_what_a_failure_led_to_is_not_in_the_way_of_another_try(store: str
         await engine.retry(run.id)
         assert await run.result() == ["seen", "it is there", "beside"]
     assert world.done.count("note beside") == 1
+
+
+@pytest.mark.parametrize("by_itself", [True, False], ids=["by_itself", "by_a_person"])
+async def test_a_sleep_that_was_over_is_not_slept_again_and_a_time_limit_begins_anew(
+    store: str, world: World, by_itself: bool
+) -> None:
+    look, _, _ = steps_of(world)
+    passes: list[float] = []
+    may_end = asyncio.Event()
+
+    @step
+    async def work() -> str:
+        await may_end.wait()
+        return "worked"
+
+    async def slept(long_s: float) -> str:
+        await asyncio.sleep(long_s)
+        return "slept"
+
+    async def limited(long_s: float) -> str:
+        try:
+            async with asyncio.timeout(long_s):
+                return await work()
+        except TimeoutError:
+            return "late"
+
+    async def both(ctx: Context) -> list[Any]:
+        passes.append(3600.0 if passes else 0.01)  # on the second pass both would last for an hour
+        if len(passes) > 1:
+            may_end.set()
+        found = await asyncio.gather(look(), slept(passes[-1]), limited(passes[-1]), return_exceptions=True)
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return found
+
+    buy = flow(retry=RetryPolicy(max_attempts=2, initial_s=0.01))(both) if by_itself else flow(both)
+    async with opened(store, workflows=[buy]) as engine:
+        run = await engine.start(buy)
+        if not by_itself:
+            with pytest.raises(RunFailed, match="not there yet"):
+                await run.result()
+            await engine.retry(run.id)
+        assert await run.result() == ["seen", "slept", "worked"]
+    assert len(passes) == 2

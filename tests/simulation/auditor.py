@@ -888,6 +888,8 @@ class Auditor:
         if not again and not (visit.ended is None and visit.stopped):
             self.fault("only what came to nothing is tried again", run, e.step)
         self._unjudge(books, e.step)
+        # A time limit of asyncio begins anew, if it began after what is tried again.
+        books.fired = {(step, path) for step, path in books.fired if step != e.step or "@" not in path}
         if is_item(node_of(e.step)) and (map_ := books.maps.get(map_of(node_of(e.step)))) is not None:
             map_.results.pop(_number(node_of(e.step)), None)
             map_.taken_up += node_of(e.step) not in map_.again

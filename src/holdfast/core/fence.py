@@ -13,7 +13,7 @@ from holdfast.core.commands import AttemptCommand, Value
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import Path, StepId, approval_at, node_of, place_of
-from holdfast.core.state import Operation, State, Step
+from holdfast.core.state import TIMER, Operation, State, Step
 from holdfast.errors import NonDeterministicStep, Suspended
 
 SAID: Final = "said"
@@ -61,7 +61,7 @@ def reuse(
     it."""
     equal = [kept for kept, op in step.kept.items() if is_same(op, kind, name, args_hash)]
     here = (kept for kept in equal if place_of(kept) == path)
-    found = next(here, equal[0] if equal else None)
+    found = next(here, equal[0] if equal and name != TIMER else None)  # all timers are equal
     mine = step.inherited.get(path)
     origin = None
     if d.state.origin is not None and mine is not None and _is_asked(mine, kind, name, args_hash):

@@ -15,7 +15,7 @@ from holdfast.core import events as ev
 from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
 from holdfast.core.demand import Demand
-from holdfast.core.fence import hindrance, reuse
+from holdfast.core.fence import hindrance
 from holdfast.core.graph import COMPENSATE, EXPIRED, GATE_DECISIONS, Edge, Node
 from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.payload import NULL, Payload, inline
@@ -49,7 +49,7 @@ from holdfast.core.readiness import (
     tolerated,
     unhandled_failure,
 )
-from holdfast.core.state import SLEEP, Step, verdict_key
+from holdfast.core.state import Step, verdict_key
 from holdfast.core.typed_state import Meeting
 from holdfast.core.waking import will_wake
 from holdfast.errors import Conflict, InvalidInput
@@ -309,8 +309,6 @@ def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
     for timer in c.timers if hindrance(d.state, c.step) is None else ():  # else the step comes back and asks for them
-        if timer.path not in step.journal:
-            reuse(d, step, timer.path, SLEEP, timer.name, timer.args_hash)
         if timer.path not in step.journal:
             due_at_ms = d.now_ms + timer.wait_ms
             d.emit(ev.TimerStarted(c.step, c.attempt, timer.path, timer.args_hash, due_at_ms, timer.name))

@@ -14,12 +14,11 @@ from typing import Any, Final, NamedTuple
 from holdfast.core import commands as cmd
 from holdfast.core.ids import Path
 from holdfast.core.payload import digest
+from holdfast.core.state import SLEEP, TIMER, Step
 from holdfast.core.state import Operation as Recorded
-from holdfast.core.state import Step
 from holdfast.engine.flow_loop import FlowLoop
 from holdfast.engine.journal import GATHER, StepJournal
 
-TIMER: Final = "timer"
 TIMER_HASH: Final = digest(["timer"])
 CLOSING: Final = Path("~")
 """Where it stands when the flow's waiting tasks were closed, if what they wait for could have come meanwhile."""
@@ -77,7 +76,7 @@ class FlowOutcomes:
             if timer.path not in self._loop.timers:
                 continue  # it was cancelled at once
             op = known.get(Path(timer.path))
-            self._journal.found(Path(timer.path), "sleep", TIMER, TIMER_HASH)
+            self._journal.found(Path(timer.path), SLEEP, TIMER, TIMER_HASH)
             if op is not None and op.status == "done":
                 self._fired(timer.path, op)
             elif op is None or not op.settled:

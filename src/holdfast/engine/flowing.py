@@ -150,7 +150,7 @@ class Flowing(FlowOperations):
         if self._interrupted is not None:
             self._do_again(self._interrupted)
         if loop.timers_begun:
-            self._note_timers()
+            await self._begin_timers()
         if loop.gathers_begun:
             self._note_gathers()
         if loop.begun:
