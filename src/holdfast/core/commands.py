@@ -323,12 +323,11 @@ class Timer(msgspec.Struct, frozen=True):
 
 class SuspendStep(AttemptCommand, frozen=True):
     """`yields`: the step waits for nothing, its process is stopping. `timers` are started, but for those in its journal
-    and while nothing new may begin. `passed` is the number of the last outcome that its code has had, if that is a flow's."""
+    and while nothing new may begin."""
 
     values: tuple[Value, ...] = ()
     yields: bool = False
     timers: tuple[Timer, ...] = ()
-    passed: int | None = None
 
 
 class CallOffOperations(AttemptCommand, frozen=True):

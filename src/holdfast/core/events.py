@@ -249,14 +249,12 @@ class StepStarted(Event, frozen=True):
 class StepSuspended(Event, frozen=True):
     """An attempt left its step, which waits; going on will be the next attempt.
 
-    `yields`: it waits for nothing, its process is stopping; anybody may go on at once. `passed` is the number of the last
-    outcome that its code has had, if that is a flow's.
+    `yields`: it waits for nothing, its process is stopping; anybody may go on at once.
     """
 
     step: StepId
     attempt: int
     yields: bool = False
-    passed: int | None = None
 
 
 class StepCompleted(Event, frozen=True):

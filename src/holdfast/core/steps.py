@@ -312,13 +312,13 @@ def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
         if timer.path not in step.journal:
             due_at_ms = d.now_ms + timer.wait_ms
             d.emit(ev.TimerStarted(c.step, c.attempt, timer.path, timer.args_hash, due_at_ms, timer.name))
-    suspend(d, step, yields=c.yields, passed=c.passed)
+    suspend(d, step, yields=c.yields)
 
 
-def suspend(d: Decision, step: Step, *, yields: bool = False, passed: int | None = None) -> None:
+def suspend(d: Decision, step: Step, *, yields: bool = False) -> None:
     """Leave a step until something wakes it. Where nothing ever would, its attempt is lost instead, and another begins."""
     if yields or step.woken or d.state.paused or will_wake(d.state, step):
-        d.emit(ev.StepSuspended(step.id, step.attempt, yields, passed))
+        d.emit(ev.StepSuspended(step.id, step.attempt, yields))
         note_left(d, node_of(step.id))
     else:
         lose(d, step)

@@ -38,8 +38,6 @@ class Suspension(Leaving):
 
     timers: tuple[Timer, ...] = ()
     """The timers of asyncio that are to be started when the step is suspended."""
-    passed: int | None = None
-    """The number of the last outcome that the code of a flow has had."""
 
 
 class Abandonment(Suspension):

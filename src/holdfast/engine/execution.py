@@ -222,7 +222,7 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
     except (Displacement, PlaceLost):
         return cmd.LoseAttempt(attempt.step, attempt.number, journal.take())
     except Suspension as left:
-        return cmd.SuspendStep(attempt.step, attempt.number, journal.take(), timers=left.timers, passed=left.passed)
+        return cmd.SuspendStep(attempt.step, attempt.number, journal.take(), timers=left.timers)
     except BaseException as problem:
         if is_ours(problem) or problem is attempt.store_problem:
             raise  # not the step's own error

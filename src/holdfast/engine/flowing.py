@@ -256,7 +256,6 @@ class Flowing(FlowOperations):
     def _suspension(self) -> Suspension:
         """Why the step is left: it waits, for its timers among others."""
         why, now_ms = Suspension(), self._clock.now_ms()
-        why.passed = self._handed_over
         known = self._step().journal
         why.timers = tuple(
             cmd.Timer(Path(path), TIMER_HASH, max(0, due_ms - now_ms))

@@ -62,6 +62,8 @@ def note_moved(s: State, name: NodeName) -> None:
 def move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) -> None:
     """Give a step its status, with everything that is looked up by it."""
     note_moved(s, name)
+    if step.status == "active":
+        step.passed = step.settlements
     step.status, step.since_ms, step.parked = status, at_ms, False
     if step.pool_waits:
         step.pool_waits = {}  # its attempt is over, or another begins

@@ -64,7 +64,6 @@ def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     # What came while the attempt was leaving lets it go on at once; what a pause sent away comes back with its end.
     go_on = step.woken or s.paused or e.yields
-    step.passed = step.settlements if e.passed is None else e.passed
     move(s, node_of(e.step), step, "suspended", at_ms)
     if go_on:
         wake(s, step)
@@ -90,17 +89,16 @@ def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     _count(step, e.error)
-    step.error, step.retry_at_ms, step.passed = e.error, e.retry_at_ms, step.settlements
+    step.error, step.retry_at_ms = e.error, e.retry_at_ms
     remember(s, e.error)
-    _reopen(s, step, e.reopens)
     move(s, name, step, "retrying", at_ms)
+    _reopen(s, step, e.reopens)
 
 
 def _attempt_lost(s: State, e: ev.AttemptLost, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     step.losses += 1
-    step.passed = step.settlements
     stopped = step.stopped
     move(s, name, step, "suspended", at_ms)
     step.stopped = stopped  # it has not got past that place
@@ -112,7 +110,7 @@ def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
     step = s.steps[name]
     _count(step, e.error)
     step.error, step.absorbed, step.retry_at_ms = e.error, e.absorbed, None
-    step.failed_path, step.output, step.resolved, step.passed = e.path, e.output, False, step.settlements
+    step.failed_path, step.output, step.resolved = e.path, e.output, False
     remember(s, e.error)
     forget_deferred(s, e.step)
     move(s, name, step, "failed", at_ms)
@@ -180,7 +178,7 @@ def _step_stopped(s: State, e: ev.StepStopped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     move(s, name, step, "suspended" if e.retry_at_ms is None else "retrying", at_ms)
-    step.stopped, step.retry_at_ms, step.passed = e.path, e.retry_at_ms, step.settlements
+    step.stopped, step.retry_at_ms = e.path, e.retry_at_ms
     step.stops += 1
 
 
