@@ -185,10 +185,10 @@ def _step_stopped(s: State, e: ev.StepStopped, at_ms: int) -> None:
 def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
+    move(s, name, step, "suspended", at_ms)
     keeps = KEPT_FROM_A_PLACE if e.edited or e.path is not None else KEPT_FROM_THE_BEGINNING
     _take_out(s, step, [path for path in step.journal if e.path is None or comes_after(s, step, path, e.path)], keeps)
     step.stops, step.retry_at_ms, step.edited = 0, None, False
-    move(s, name, step, "suspended", at_ms)
     wake(s, step)
 
 
