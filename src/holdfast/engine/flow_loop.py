@@ -513,9 +513,8 @@ class FlowLoop(LendingLoop):
 
     def worded(self, words: str) -> str:
         """See LendingLoop."""
-        line = user_lines.running(FlowLoop._turn.__code__)
-        line = line or user_lines.waiting(task.code for task in reversed(self.tasks) if not task.done())
-        line = line or user_lines.running()
+        waiting = (task.code for task in reversed(self.tasks) if not task.done())
+        line = user_lines.running(FlowLoop._turn.__code__) or user_lines.waiting(waiting) or user_lines.running()
         return f"{words}." if line is None else f"{words}: {line}."
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
 from contextvars import Context
 from typing import Any, Final
 
@@ -344,26 +343,6 @@ class FlowOperations(FlowOutcomes):
         values = tuple(cmd.Value(Path(path), SLEEP, None, None, TIMER, TIMER_HASH) for _, path in due)
         await self._journal.record(*values)
         await self._see_what_came()
-
-    async def _begin_timers(self) -> None:
-        """Take note of the timers that the flow has begun, and of what is known of them."""
-        self._note_timers()
-        if self._step().may_reuse:
-            await self._reuse_sleeps()
-
-    async def _reuse_sleeps(self) -> None:
-        """Have sleeps end that had ended in a journal which was dropped, or in the run's origin. A time limit begins anew."""
-        known, loop = self._step().journal, self._loop
-        begun = [Path(path) for path in self._timers if (timer := loop.timers.get(path)) is not None and timer.is_sleep]
-        for path in begun:
-            if path not in known:
-                with suppress(Suspension):
-                    await self._journal.recall(path, SLEEP, TIMER, TIMER_HASH)
-        step = await self._current()
-        for path in begun:
-            if (op := step.journal.get(path)) is not None and op.status == "done":
-                del self._timers[path]
-                self._fired(path, op)
 
     async def _call_off(self) -> None:
         """Give up what no code waits for any more. What was sent comes to its end, and is handed to no code."""

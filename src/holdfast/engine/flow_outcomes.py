@@ -8,6 +8,7 @@ Never here: doing an operation (flow_operations), when an outcome is handed over
 
 from __future__ import annotations
 
+from contextlib import suppress
 from heapq import heappush
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from holdfast.core.ids import Path
 from holdfast.core.payload import digest
 from holdfast.core.state import SLEEP, TIMER, Step
 from holdfast.core.state import Operation as Recorded
+from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_loop import FlowLoop
 from holdfast.engine.journal import GATHER, StepJournal
 
@@ -82,6 +84,26 @@ class FlowOutcomes:
             elif op is None or not op.settled:
                 due_ms = None if op is None else op.due_at_ms
                 self._timers[timer.path] = int(timer.when() * 1000) + late_ms if due_ms is None else due_ms
+
+    async def _begin_timers(self) -> None:
+        """Take note of the timers that the flow has begun, and of what is known of them."""
+        self._note_timers()
+        if self._step().may_reuse:
+            await self._reuse_sleeps()
+
+    async def _reuse_sleeps(self) -> None:
+        """Have sleeps end that had ended in a journal which was dropped, or in the run's origin. A time limit begins anew."""
+        known, loop = self._step().journal, self._loop
+        begun = [Path(path) for path in self._timers if (timer := loop.timers.get(path)) is not None and timer.is_sleep]
+        for path in begun:
+            if path not in known:
+                with suppress(Suspension):
+                    await self._journal.recall(path, SLEEP, TIMER, TIMER_HASH)
+        step = await self._current()
+        for path in begun:
+            if (op := step.journal.get(path)) is not None and op.status == "done":
+                del self._timers[path]
+                self._fired(path, op)
 
     def _late_ms(self) -> int:
         """How far the clock is ahead of the loop's time, by which a timer that begins now ends later. It is what went by since
