@@ -71,8 +71,7 @@ class StepJournal(Outcomes):
         super().__init__(attempt)
         self.run = attempt.run
         self.tenant = attempt.tenant
-        self.step = attempt.step
-        self.number = attempt.number
+        self.step, self.number = attempt.step, attempt.number
         self._runtime = attempt.services.runtime
         self.redact = attempt.services.payloads.redact
         self.contents = attempt.contents
