@@ -264,6 +264,16 @@ def test_what_other_steps_ask_is_not_decided_together() -> None:
     assert kinds(decided(second, first)) == ["GateDecided", "GateDecided"]
 
 
+def test_of_answers_together_of_which_one_is_refused_none_is_taken() -> None:
+    game = Game(graph("a > end"))
+    for path in ("0.0", "0.1"):
+        game.do(cmd.OpenGate(*game.at("a"), Path(path), "tool_approval", "h", NULL, "h", ("approve", "reject")))
+    first, second = game.state.gates
+    with pytest.raises(InvalidDecision, match="takes approve, reject"):
+        game.do(cmd.DecideTogether((cmd.DecideGate(first, "approve"), cmd.DecideGate(second, "retry"))), session=None)
+    assert [*game.state.gates] == [first, second]
+
+
 def test_an_edit_takes_the_edge_for_edits() -> None:
     game = approval(edge("gate", "log", when="edit"), form=FORM, filled=inline({"amount": 500}))
     game.decide("edit", data={"amount": 501})
