@@ -31,10 +31,11 @@ from holdfast.errors import (
     StoreGone,
     StoreTooNew,
     StoreUnreadable,
+    TooMuch,
     UnknownCommit,
     UsageError,
 )
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import SqliteStore, asked
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, accept, locks_of, log_of
 from holdfast.stores.sqlite.lock import is_free
@@ -842,3 +843,48 @@ async def test_nothing_of_the_audit_log_is_changed_or_taken_out(path: Path, deed
     with pytest.raises(apsw.ConstraintError, match="insert-only"):
         db.execute(deed)
     db.close()
+
+
+LONG = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 20000000) select count(*) from n"
+
+
+READ: list[object] = []
+
+
+def long(db: apsw.Connection) -> object:
+    READ.extend(db.execute(LONG).fetchall())
+    return READ
+
+
+async def test_what_a_tenant_reads_for_long_ends_and_keeps_neither_others_nor_the_engine_from_reading(
+    path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, story = await opened(path), Story()
+    await store.log.append([story.start()])
+    of = {name: store.of_tenant(name).context.reader for name in ("acme", "globex", None)}  # type: ignore[attr-defined]
+    monkeypatch.setattr(asked, "READ_S", 60.0)
+    READ.clear()
+    slow = [asyncio.ensure_future(of["acme"].ask(long)) for _ in range(8)]
+    shares = store.context.asked.shares
+    async with asyncio.timeout(PATIENCE_S):
+        while shares.held_by(("acme",)) < 2:
+            await asyncio.sleep(0.005)
+        assert await store.log.events(story.run), "the engine's own reads have a thread of their own"
+        waiting = asyncio.ensure_future(of["globex"].ask(lambda db: db.execute("select 1").fetchall()))
+        while not shares.held_by(("globex",)):
+            await asyncio.sleep(0.005)
+        slow[0].cancel()  # its caller leaves: it ends, and the next but one is another tenant's
+        slow[1].cancel()
+        assert await waiting == [(1,)]
+        assert READ == []
+        for each in slow:
+            each.cancel()
+        await asyncio.wait(slow)
+        monkeypatch.setattr(asked, "READ_S", 0.2)
+        with pytest.raises(TooMuch, match=r"took longer than 0\.2 s"):
+            await of[None].ask(long)
+        assert list(await store.of_tenant("acme").log.events(story.run)) == list(story.history)
+    assert shares.held_by(()) == 0
+    await store.aclose()
+    with pytest.raises(StoreError, match="closed"):
+        await of["acme"].ask(long)

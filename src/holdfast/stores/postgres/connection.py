@@ -21,13 +21,13 @@ from holdfast.errors import (
     StoreError,
     StoreFull,
     StoreUnreadable,
-    TooMuch,
     UnknownCommit,
     Unstorable,
     UsageError,
 )
 from holdfast.fair_share import FairShare
 from holdfast.stores.postgres.address import Address
+from holdfast.stores.reading import MOST_WAITING, READ_S, READS, too_long
 
 Connection: TypeAlias = Any
 """An asyncpg connection, as its pool lends it."""
@@ -47,12 +47,8 @@ LOCK_S: Final = 5.0
 IDLE_S: Final = 15.0
 """How long a transaction of ours may say nothing before the database ends it: its process may be cut off, and would
 hold its rows for as long as the network keeps silent, which may be hours."""
-READ_S: Final = 10.0
-"""How long a read may take that somebody asks for, and may wait for its turn among those of its tenant."""
 _ENDED_S: Final = 5.0
 """What the database gets to end such a read by itself."""
-_MOST_WAITING: Final = 10_000
-"""Reads; requests are bounded before."""
 _PATIENCE_S: Final = 30.0
 _MOST_KEPT: Final = 2
 """Connections that are kept from the pool while nobody uses them: one for flushes, one for looks into the store."""
@@ -155,7 +151,7 @@ class Connections:
     def __init__(self, address: Address, pool: Any, most: int) -> None:
         self.address = address
         self.most = most
-        self.reads = FairShare(max(1, most - FEWEST_CONNECTIONS), "reads of the store are made", waiting=_MOST_WAITING)
+        self.reads = FairShare(max(1, most - FEWEST_CONNECTIONS), READS, waiting=MOST_WAITING)
         """Of those that are made to answer somebody: what is written has connections of its own."""
         self._pool = pool
         self._closed = False
@@ -348,10 +344,10 @@ class OfTenant(Connections):
                         try:
                             yield db
                         except pg.QueryCanceledError:
-                            raise _too_long() from None
+                            raise too_long(READ_S) from None
         except (*LOST, pg.PostgresError) as problem:
             if late.expired():
-                raise _too_long() from None
+                raise too_long(READ_S) from None
             raise explain(problem, self.address) from problem
 
     def taken(self) -> Any:
@@ -361,13 +357,6 @@ class OfTenant(Connections):
 
     async def close(self) -> None:
         """They are closed as a whole."""
-
-
-def _too_long() -> TooMuch:
-    return TooMuch(
-        f"This took longer than {READ_S:g} s to find in the store, and no read may. Ask for less: fewer rows, a shorter time,"
-        " or no text. Nothing was done."
-    )
 
 
 def _is_sound(db: Connection) -> bool:

@@ -13,6 +13,7 @@ import apsw
 
 from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
+from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.writer import Writer
@@ -28,7 +29,8 @@ class StoreContext(NamedTuple):
 
     locks: Path
     writer: Writer
-    reader: Reader
+    reader: Reader | ReaderOfTenant
+    asked: AskedReads
     clock: StoreClock
     data_version: int
     lease_s: float

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
+import msgspec
+
 from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace, Store
+from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.caller import Audit, Keys, Replies
 from holdfast.stores.sqlite.child import Children
@@ -39,6 +42,7 @@ from holdfast.stores.sqlite.tail import Tail, Watch, data_version
 from holdfast.stores.sqlite.view import Views
 from holdfast.stores.sqlite.writer import Writer
 
+_MOST_TENANTS: Final = 1000
 WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
@@ -47,6 +51,8 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
     """The ports onto one file of this machine, for all processes that open it."""
 
     context: StoreContext
+    of_tenants: dict[str | None, Store] = msgspec.field(default_factory=dict)
+    """What the tenants see who have asked lately."""
 
     @classmethod
     async def connect(
@@ -80,6 +86,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
                 locks=locks_of(file),
                 writer=writer,
                 reader=reader,
+                asked=AskedReads(writer.place, wait_s),
                 clock=StoreClock(newest_ms or 0, machine_ms),
                 data_version=await writer.ask(data_version),
                 lease_s=lease_s,
@@ -106,12 +113,29 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip
 
+    def of_tenant(self, tenant: str | None) -> Store:
+        if (known := self.of_tenants.get(tenant)) is not None:
+            return known
+        if len(self.of_tenants) == _MOST_TENANTS:
+            self.of_tenants.clear()
+        context = self.context._replace(reader=ReaderOfTenant(self.context.asked, tenant or ""))
+        # What is not named here is the engine's own: it waits for no turn.
+        found = self.of_tenants[tenant] = msgspec.structs.replace(
+            self, context=context, of_tenants={}, log=Log(context), scopes=Scopes(context), children=Children(context),
+            costs=Costs(context), dead_letters=DeadLetters(context), job_logs=JobLogs(context),
+            conversations=Conversations(context), shared_values=SharedValues(context), supervisors=Supervisors(context),
+            scores=Scores(context), evaluations=Evaluations(context), keys=Keys(context), audit=Audit(context),
+            streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), views=Views(context),
+        )  # fmt: skip
+        return found
+
 
 class Upkeep(StorePort):
     """Keeps ports.Upkeep."""
 
     def __init__(self, context: StoreContext, sessions: Sessions) -> None:
         super().__init__(context)
+        self._asked = context.asked
         self._sessions = sessions
 
     async def maintain(self) -> None:
@@ -120,5 +144,6 @@ class Upkeep(StorePort):
     async def aclose(self) -> None:
         """End this process's sessions, do what is queued, and let go of the file. May be called again."""
         await self._sessions.end()
+        await self._asked.close()
         await self._reader.close()
         await self._writer.close()
