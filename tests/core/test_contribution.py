@@ -10,12 +10,12 @@ import pytest
 from holdfast.core import contribution
 from holdfast.core.contribution import contributors
 from holdfast.core.graph import Graph
-from holdfast.core.ids import Path, StepId
+from holdfast.core.ids import GateId, Path, StepId
 from holdfast.core.payload import inline
 from holdfast.errors import Conflict, DecisionRefused, InvalidInput
 from tests.core.game import NULL, Claim, Game, cmd, ev, graph, kinds, node
 
-BOB = Claim("bob")
+BOB, EVE = Claim("bob"), Claim("eve")
 FORM = {"type": "object", "properties": {"to": {"type": "string"}, "note": {"type": "string"}}, "required": ["to"]}
 FILLED = inline({"to": "ann"})
 
@@ -180,15 +180,41 @@ def test_an_edit_at_a_gate_with_four_eyes_is_a_question_to_another_person(decisi
     assert game.step("gate").output.value() == {"to": "bob"}
 
 
-def test_who_edits_one_call_decides_another_that_is_asked_about_beside_it() -> None:
-    game = Game(graph("work"), by="ann")
-    allowed = ("approve", "edit", "reject")
-    gates = []
+def asked_of_two_calls(game: Game) -> list[GateId]:
+    allowed = ("approve", "edit", "reject", "answer")
     for path in ("0.approval", "1.approval"):
         game.do(
             cmd.OpenGate(*game.at("work"), Path(path), "tool_approval", "h", inline(5), "h", allowed, four_eyes=True)
         )
-        gates.append(list(game.state.gates)[-1])
+    return [*game.state.gates]
+
+
+def test_who_answers_for_one_call_does_not_decide_the_next_of_the_same_message() -> None:
+    """One after the other it would be refused, and it is no way around that to send both at once."""
+    game = Game(graph("work"), by="ann")
+    first, second = asked_of_two_calls(game)
+    answer = cmd.DecideGate(first, "answer", {"done": "by hand"}, BOB)
+    approve = cmd.DecideGate(second, "approve", None, BOB)
+    with pytest.raises(
+        DecisionRefused, match=f"'bob' contributes to the run by answering {first}. Nothing was decided"
+    ):
+        game.do(cmd.DecideTogether((answer, approve)), session=None)
+    assert [*game.state.gates] == [first, second]
+    other = msgspec.structs.replace(approve, by=EVE)
+    assert kinds(game.do(cmd.DecideTogether((answer, other)), session=None)) == ["GateDecided", "GateDecided"]
+
+
+def test_who_approves_one_call_may_answer_for_the_next_of_the_same_message() -> None:
+    game = Game(graph("work"), by="ann")
+    first, second = asked_of_two_calls(game)
+    answer = cmd.DecideGate(second, "answer", {"done": "by hand"}, BOB)
+    approve = cmd.DecideGate(first, "approve", None, BOB)
+    assert kinds(game.do(cmd.DecideTogether((approve, answer)), session=None)) == ["GateDecided", "GateDecided"]
+
+
+def test_who_edits_one_call_decides_another_that_is_asked_about_beside_it() -> None:
+    game = Game(graph("work"), by="ann")
+    gates = asked_of_two_calls(game)
     edit, approve = (cmd.DecideGate(gate, said, data, BOB) for gate, said, data in zip(
         gates, ("edit", "approve"), ({"amount": 7}, None), strict=True
     ))  # fmt: skip

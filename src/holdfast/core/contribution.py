@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.claim import Claim, folded
+from holdfast.core.payload import Payload
 from holdfast.core.state import Contributor, Gate, State
 
 MOST_CONTRIBUTORS: Final = 1000
@@ -38,7 +39,7 @@ def note(state: State, event: ev.Event) -> None:
             gate = state.gates[event.gate]
             if gate.opened.four_eyes:
                 _clear(state, gate)
-            if _gave_content(gate.opened, event):
+            if gives_content(gate.opened, event.decision, event.data):
                 _add(state, [event.by])
         case _:
             _add(state, [getattr(event, "by", None)])
@@ -62,13 +63,13 @@ def _clear(state: State, gate: Gate) -> None:
             del state.contributors[key]
 
 
-def _gave_content(opened: ev.GateOpened, event: ev.GateDecided) -> bool:
-    """True if a decision said more than yes or no to what a step has shown. Sending a draft back is no content of it."""
+def gives_content(opened: ev.GateOpened, decision: str, data: Payload) -> bool:
+    """Return True if a decision says more than yes or no to what a step has shown. Sending a draft back is no content of it."""
     if opened.step is None:
         return False
-    if event.decision in ("edit", "answer"):
+    if decision in ("edit", "answer"):
         return True
-    return event.decision == "approve" and (event.data.value() or {}) != (opened.filled.value() or {})
+    return decision == "approve" and (data.value() or {}) != (opened.filled.value() or {})
 
 
 def contributors(state: State, opened: ev.GateOpened | None = None) -> tuple[str, ...]:

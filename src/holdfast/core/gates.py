@@ -6,7 +6,7 @@ engine asks (an unknown effect, a limit, a failure) is a gate like any other. Ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.core import (
@@ -24,7 +24,7 @@ from holdfast.core import (
 )
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, suffices
-from holdfast.core.contribution import contributors
+from holdfast.core.contribution import contributors, gives_content
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
 from holdfast.core.graph import EXPIRED, GATE_DECISIONS
@@ -230,8 +230,26 @@ def decide_together(d: Decision, c: commands.DecideTogether) -> None:
                 f"Gate {each.opened.gate} is not about a call of a tool that is asked about together with {first.gate}."
                 " Nothing was decided: decide it by itself."
             )
+    for number, each in enumerate(checked):
+        _check_not_given_before(each, checked[:number])
     for each in checked:
         _take(d, each)
+
+
+def _check_not_given_before(checked: _Checked, before: Sequence[_Checked]) -> None:
+    """Raise DecisionRefused where the person has contributed by an answer before this one: taken one after the other, it would
+    be refused for that."""
+    opened, by = checked.opened, checked.decision.by
+    if not opened.four_eyes:
+        return
+    for earlier, other, data, _ in before:
+        gives = gives_content(earlier, other.decision, data) and not _is_edit(earlier, other, data)
+        if gives and folded(other.by.name) == folded(by.name):
+            raise DecisionRefused(
+                f"Gate {opened.gate} needs a second pair of eyes, and {by.name!r} contributes to the run by answering"
+                f" {earlier.gate}. Nothing was decided: answer the one that needs it before the others, or have another"
+                " person decide it."
+            )
 
 
 def asked_together(state: State, gate: GateId) -> list[GateId]:
