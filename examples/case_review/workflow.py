@@ -177,7 +177,11 @@ ACTIONS = (close_case, issue_sanction, send_notice, delete_evidence, override_st
 wf = Workflow(
     "case-review", version=1, state=CaseState, max_steps=12, on_limit="fail", cost_limit_usd=1,
     tool_rules=[
-        ToolRule(each.name, "ask", reviewers=(SUPERVISOR,), expires_after_s=EXPIRES_S, risk_level="high") for each in ACTIONS
+        ToolRule(
+            each.name, "ask", reviewers=(SUPERVISOR,), expires_after_s=EXPIRES_S, risk_level="high",
+            evidence="approval.evidence_ids",
+        )
+        for each in ACTIONS
     ],
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.graph import Graph
-from holdfast.core.tool_policy import ToolRule, When, ruling
+from holdfast.core.tool_policy import ToolRule, When, proposed, ruling
 from tests.core.game import definition
 
 RULES = (
@@ -77,6 +77,9 @@ def test_each_comparison(compared: Any, value: Any, given: Any, holds: bool) -> 
         (ToolRule("t", "deny", reviewers=("ann",)), "reviewers= is for a rule that asks"),
         (ToolRule("t", "allow", four_eyes=True), "four_eyes= is for a rule that asks"),
         (ToolRule("t", "deny", expires_after_s=60), "expires_after_s= is for a rule that asks"),
+        (ToolRule("t", "allow", risk_level="high"), "risk_level= is for a rule that asks"),
+        (ToolRule("t", "deny", evidence="case.ids"), "evidence= is for a rule that asks"),
+        (ToolRule("t", "ask", risk_level="grave"), "risk_level='grave' is none of low"),  # type: ignore[arg-type]
         (ToolRule("t", "ask", expires_after_s=-1), "expires_after_s=-1 is no time"),
     ],
 )
@@ -87,3 +90,17 @@ def test_a_rule_that_says_nothing_is_told_in_words(rule: ToolRule, words: str) -
 def test_a_workflow_without_rules_is_the_one_that_it_was() -> None:
     assert b"tool_rules" not in Graph(definition("a")).encoded
     assert b"tool_rules" in Graph(definition("a", tool_rules=RULES)).encoded
+
+
+def test_a_call_that_is_asked_about_is_proposed_with_the_risk_and_the_evidence_of_its_rule() -> None:
+    rule = ToolRule("pay", "ask", risk_level="high", evidence="case.ids")
+    assert proposed("pay", {"case": {"ids": ["e1", "e2"]}}, rule) == ("pay", ("e1", "e2"), "high")
+    for arguments in (
+        {},
+        {"case": []},
+        {"case": {"ids": "e1"}},
+        {"case": {"ids": [1]}},
+        {"case": {"ids": ["x" * 201]}},
+    ):
+        assert proposed("pay", arguments, rule) == ("pay", (), "high"), arguments
+    assert proposed("pay", {"risk_level": "low"}, None) == ("pay", (), None)

@@ -107,6 +107,7 @@ async def test_the_approval_has_all_fields_and_is_the_supervisors(mails: MailSin
         assert request["expires_at"] - request["created_at"] == 14 * 86_400
         [(row, _)] = await engine.gates(risk_levels=["high"])
         assert (row.gate, row.proposed_action, row.risk_level) == (gate.opened.gate, "issue_sanction", "high")
+        assert list(row.evidence_ids) == request["evidence_ids"]
         assert abs((row.expires_at_ms or 0) / 1000 - request["expires_at"]) < 60
         with pytest.raises(Exception, match="supervisor"):
             await engine.decide(gate.opened.gate, "approve", by="cora", roles=["clerk"])

@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.core import proposal
 from holdfast.core.claim import folded, is_among, suffices
-from holdfast.core.proposal import RiskLevel
+from holdfast.core.proposal import MOST_ACTION, Proposal, RiskLevel
 
 Ruling: TypeAlias = Literal["allow", "ask", "deny"]
 """The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
@@ -69,7 +69,8 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides;
     with `four_eyes` nobody who asked for the run or contributed to it. `quorum` different persons approve it; one
     rejects it. After `expires_after_s` without an answer it is not made (class `expired`). With `hash_optional` a decision may
-    leave out the hash of what it is about. `risk_level` is by what people find it.
+    leave out the hash of what it is about. People find it by `risk_level`, and
+    `evidence` is the argument that lists the ids of what speaks for it (`case.evidence_ids`).
     """
 
     tool: str
@@ -83,13 +84,14 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
     quorum: int = 1
     hash_optional: bool = False
     risk_level: RiskLevel | None = None
+    evidence: str | None = None
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""
         if self.then not in RULINGS:
             yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
         yield from (problem for each in self.when if (problem := each.problem) is not None)
-        for name in ("reviewers", "four_eyes", "expires_after_s", "hash_optional", "risk_level"):
+        for name in ("reviewers", "four_eyes", "expires_after_s", "hash_optional", "risk_level", "evidence"):
             if getattr(self, name) and self.then != "ask":
                 yield f"{name}= is for a rule that asks"
         if self.quorum != 1 and self.then != "ask":
@@ -151,6 +153,16 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
 def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:
     """The rule that decides about a call; None where the tool's own word counts."""
     return next((rule for rule in rules if _matches(rule, tool, arguments, tenant)), None)
+
+
+def proposed(tool: str, arguments: Mapping[str, Any], rule: ToolRule | None) -> Proposal:
+    """Return what the question about a call proposes: the call, with the risk and the evidence that the rule says."""
+    action = tool[:MOST_ACTION]
+    if rule is None:
+        return Proposal(action)
+    found = _at(arguments, rule.evidence.split(".")) if rule.evidence is not None else ()
+    fits = next(proposal.problems(evidence_ids=found), None) is None
+    return Proposal(action, tuple(found) if fits else (), rule.risk_level)
 
 
 def _matches(rule: ToolRule, tool: str, arguments: Mapping[str, Any], tenant: str) -> bool:

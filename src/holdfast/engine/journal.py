@@ -37,9 +37,9 @@ from holdfast.core.lending import DeclaredPool
 from holdfast.core.model_estimates import Experience, ModelUse
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.proposal import MOST_ACTION, Proposal, masked
+from holdfast.core.proposal import Proposal, masked
 from holdfast.core.state import FUNCTION, LOOKED_AT, MAP, Operation, State, Step
-from holdfast.core.tool_policy import StandingApproval, ToolRule
+from holdfast.core.tool_policy import StandingApproval, ToolRule, proposed
 from holdfast.engine import failure, raised, standing_approvals
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Displacement, Divergence, Suspension, certain
@@ -435,9 +435,7 @@ async def _approved(
     said = before.journal.get(path) or before.inherited.get(path)
     if said is not None and said.args_hash == SAID:
         return {"decision": "approve", "data": arguments}
-    asked: dict[str, Any] = {
-        "proposal": Proposal(tool[:MOST_ACTION], risk_level=None if rule is None else rule.risk_level)
-    }
+    asked: dict[str, Any] = {"proposal": proposed(tool, arguments, rule)}
     if rule is not None:
         asked |= {"reviewers": rule.reviewers, "four_eyes": rule.four_eyes, "expires_after_s": rule.expires_after_s}
         asked |= {"quorum": rule.quorum, "hash_optional": rule.hash_optional}

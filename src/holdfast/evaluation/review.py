@@ -196,6 +196,7 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
         when = ", ".join(f"{each.argument} {each.compared} {each.value}" for each in rule.when)
         asks = [*rule.reviewers, *(["with four eyes"] if rule.four_eyes else [])]
         asks += [f"{rule.quorum} persons"] if rule.quorum > 1 else []
+        asks += [f"{rule.risk_level} risk"] if rule.risk_level is not None else []
         yield (
             f"rule: {rule.then} {rule.tool}"
             + (f" where {when}" if when else "")
