@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -36,12 +37,17 @@ def _write_to_own_folder() -> None:
         return
     place = Path(tempfile.gettempdir()) if "TMPDIR" in os.environ or not _has_room(_MEMORY) else _MEMORY
     for left in place.glob("tests-*-*"):
-        if (found := _OF_A_RUN.match(left.name)) and not Path("/proc", found[1]).exists():
+        if (found := _OF_A_RUN.match(left.name)) and not Path("/proc", found[1]).exists() and _is_old(left):
             _remove(left)
     folder = Path(tempfile.mkdtemp(prefix=f"tests-{os.getpid()}-", dir=place))
     folder.chmod(0o1777)  # as the place itself: servers and processes of other accounts write there too
     os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
     atexit.register(_remove, folder)
+
+
+def _is_old(folder: Path) -> bool:
+    """True if nothing was put there for an hour: a process of another container is not seen, and may share the memory."""
+    return time.time() - folder.stat().st_mtime > 3600
 
 
 def _remove(folder: Path) -> None:
@@ -63,7 +69,7 @@ PostgresServer.templates = Path(tempfile.gettempdir())
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Keep the folders of tests that failed, until the next run."""
+    """Keep the folders of tests that failed: a run after an hour removes them."""
     if exitstatus != pytest.ExitCode.OK:
         atexit.unregister(_remove)
 
