@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,6 +42,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOLDFAST_USER", "ida")
     monkeypatch.delenv("HOLDFAST_STORE", raising=False)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """A command that was interrupted ignores signals until its process ends, which here goes on."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
 
 
 @pytest.fixture
