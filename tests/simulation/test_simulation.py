@@ -103,6 +103,7 @@ def test_nothing_is_said_of_what_a_killed_process_had_not_begun() -> None:
 
     loop.spawn(process, step())
     loop.run()
+    gc.collect()  # of the tests before
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         loop.dissolve()

@@ -118,7 +118,7 @@ async def test_what_a_killed_process_had_acknowledged_is_there_or_the_store_is_r
         await line(process)
         before = reach(path).read()
         while (found := reach(path).read()) is None or found == before or found.frames < 8:
-            await line(process)
+            assert await line(process), await process.stderr.read()
         process.kill()
         await process.wait()
         if not harmed:
