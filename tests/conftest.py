@@ -24,8 +24,8 @@ from holdfast.testing.redis_server import RedisServer
 from tests.schemas import Schemas, new_schema
 
 _MEMORY: Final = Path("/dev/shm")
-_ROOM: Final = 8 * 1024**3
-"""Bytes that are to be free there: several times what the tests of a run have at once."""
+_ROOM: Final = 4 * 1024**3
+"""Bytes that are to be free there: five times what the tests of a run have at once."""
 _OF_A_RUN: Final = re.compile(r"tests-(\d+)-")
 
 
@@ -114,7 +114,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (1 if config.option.numprocesses == "logical" else 2) * len(os.sched_getaffinity(0))
 
 
-_COLLECT_EVERY: Final = (2_000, 10, 100)
+_COLLECT_EVERY: Final = (2_000, 10, 10)
 """Objects before the youngest are looked through, and how often that is done before the older ones are. At Python's own pace it
 was a twentieth of the tests' time."""
 
