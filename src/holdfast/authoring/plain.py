@@ -130,7 +130,7 @@ def _whole(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, SensitiveText):
+    if type(value) is SensitiveText:
         return sealed(value)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
