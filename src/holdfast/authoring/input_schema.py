@@ -9,6 +9,7 @@ Never here: an input.
 from __future__ import annotations
 
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
@@ -21,10 +22,16 @@ _PLAIN: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
 """Factories that make the same value each time that they are called."""
 
 
+_MADE: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakKeyDictionary()
+"""To make one takes milliseconds, and a process asks for it whenever it is given the workflow."""
+
+
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of `model`. What it fills in by a function that may say something else each time is required here."""
-    by_alias = model.model_config.get("serialize_by_alias")
-    return model.model_json_schema(schema_generator=_InputSchema if by_alias else _KeptByName)
+    if model not in _MADE:
+        by_alias = model.model_config.get("serialize_by_alias")
+        _MADE[model] = model.model_json_schema(schema_generator=_InputSchema if by_alias else _KeptByName)
+    return _MADE[model]
 
 
 class _InputSchema(GenerateJsonSchema):
