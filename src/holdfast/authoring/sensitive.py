@@ -98,7 +98,7 @@ def sealed(text: str) -> str:
     try:
         return sealer.sealing.seal_field(sealer.tenant, str(text))
     except KeyMissing as problem:
-        raise ValueError(f"it has a sensitive field. {problem.message}") from None
+        raise ValueError(problem.message.removesuffix(".")) from None
 
 
 def _open(value: Any) -> Any:

@@ -110,9 +110,7 @@ class Sealing:
         """Return a sensitive text as it is stored: the same text of a tenant alike, so that a replay asks for the same. Raises
         KeyMissing."""
         if self._codec is None:
-            raise KeyMissing(
-                "A sensitive field is stored encrypted, and no key file is set here (HOLDFAST_KEY_FILE). Nothing was stored."
-            )
+            raise KeyMissing("A sensitive field is stored encrypted, and no key file is set here (HOLDFAST_KEY_FILE).")
         content = msgspec.json.encode([tenant, text])
         return f"{SEALED}{base64.urlsafe_b64encode(self._codec.encrypt(tenant, content, alike=True)).decode()}]"
 
