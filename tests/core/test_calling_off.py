@@ -61,12 +61,28 @@ def test_a_wait_that_is_called_off_takes_no_later_signal() -> None:
     assert game.due_ms is None
 
 
-def test_a_signal_that_came_first_is_the_waits() -> None:
+def test_a_signal_that_came_for_what_is_called_off_is_kept_for_another_wait() -> None:
     game = a_flow()
     game.await_signal("flow", "go", path="0")
-    game.signal("go")
-    assert call_off(game, "0") == []
-    assert game.op("flow").status == "done"
+    for number in (1, 2):
+        game.signal("go", number)
+    assert kinds(call_off(game, "0")) == ["OperationCalledOff"]
+    assert game.op("flow").status == "failed"
+    assert kinds(game.await_signal("flow", "go", path="1")) == ["SignalAwaited", "SignalDelivered"]
+    assert kinds(game.await_signal("flow", "go", path="2")) == ["SignalAwaited", "SignalDelivered"]
+    got = [game.op("flow", path).outcome for path in ("1", "2")]
+    assert [each and each.value() for each in got] == [1, 2]
+
+
+def test_a_signal_that_came_for_what_is_called_off_goes_to_who_waits_for_it() -> None:
+    game = a_flow()
+    game.await_signal("flow", "go", path="0")
+    game.await_signal("flow", "go", path="1")
+    game.signal("go", 1)
+    assert kinds(call_off(game, "0")) == ["OperationCalledOff", "SignalDelivered"]
+    outcome = game.op("flow", "1").outcome
+    assert outcome is not None
+    assert outcome.value() == 1
 
 
 def test_a_timer_that_is_called_off_never_fires() -> None:

@@ -13,7 +13,7 @@ from holdfast import Context, Run, flow, step
 from holdfast.core.ids import Path as Place
 from holdfast.core.status import status
 from holdfast.settings import Settings
-from tests.engine.kit import Time, engine_at, eventually
+from tests.engine.kit import Time, engine_at, eventually, lose_lease
 
 LIMIT_S = 60
 LATE_S = 3600
@@ -245,3 +245,31 @@ async def test_an_outcome_that_led_to_nothing_recorded_is_heard_once(tmp_path: P
     async with engine_at(tmp_path, time, workflows=[buy]) as engine:
         await engine.signal(run_id, "go")
         assert await engine.run(run_id).result() == times[0] == times[1]
+
+
+async def test_a_limit_that_has_begun_goes_on_while_no_process_is_there(tmp_path: Path) -> None:
+    has_begun = asyncio.Event()
+
+    @step
+    async def never() -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    @flow
+    async def buy(ctx: Context) -> str:
+        await note(1)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await never()
+        except TimeoutError:
+            return "late"
+        return "done"
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[buy], grace_s=0) as engine:
+        run_id = (await engine.start(buy)).id
+        await has_begun.wait()
+        await lose_lease(engine)
+    time.forward(LIMIT_S)
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        assert await engine.run(run_id).result() == "late"

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import math
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from holdfast import Context, RunFailed, flow, step
@@ -256,3 +259,31 @@ async def test_a_generator_that_cannot_close_is_logged_and_does_not_hold_its_flo
         assert await (await engine.start(reads)).result() == 0
     assert "a generator of a flow failed to close: ValueError: cannot close" in caplog.text
     assert waits.closed == []
+
+
+async def test_threads_of_anyio_side_by_side_come_back(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their futures are made by anyio itself: nothing says that something is to come."""
+    monkeypatch.setattr(flowing, "OUTSIDE_S", 0.0)
+
+    @flow
+    async def reads(ctx: Context) -> list[str]:
+        return await asyncio.gather(*(anyio.to_thread.run_sync(slowly, each) for each in ("a", "b")))
+
+    def slowly(name: str) -> str:
+        threading.Event().wait(0.05)
+        return name
+
+    async with opened(store) as engine:
+        assert await (await engine.start(reads)).result() == ["a", "b"]
+
+
+async def test_a_callback_that_the_flow_itself_asks_for_is_none_from_a_thread(store: str) -> None:
+    @flow
+    async def calls(ctx: Context) -> list[str]:
+        called: list[str] = []
+        beside = asyncio.create_task(work("a"))
+        asyncio.get_running_loop().call_soon_threadsafe(called.append, "b")
+        return [await beside, *called]
+
+    async with opened(store) as engine:
+        assert await (await engine.start(calls)).result() == ["a", "b"]

@@ -489,3 +489,24 @@ async def test_a_signal_of_a_flow_arrives_once_though_its_process_is_killed(stor
             assert (sender.returncode == -signal.SIGKILL) == (len(words) == 3)
         assert said.strip() in (b"told", "told")
         assert [each.name for each in await events_of(run, ev.SignalReceived)] == ["first", "second"]
+
+
+async def test_a_signal_for_the_loser_of_a_race_is_kept_for_the_next_wait(tmp_path: Path) -> None:
+    @flow
+    async def race(ctx: Context) -> list[Any]:
+        both = [asyncio.create_task(ctx.wait_signal(name)) for name in ("a", "b")]
+        done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.wait(both)
+        return [*(each.result() for each in done), await ctx.wait_signal("b")]
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[race]) as engine:
+        run = await engine.start(race)
+        await run.until(lambda state: status(state) == "waiting" and "~1.0" in state.steps["flow"].journal)
+    async with engine_at(tmp_path, time) as engine:  # it has no code: both come before that goes on
+        for name in ("a", "b"):
+            await engine.signal(run.id, name, name)
+    async with engine_at(tmp_path, time, workflows=[race]) as engine:
+        assert await engine.run(run.id).result() == ["a", "b"]

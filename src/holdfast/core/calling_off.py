@@ -1,14 +1,14 @@
 """The rule of what a step's code goes on without: a time limit of its own ran out, or it cancelled a task.
 
-What waits, waits no more. A call that was sent is left alone: its outcome is taken, and nothing goes on with it. Never here:
-what is called off with its step or its run (endings).
+What waits, waits no more. A signal that came for it is kept for another wait. A call that was sent is left alone: its outcome
+is taken, and nothing goes on with it. Never here: what is called off with its step or its run (endings).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core import commands, endings
+from holdfast.core import commands, endings, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.state import AWAITED, CHILD, MAP, SHARED_WAIT, SLEEP, Operation, State
@@ -19,7 +19,8 @@ _WAITS: Final = frozenset({"gate", "signal", SLEEP, SHARED_WAIT, CHILD, AWAITED,
 
 
 def call_off_operations(d: Decision, c: commands.CallOffOperations) -> None:
-    """Have the step wait no more for what stands at these places. Of what has come to something meanwhile nothing is said."""
+    """Have the step wait no more for what stands at these places. Nothing else that has come to something meanwhile is called
+    off."""
     step = d.current(c)
     d.record(c.step, c.values)
     for path in dict.fromkeys(c.paths):
@@ -31,6 +32,7 @@ def call_off_operations(d: Decision, c: commands.CallOffOperations) -> None:
         for name in [name for name in step.maps if d.state.maps[name].opened.path == path]:
             endings.call_items_off(d, step, WHY, only=name)
         d.emit(ev.OperationCalledOff(c.step, path))
+    waits.deliver(d)
 
 
 def _may_end(state: State, op: Operation) -> bool:
@@ -43,4 +45,9 @@ def _may_end(state: State, op: Operation) -> bool:
         case "deferred" | "retrying" | "reopened":
             return True
         case _:
-            return False
+            return has_signal(op)
+
+
+def has_signal(op: Operation) -> bool:
+    """Return True if a wait got its signal."""
+    return op.status == "done" and op.signal > 0

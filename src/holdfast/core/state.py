@@ -158,6 +158,8 @@ class Operation(msgspec.Struct, omit_defaults=True):
     """Which outcome of its step this is, counted from 1 in the order of the history; 0 while it has none."""
     took_ms: int = 0
     """The time from `since_ms` until it came."""
+    signal: int = 0
+    """The number of the signal that it got."""
 
     @property
     def settled_ms(self) -> int:

@@ -80,8 +80,6 @@ class LendingLoop(_Loop):
 
     unfinished = 0
     """How many of its tasks are not over."""
-    was_outside = False
-    """True if something has come from outside since the last outcome: its time is in no history."""
 
     def __init__(self, run: str, moved: Callable[[], None]) -> None:
         """`moved` is called when something from outside is ready."""
@@ -119,7 +117,7 @@ class LendingLoop(_Loop):
         return True
 
     def is_closed(self) -> bool:
-        return False
+        return self._host.is_closed()
 
     def create_future(self) -> asyncio.Future[Any]:
         if self.left is not None and self._is_gone:
@@ -143,6 +141,8 @@ class LendingLoop(_Loop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Call it in the flow."""
+        if asyncio._get_running_loop() is self:
+            return self.call_soon(callback, *args, context=context)
 
         def arrived() -> None:
             self._arriving.discard(handle)
@@ -160,7 +160,6 @@ class LendingLoop(_Loop):
             self.left = self.left or Refusal(self.worded(FROM_OUTSIDE))
         else:
             self._ready.append(handle)
-        self.was_outside = True
         self._moved()
 
     @property

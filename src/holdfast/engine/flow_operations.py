@@ -52,6 +52,7 @@ class Operation:
         self.cursor = self.call.row.operation(self)
         self.task: asyncio.Task[None] | None = None
         self.is_wanted = True
+        self.used, self.waits = [], []
         self.is_parked: asyncio.Future[None] | None = None
         """Set while it has come to what no replay does, and earlier outcomes are still to be handed over."""
         self.inside: dict[Path, bool] = {}
@@ -247,6 +248,8 @@ class FlowOperations(FlowOutcomes):
         if operation.is_wanted:
             self._end(operation)
             self._finish(settled, at_ms, operation)
+        else:
+            await self._withdraw(used)
 
     def _end(self, operation: Operation) -> None:
         """Let go of an operation that is at its end. It is freed when its outcome was handed over: nothing that it holds may
@@ -348,24 +351,24 @@ class FlowOperations(FlowOutcomes):
         """Give up what no code waits for any more. What was sent comes to its end, and is handed to no code."""
         outcomes, self._loop.called_off = self._loop.called_off, []
         timers, self._loop.timers_off = self._loop.timers_off, []
-        paths = [Path(path) for path in timers]
+        places = [[Path(path)] for path in timers]
         for path in timers:
             self._timers.pop(path, None)
         for outcome in outcomes:
             operation = outcome.operation
-            if operation is None:
-                continue  # it had not begun, or its outcome was about to be handed over
+            if operation is None:  # it had not begun, or its outcome was about to be handed over
+                ended = (each.operation for each in self._finished if each.operation is not None)
+                places += [each.used for each in ended if each.outcome is outcome]
+                continue
             operation.is_wanted = False
             if operation.task is not None:
                 self._stop(operation)
                 continue
-            if self._waiting.pop(operation, None) is not None:
-                paths += operation.waits
-            elif operation in self._queue:
+            if self._waiting.pop(operation, None) is None and operation in self._queue:
                 self._queue.remove(operation)  # if in neither, an attempt before has called it off
+            places.append(operation.waits)
             self._end(operation)
-        if paths:
-            await self._withdraw(paths)
+        await self._withdraw(*places)
 
     def _stop(self, operation: Operation) -> None:
         """Have an operation end as soon as it may: before what comes next in it, or in the function that it runs."""
@@ -375,13 +378,6 @@ class FlowOperations(FlowOutcomes):
         if is_parked or operation.cursor.is_in_function:
             assert operation.task is not None
             operation.task.cancel()
-
-    async def _withdraw(self, waits: list[Path]) -> None:
-        """Take back what is waited for at these places: a question, a signal, a timer, a child."""
-        pending = (await self._current()).pending
-        paths = tuple(each for path in waits for each in (path, approval_at(path)) if each in pending)
-        if paths:
-            await self._journal.send(cmd.CallOffOperations(self._journal.step, self._journal.number, paths))
 
 
 def _settled(step: Step, path: Path) -> int:

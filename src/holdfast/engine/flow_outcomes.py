@@ -13,7 +13,8 @@ from heapq import heappush
 from typing import Any, Final, NamedTuple
 
 from holdfast.core import commands as cmd
-from holdfast.core.ids import Path
+from holdfast.core.calling_off import has_signal
+from holdfast.core.ids import Path, approval_at
 from holdfast.core.payload import digest
 from holdfast.core.state import SLEEP, TIMER, Step
 from holdfast.core.state import Operation as Recorded
@@ -52,6 +53,8 @@ class FlowOutcomes:
         self._finished: list[Finished] = []
         self._numbered = 0
         self._is_cancelled = False
+        self._handed_ms = self._clock.now_ms()
+        """When this process handed the code its last outcome, in Unix milliseconds."""
         self._came_before = 0
         """How many outcomes there were when this attempt began."""
         self.is_live = not journal.before.settlements
@@ -106,11 +109,9 @@ class FlowOutcomes:
                 self._fired(path, op)
 
     def _late_ms(self) -> int:
-        """How far the clock is ahead of the loop's time, by which a timer that begins now ends later. It is what went by since
-        the last outcome. In a replay nothing did, unless its code has waited for something that is done again."""
-        if not (self.is_live or self._loop.was_outside):
-            return 0
-        return max(0, self._clock.now_ms() - int(self._loop.now_s * 1000))
+        """How long the code has gone on since it was handed the last outcome, or began. The loop's time stands still meanwhile,
+        so a timer that it begins now is later by as much."""
+        return max(0, self._clock.now_ms() - self._handed_ms)
 
     def _fired(self, path: str, op: Recorded) -> None:
         self._finish(op.settled, op.settled_ms, place=path)
@@ -140,6 +141,20 @@ class FlowOutcomes:
             for path in given_up:
                 self._fired(path, journal[path])
         return bool(given_up)
+
+    async def _withdraw(self, *places: list[Path]) -> None:
+        """Take back what operations wait for, each at its places: a question, a signal, a timer, a child. A signal that
+        has come for one that only waited for it is kept for another."""
+        if not any(places):
+            return
+        step = await self._current()
+        paths = tuple(
+            each for waits in places for path in waits for each in (path, approval_at(path)) if each in step.pending
+        )
+        came = [waits[0] for waits in places if len(waits) == 1]
+        paths += tuple(path for path in came if (op := step.journal.get(path)) is not None and has_signal(op))
+        if paths:
+            await self._journal.send(cmd.CallOffOperations(self._journal.step, self._journal.number, paths))
 
     async def _current(self) -> Step:
         return self._journal.current(await self._attempt.state())

@@ -22,6 +22,7 @@ from holdfast.core.policies import CANCELLED
 from holdfast.core.state import Step
 from holdfast.engine.attempt import is_left
 from holdfast.engine.cursor import Suspension
+from holdfast.engine.flow_loop import FlowLoop
 from holdfast.engine.flow_operations import FlowOperations, is_open
 from holdfast.engine.flow_outcomes import CLOSING, TIMER_HASH
 from holdfast.engine.held_memory import held_bytes
@@ -36,6 +37,8 @@ LOOK_S: Final = 5.0
 OUTSIDE_S = 60.0
 """How long a flow of one task waits for what neither an operation nor a future of another loop brings: other code of its
 process may."""
+LIBRARY_S: Final = 3600.0
+"""How long one waits for a future that a library has made by itself, as anyio does for its threads."""
 CLOSING_S: Final = 60.0
 """The longest time for which tasks go on that are cancelled when the function of their flow has returned."""
 GOES_ON: Final = (
@@ -204,7 +207,7 @@ class Flowing(FlowOperations):
         if self._operations and not self._waiting:
             loop.refuse(GOES_ON_WITHOUT)
         if not self._timers and not self._waiting:
-            if loop.unfinished == 1 and await self._heard(OUTSIDE_S):
+            if (others_s := _others_s(loop)) and await self._heard(others_s):
                 return False
             loop.refuse(WAITS_FOR_NOTHING)
         await self._see_what_came()
@@ -317,7 +320,7 @@ class Flowing(FlowOperations):
                 return False
         settled, _, at_s, operation, place = heappop(finished)
         self._handed_over = max(self._handed_over, settled)
-        loop.now_s, loop.was_outside = max(loop.now_s, at_s), at_s == 0
+        loop.now_s, self._handed_ms = max(loop.now_s, at_s), self._clock.now_ms()
         if operation is not None:
             outcome = operation.outcome
             if not outcome.done():  # it may have been called off meanwhile
@@ -355,3 +358,10 @@ class Flowing(FlowOperations):
         if due_s is not None:
             await self._fire_due()
         return has_rung
+
+
+def _others_s(loop: FlowLoop) -> float:
+    """How long to wait for others: for a future that neither the flow's loop nor one of its tasks has made, or for anything."""
+    if any(type(getattr(task, "_fut_waiter", None)) is asyncio.Future for task in loop.tasks):
+        return LIBRARY_S
+    return OUTSIDE_S if loop.unfinished == 1 else 0

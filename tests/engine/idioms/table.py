@@ -205,7 +205,7 @@ IDIOMS: list[Idiom] = [
         flows.a_condition_and_a_barrier, Returned(["a", "b"]), calls=PAID,
     ),
     Idiom(
-        "an `Event` that no code sets", "refused", "nothing can wake the flow; in a flow of one task this is noticed after a minute, since other code of its process may set it",
+        "an `Event` that no code sets", "refused", "nothing can wake the flow; in a flow of one task this is noticed after a minute, since a thread or other code of its process may set it; in one of several tasks at once",
         flows.an_event_that_nobody_sets, Failed("waits for"), calls={"pay a": 1},
     ),
     Idiom(

@@ -118,6 +118,10 @@ def _operation_called_off(s: State, e: ev.OperationCalledOff, at_ms: int) -> Non
         child.places.pop(place, None)
     for waits in (s.deferred, s.short, s.shared_waits):
         waits.pop(place, None)
+    if op.signal and op.outcome is not None:  # nobody has had it: it is kept for another wait
+        s.signals.append(Signal(op.name, op.signal, op.outcome))
+        s.signals.sort(key=lambda signal: signal.number)
+        op.signal, op.outcome = 0, None
     op.scope, op.other, op.due_at_ms, op.blocked, op.unable = None, None, None, False, {}
     op.error = ErrorRecord(node_of(e.step), CALLED_OFF, "Called off: its step goes on without it.", False, at_ms)
     mark(s, step, e.path, op, "failed")
@@ -151,6 +155,7 @@ def _signal_delivered(s: State, e: ev.SignalDelivered, at_ms: int) -> None:
     signal = next(kept for kept in s.signals if kept.number == e.number)
     s.signals.remove(signal)
     close(s, e.step, e.path, outcome=signal.data)
+    s.steps[node_of(e.step)].journal[e.path].signal = e.number
 
 
 def _signal_timed_out(s: State, e: ev.SignalTimedOut, at_ms: int) -> None:
