@@ -287,3 +287,20 @@ async def test_a_callback_that_the_flow_itself_asks_for_is_none_from_a_thread(st
 
     async with opened(store) as engine:
         assert await (await engine.start(calls)).result() == ["a", "b"]
+
+
+async def test_who_waits_for_the_end_of_a_task_hears_of_it_when_its_flow_is_left(store: str) -> None:
+    """A thread of anyio ends with its task; else it would keep its process from exiting."""
+    ended: list[bool] = []
+
+    @flow
+    async def waits(ctx: Context) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(lambda done: ended.append(done.done()))
+        await ctx.wait_signal("go")
+
+    async with opened(store) as engine:
+        run = await engine.start(waits)
+        await run.until(lambda state: status(state) == "waiting")
+    assert ended == [True]

@@ -467,6 +467,9 @@ class FlowLoop(LendingLoop):
             for task in [*self.tasks]:
                 if not task.done():
                     task.leave(self.left)
+                    task.cancel()
+            with suppress(Suspension):  # who waits for the ends of tasks, as threads of anyio do, hears of them
+                self._turn(_MOST_THROWN * len(self.tasks), even_if_left=True)
         for outcome, _ in self.begun:
             outcome.call.close()
         self.begun.clear()
