@@ -19,6 +19,8 @@ from holdfast.engine.attempt import Attempt
 log = logging.getLogger("holdfast")
 
 BOUND_S: Final = 1.0
+_LOOKS: Final = 5
+"""How often it asks in that time: what holds the loop for a fifth longer is certain to be seen."""
 
 
 class LoopWatch:
@@ -39,7 +41,7 @@ class LoopWatch:
         self._is_over.set()
 
     def _watch(self) -> None:
-        while not self._is_over.wait(self._bound_s):
+        while not self._is_over.wait(self._bound_s / _LOOKS):
             answered = threading.Event()
             try:
                 self._loop.call_soon_threadsafe(answered.set)
