@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import logging
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,3 +264,19 @@ async def test_an_input_that_is_given_by_the_name_of_the_one_parameter_is_told_s
             await engine.start(quote, {"item": "lamp"})
         with pytest.raises(InvalidInput, match=r"\AThe input does not fit the parameters of workflow 'quote'"):
             await engine.start(quote, {"other": "lamp"})
+
+
+async def test_an_engine_that_is_entered_by_hand_stays_open(store: str) -> None:
+    """As in the cells of a notebook: `engine = await Engine.open(...).__aenter__()`."""
+    entered = Engine.open(store)
+    engine = await entered.__aenter__()
+    known = weakref.ref(entered)
+    del entered
+    gc.collect()
+    still = known()
+    assert still is not None
+    assert len(await engine.dead_letters()) == 0
+    await still.__aexit__(None, None, None)
+    del still
+    gc.collect()
+    assert known() is None

@@ -26,11 +26,14 @@ class Opening(AbstractAsyncContextManager[T]):
         self._opened = opened
 
     async def __aenter__(self) -> T:
-        return await self._opened.__aenter__()
+        engine = await self._opened.__aenter__()
+        _entered.add(self)
+        return engine
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        _entered.discard(self)
         return await self._opened.__aexit__(kind, problem, trace)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -43,6 +46,10 @@ class Opening(AbstractAsyncContextManager[T]):
         raise UsageError(f"{_ENTER}; a plain `with` takes holdfast.sync.open(...). Nothing was opened.")
 
     def __exit__(self, *_: object) -> None: ...
+
+
+_entered: Final[set[Opening[Any]]] = set()
+"""Those whose engines are open: in a notebook nothing else may refer to one, and to collect it would close its engine."""
 
 
 def opening(function: Callable[P, AsyncIterator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
