@@ -635,6 +635,7 @@ async def test_somebody_else_s_thread_is_not_there_among_conversations_either(
         for asked, names in ((ann, ["hers", "ours"]), (bob, ["ours"])):
             assert sorted(row["name"] for row in await asked.rows("/conversations")) == names
         assert (await ann.get("/conversations/hers"))["private"]
+        assert await ann.refused("POST", "/agui/mute", asks("one", thread="ours")) == (404, "not_found")
         await ann.post("/conversations/ours/messages", {"text": "two"})
 
 
