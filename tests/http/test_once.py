@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import Response
 
-from holdfast.errors import StoreUnreadable
+from holdfast.errors import AlreadyDecided, StoreUnreadable
 from holdfast.http import once
+from holdfast.service import command
 from holdfast.service.identity import Holder
 from holdfast.service.service import Service
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.postgres_server import FAST, PostgresServer
 from tests.http.kit import Asked, known, served
 
@@ -51,6 +54,46 @@ async def test_what_was_refused_frees_its_key(api: Asked) -> None:
     order = {"workflow": "order", "input": {}}
     assert await api.refused("POST", "/runs", order, idempotency_key="k") == (422, "invalid_input")
     assert (await api.post("/runs", {**order, "input": {"item": "tea"}}, idempotency_key="k"))["workflow"] == "order"
+
+
+@pytest.mark.parametrize("first", ["refused", "answered"])
+async def test_of_two_at_once_the_answer_is_kept_though_the_first_is_refused(tmp_path: Path, first: str) -> None:
+    """The second has decided, so the first is refused: whichever of them ends first, a third gets the answer."""
+    decide = command.Decide(gate="run:gate")
+    begun = {name: asyncio.Event() for name in ("refused", "answered")}
+    ends = {name: asyncio.Event() for name in begun}
+
+    async def refused(_: Any) -> Response:
+        begun["refused"].set()
+        await ends["refused"].wait()
+        raise AlreadyDecided("Another has decided.")
+
+    async def answered(_: Any) -> Response:
+        begun["answered"].set()
+        await ends["answered"].wait()
+        return Response(b"decided")
+
+    store = await SqliteStore.connect(tmp_path / "runs.db")
+    try:
+        now_ms = store.clock.now_ms()
+
+        def asked(answer: Any) -> asyncio.Task[Response]:
+            return asyncio.create_task(once.once(store.replies, None, now_ms, ["name"], decide, answer))
+
+        both = {}
+        for name, answer in (("refused", refused), ("answered", answered)):
+            both[name] = asked(answer)
+            await asyncio.wait_for(begun[name].wait(), MOST_S)
+        for name in sorted(both, key=lambda each: each != first):
+            ends[name].set()
+            await asyncio.wait([both[name]])
+        assert both["answered"].result().body == b"decided"
+        if first == "answered":
+            assert both["refused"].result().body == b"decided"
+        third = await asked(refused)
+        assert (third.body, third.headers["idempotency-replayed"]) == (b"decided", "true")
+    finally:
+        await store.aclose()
 
 
 @contextmanager

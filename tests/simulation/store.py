@@ -950,12 +950,16 @@ class Replies(Port):
         self._disk.replies[name] = Pending(digest, now_ms)
         return Pending(digest, now_ms, is_new=True)
 
-    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> bool:
         await self._mount.write("finish_reply")
+        known = self._disk.replies.get(name)
+        if known is None or (reply is None and known.reply is not None):
+            return False
         if reply is None:
-            self._disk.replies.pop(name, None)
-        elif name in self._disk.replies:
-            self._disk.replies[name] = self._disk.replies[name]._replace(reply=reply)
+            del self._disk.replies[name]
+        else:
+            self._disk.replies[name] = known._replace(reply=reply)
+        return True
 
 
 class Scores(Port):

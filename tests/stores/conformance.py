@@ -2163,11 +2163,13 @@ class StoreConformance:
             ("digest", None, begun[0].begun_at_ms)
         }
         reply = Reply(201, b"\x00{}", {"location": "here"})
-        await there.replies.finish("key", reply)
+        assert await there.replies.finish("key", reply)
+        assert not await store.replies.finish("key", None), "it has an answer"
         again = await store.replies.begin("key", "another", 60_000)
         assert (again.digest, again.reply, again.is_new) == ("digest", reply, False)
         await store.replies.begin("other", "digest", 60_000)
-        await store.replies.finish("other", None)
+        assert await store.replies.finish("other", None)
+        assert not await there.replies.finish("other", reply), "it is not known any more"
         assert (await there.replies.begin("other", "digest", 60_000)).is_new
         await asyncio.sleep(0.01)
         assert (await there.replies.begin("key", "another", 0)).is_new, "it is over"

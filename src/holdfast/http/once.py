@@ -52,19 +52,24 @@ async def once(
     try:
         response = await answer(said)
     except (Problem, HoldfastError) as refused:
-        if pending.is_new and _did_nothing(refused):
-            await replies.finish(name, None)
-        if pending.is_new or not _did_nothing(refused):
+        if not _did_nothing(refused):
             raise
         # Refused because it was done, maybe: by one that is being answered, or has been meanwhile.
         now = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
         if now.reply is not None:
             return _again(now.reply)
-        if _is_lost(pending, now_ms):
+        if pending.is_new:
+            await replies.finish(name, None)
+        if pending.is_new or _is_lost(pending, now_ms):
             raise
         raise _unknown(pending, now_ms) from refused
     headers = {name: value for name, value in response.headers.items() if name in _KEPT}
-    await replies.finish(name, Reply(response.status_code, bytes(response.body), headers), tenant or OF_NONE)
+    reply = Reply(response.status_code, bytes(response.body), headers)
+    if not await replies.finish(
+        name, reply, tenant or OF_NONE
+    ):  # the same request was refused meanwhile, by what this one did
+        await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
+        await replies.finish(name, reply, tenant or OF_NONE)
     return response
 
 

@@ -115,6 +115,7 @@ class Replies(Protocol):
         """Begin a request of that tenant; or the one of that name that was begun before, if it is no older than that."""
         ...
 
-    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
-        """Keep the answer; None: nothing was done, and the key is free again."""
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> bool:
+        """Keep the answer; None: nothing was done, and the key is free again, unless it has an answer. Returns False if the
+        request is not known any more."""
         ...

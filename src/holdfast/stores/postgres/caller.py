@@ -81,8 +81,7 @@ class Replies(StorePort):
             before, begun_at_ms, reply = await db.fetchrow(self._sql["reply"], name)
             return pending_of(before, begun_at_ms, reply, self._sealing)
 
-    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> bool:
         if reply is None:
-            await self._db.execute(self._sql["drop_reply"], name)
-        else:
-            await self._db.execute(self._sql["finish_reply"], name, self._sealing.seal(tenant, encode(reply)))
+            return bool(await self._db.fetch(self._sql["drop_reply"], name))
+        return bool(await self._db.fetch(self._sql["finish_reply"], name, self._sealing.seal(tenant, encode(reply))))

@@ -80,10 +80,8 @@ class Replies(StorePort):
 
         return await self._writer.write(write)
 
-    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> None:
+    async def finish(self, name: str, reply: Reply | None, tenant: str = OF_NONE) -> bool:
         if reply is None:
-            await self._writer.write(lambda db: value(db, "drop_reply", (name,)))
-        else:
-            await self._writer.write(
-                lambda db: value(db, "finish_reply", (name, self._sealing.seal(tenant, encode(reply))))
-            )
+            return bool(await self._writer.write(lambda db: rows(db, "drop_reply", (name,))))
+        kept = name, self._sealing.seal(tenant, encode(reply))
+        return bool(await self._writer.write(lambda db: rows(db, "finish_reply", kept)))

@@ -1886,8 +1886,8 @@ select digest, begun_at_ms, reply from holdfast.replies where name = $1
 
 -- name: finish_reply
 -- What was answered to it.
-update holdfast.replies set reply = $2 where name = $1
+update holdfast.replies set reply = $2 where name = $1 returning name
 
 -- name: drop_reply
 -- Nothing was done, so the key is free.
-delete from holdfast.replies where name = $1
+delete from holdfast.replies where name = $1 and reply is null returning name

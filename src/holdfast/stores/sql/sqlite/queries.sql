@@ -1357,8 +1357,8 @@ select digest, begun_at_ms, reply from replies where name = ?
 
 -- name: finish_reply
 -- What was answered to it.
-update replies set reply = ?2 where name = ?1
+update replies set reply = ?2 where name = ?1 returning name
 
 -- name: drop_reply
 -- Nothing was done, so the key is free.
-delete from replies where name = ?
+delete from replies where name = ? and reply is null returning name
