@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from inspect import CORO_CREATED, getcoroutinestate
-from types import CodeType, CoroutineType, coroutine
+from types import CodeType, CoroutineType, NoneType, coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.border import fact, is_ours, is_signal, text_of
@@ -45,6 +45,10 @@ BY_SET: Final = (
 ELSEWHERE: Final = (
     "Await the step in the flow itself, and not in another event loop (asyncio.run in a thread?): there its outcome cannot"
     " come. Or call it as step.function(...), which records nothing"
+)
+MADE_BY_HAND: Final = (
+    "Make the task with asyncio.create_task or a TaskGroup: operations are named by their task, and of an asyncio.Task that"
+    " code has made by itself a replay does not know which it is"
 )
 LEFT_OPEN: Final = (
     "Write `async with contextlib.aclosing(generator)` around the loop over an asynchronous generator: the loop was left before"
@@ -159,6 +163,9 @@ class OperationCall(Coroutine[Any, Any, Any]):
 
     def __await__(self) -> Generator[Any, Any, Any]:
         task = asyncio.current_task()
+        if type(task) not in (FlowTask, NoneType) and asyncio._get_running_loop() is self.tasks:
+            self.drop()
+            self.tasks.refuse(MADE_BY_HAND)
         return (yield from self.begin(task.row if type(task) is FlowTask else self.row))
 
     def _generator(self) -> Generator[Any, Any, Any]:

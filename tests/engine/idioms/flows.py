@@ -582,3 +582,11 @@ async def a_step_in_a_thread_that_it_starts(ctx: Context) -> Any:
 async def a_coroutine_without_await(ctx: Context) -> Any:
     paid_by("a")  # type: ignore[unused-coroutine]
     return await pay("b")
+
+
+@flow
+async def a_task_made_by_hand(ctx: Context) -> Any:
+    tasks = [asyncio.Task(paid_by(name), loop=asyncio.get_running_loop()) for name in "ab"]
+    with contextlib.suppress(Exception):
+        await asyncio.wait(tasks)
+    return await pay("c")

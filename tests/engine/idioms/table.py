@@ -116,6 +116,11 @@ IDIOMS: list[Idiom] = [
         flows.a_task_that_fails_unseen, Failed("b is broken"), calls={"pay a": 1, "broken b": 1},
     ),
     Idiom(
+        "`asyncio.Task(a(), loop=…)`, with or without `eager_start=True`", "refused",
+        "operations are named by their task: make it with `asyncio.create_task`",
+        flows.a_task_made_by_hand, Failed("Make the task with asyncio.create_task"),
+    ),
+    Idiom(
         "`async with asyncio.TaskGroup()`", "right", "at the same time",
         flows.a_group, Returned(["a", "b"]), calls={"later a": 1, "pay b": 1}, paths={"a": "~0.0", "b": "~1.0"},
     ),
