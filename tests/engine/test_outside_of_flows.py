@@ -304,3 +304,26 @@ async def test_who_waits_for_the_end_of_a_task_hears_of_it_when_its_flow_is_left
         run = await engine.start(waits)
         await run.until(lambda state: status(state) == "waiting")
     assert ended == [True]
+
+
+async def test_a_delay_that_is_no_number_is_an_error_of_the_code(store: str) -> None:
+    @flow
+    async def sleeps(ctx: Context) -> str:
+        try:
+            await asyncio.sleep(math.nan)
+        except ValueError as problem:
+            return str(problem)
+        return "slept"
+
+    async with opened(store) as engine:
+        assert "nan" in await (await engine.start(sleeps)).result()
+
+
+async def test_a_flow_that_cancels_itself_fails_with_its_own_words_and_line(store: str) -> None:
+    @flow
+    async def gives_up(ctx: Context) -> None:
+        raise asyncio.CancelledError("no more paper")
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match=r"CancelledError: no more paper \(test_outside_of_flows\.py:\d+ in"):
+            await (await engine.start(gives_up)).result()

@@ -307,6 +307,8 @@ class FlowLoop(LendingLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
+        if math.isnan(when):
+            raise ValueError("Give asyncio a delay that is a number: nan is none.")
         timer = Timer(when, callback, args, self, context)
         if when <= self.now_s:
             self._ready.append(timer)

@@ -278,10 +278,8 @@ class Flowing(FlowOperations):
                     raise row.explained(problem) or problem
         if row.calls is not None and (forgotten := row.calls.forgotten()) is not None:
             raise row.refuse(forgotten)
-        if loop.main.cancelled():
-            if self._is_cancelled:
-                raise StepError("The run is being cancelled.", error_class=CANCELLED)
-            raise asyncio.CancelledError
+        if loop.main.cancelled() and self._is_cancelled:
+            raise StepError("The run is being cancelled.", error_class=CANCELLED)
         return loop.main.result()
 
     async def _leave(self) -> None:
