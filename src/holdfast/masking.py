@@ -120,6 +120,8 @@ class Mask:
 
     def apply(self, data: bytes) -> bytes:
         """`data` without the values. The same object if there was none."""
+        if self._pattern is None and not self._new:
+            return data
         return self.begun(data)[0]
 
     def begun(self, data: bytes, *, goes_on: bool = False) -> tuple[bytes, bytes]:

@@ -111,6 +111,24 @@ class Progress(Protocol):
         ...
 
 
+class Place:
+    """One that is taken inside; what it gives is where that is. (Written out: there are two for each operation.)"""
+
+    __slots__ = ("_cursor", "_operations", "_path")
+
+    def __init__(self, cursor: Cursor, operations: int) -> None:
+        self._cursor = cursor
+        self._operations = operations
+
+    def __enter__(self) -> Path:
+        self._path = self._cursor.enter(self._operations)
+        return self._path
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, _: object) -> None:
+        why = problem if kind is not None and issubclass(kind, Suspension) else None
+        self._cursor.leave(self._path, why)  # type: ignore[arg-type]
+
+
 class Cursor:
     """Where a step, a branch of a gather in it, or a task of a flow, is in its journal."""
 
@@ -148,16 +166,16 @@ class Cursor:
         self._function = function
         self._marks: dict[str, tuple[int, int]] = {}
 
-    @contextlib.contextmanager
-    def place(self) -> Iterator[Path]:
+    def place(self) -> Place:
         """The next place, for one operation at a time."""
-        with self.ahead() as path:
-            self._next += 1
-            yield path
+        return Place(self, 1)
 
-    @contextlib.contextmanager
-    def ahead(self) -> Iterator[Path]:
+    def ahead(self) -> Place:
         """The next place, for what stands beside the operation that comes there."""
+        return Place(self, 0)
+
+    def enter(self, operations: int) -> Path:
+        """Begin at the next place, with so many operations. Raises Suspension where nothing may begin."""
         self._refuse_inside()
         if self.left is not None:
             raise self._late() if self.left is _ENDED else self.left
@@ -171,23 +189,23 @@ class Cursor:
         self._busy = True
         with contextlib.suppress(RuntimeError):  # the thread of a plain function has no event loop
             self.task = asyncio.current_task()
-        progress, self.at, waits = self.progress, (path := self.following), False
-        if progress is not None:
-            progress.enter(path)
-        try:
-            yield path
-        except Suspension as why:
-            waits = True
+        self.at = path = self.following
+        if self.progress is not None:
+            self.progress.enter(path)
+        self._next += operations
+        return path
+
+    def leave(self, path: Path, why: Suspension | None) -> None:
+        """End at that place, where the operation has come to something or has to be waited for."""
+        if why is not None:
             self._leave(why)
-            raise
-        finally:
-            self._busy = False
-            self.task = self.at = None
-            if progress is not None:
-                progress.leave(path, waits=waits)
-            if self._free is not None:
-                self._free.set_result(None)
-                self._free = None
+        self._busy = False
+        self.task = self.at = None
+        if self.progress is not None:
+            self.progress.leave(path, waits=why is not None)
+        if self._free is not None:
+            self._free.set_result(None)
+            self._free = None
 
     def refuse(self, message: str) -> Suspension:
         """Remember that the step fails, whatever its code makes of what is raised here."""

@@ -155,7 +155,7 @@ class FlowOperations(FlowOutcomes):
                 raise
             self._carrier.uncancel()
         finally:
-            self._is_alone = None
+            self._is_alone, self._heard_ms = None, self._clock.now_ms()
             self.moving.pop(operation, None)
 
     def _heed(self, state: State) -> None:

@@ -53,8 +53,9 @@ class FlowOutcomes:
         self._finished: list[Finished] = []
         self._numbered = 0
         self._is_cancelled = False
-        self._handed_ms = self._clock.now_ms()
-        """When this process handed the code its last outcome, in Unix milliseconds."""
+        self._heard_ms = self._handed_ms = self._clock.now_ms()
+        """When this process last heard of something, and when that was as it handed the code its last outcome; in Unix
+        milliseconds."""
         self._came_before = 0
         """How many outcomes there were when this attempt began."""
         self.is_live = not journal.before.settlements

@@ -318,7 +318,7 @@ class Flowing(FlowOperations):
                 return False
         settled, _, at_s, operation, place = heappop(finished)
         self._handed_over = max(self._handed_over, settled)
-        loop.now_s, self._handed_ms = max(loop.now_s, at_s), self._clock.now_ms()
+        loop.now_s, self._handed_ms = max(loop.now_s, at_s), self._heard_ms
         if operation is not None:
             outcome = operation.outcome
             if not outcome.done():  # it may have been called off meanwhile
@@ -348,7 +348,7 @@ class Flowing(FlowOperations):
             else:
                 await asyncio.wait([self._bell], timeout=wait_s)
         finally:
-            self._bell = None
+            self._bell, self._heard_ms = None, self._clock.now_ms()
         has_rung = self._has_rung
         if self._waiting and not has_rung:
             await self._attempt.patiently(self._attempt.mailbox.current)
