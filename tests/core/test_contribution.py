@@ -158,6 +158,53 @@ def test_a_reassigned_gate_is_not_given_to_a_contributor() -> None:
         game.do(cmd.AssignGate(game.gate.gate, ("zoe",), False, Claim("kim")), session=None)
 
 
+def test_a_contributor_gives_a_gate_to_no_role_of_their_own() -> None:
+    for name in ("ann", "bob"):
+        game = started()
+        _signals(game)
+        asked(game, four_eyes=False, reviewers=("eve",))
+        for to in ("sales", "role:sales"):
+            with pytest.raises(
+                DecisionRefused, match=f"'{name}' asked for or contributed to, and is not given to a role"
+            ):
+                game.do(cmd.AssignGate(game.gate.gate, (to,), False, Claim(name, roles=("sales",))), session=None)
+        game.do(cmd.AssignGate(game.gate.gate, ("legal",), False, Claim(name, roles=("sales",))), session=None)
+
+
+@pytest.mark.parametrize("decision", ["reject", "retry"])
+def test_who_turns_down_what_was_contributed_has_not_agreed_to_it(decision: str) -> None:
+    game = Game(graph("work"), by="ann")
+    _signals(game)
+    allowed = ("approve", "reject", "retry")
+    for path in ("0", "1"):
+        game.do(cmd.OpenGate(*game.at("work"), Path(path), "question", "h", inline(5), "h", allowed, four_eyes=True))
+        game.decide(decision, by="eve")
+    assert contributors(game.state) == ("bob",)
+
+
+def test_another_question_is_for_another_person_and_not_for_another_key() -> None:
+    game = Game(graph("work"), by="ann")
+    one, two, three = (Claim(f"keys.{each}", maker=maker) for each, maker in (("1", "bob"), ("2", "bob"), ("3", "eve")))
+    for path, quorum, not_by in (("0", 1, ()), ("1", 1, ("keys.1",))):
+        game.do(
+            cmd.OpenGate(
+                *game.at("work"),
+                Path(path),
+                "question",
+                "h",
+                inline(5),
+                "h",
+                ("approve",),
+                quorum=quorum,
+                not_by=not_by,
+            )
+        )
+        for by in (two, BOB, Claim("Keys.1")) if not_by else ():
+            with pytest.raises(DecisionRefused, match=r"somebody else than keys\.1, bob"):
+                game.decide("approve", by=by)
+        game.decide("approve", by=three if not_by else one)
+
+
 # --- Edits ------------------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import pytest
 from holdfast import Context, Engine, flow
 from holdfast.core.access import Access
 from holdfast.errors import Conflict, InvalidInput, NotFound, NotPermitted
+from holdfast.ports import ToDecide
 from holdfast.service import query
 from holdfast.service.command import (
     Backfill,
@@ -154,6 +155,29 @@ async def test_a_key_reaches_no_workflow_that_its_maker_does_not(world: World) -
                 await world.service.tell(holder.principal(), Start(workflow=workflow))
     named = of(ACME, workflows=("hidden",), unoffered=True)
     assert await world.start(named, workflow="hidden") == hidden.hash
+
+
+async def test_a_key_is_in_the_hand_of_a_person_however_many_keys_are_between(world: World) -> None:
+    """Four eyes and a quorum tell persons apart, and not their keys."""
+    boss, other = (of(ACME)._replace(name=name) for name in ("boss", "other"))
+
+    async def come_with(made: dict[str, Any]) -> Principal:
+        holder = await world.service.keys.holder(made["key"])
+        assert holder is not None
+        return holder.principal()
+
+    first = await come_with(await world.service.tell_row(boss, MakeKey(name="first", may=("admin",))))
+    second = await come_with(await world.service.tell_row(first, MakeKey(name="second", may=("admin",))))
+    as_zoe = second._replace(name="zoe")
+    third = await come_with(await world.service.tell_row(as_zoe, MakeKey(name="third", may=("reviewer",))))
+    assert [each.maker for each in (first, second, third)] == ["boss"] * 3
+    await world.service.tell_row(other, MakeKey(name="theirs", may=("reviewer",)))
+    rotated = await come_with(await world.service.tell_row(second, RotateKey("theirs")))
+    assert (rotated.name, rotated.maker) == ("keys.theirs", "boss")
+    link = await world.service.keys.link(second, ACME, ToDecide("run:gate", "hash", "ida"), 60)
+    opened = await world.service.keys.opened(link["link"])
+    assert opened is not None
+    assert opened.maker == "boss"
 
 
 async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None:

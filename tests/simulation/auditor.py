@@ -1297,7 +1297,7 @@ class Auditor:
         elif isinstance(event, ev.ChildEnded):
             names = [*event.contributors]
         elif isinstance(event, ev.GateDecided) and (gate := books.gates.get(event.gate)) is not None:
-            if gate.four_eyes:  # somebody else has seen what came before
+            if gate.four_eyes and event.decision == "approve":  # somebody else has agreed to what came before
                 shown = books.shown[event.gate]
                 books.contributors = {name: seq for name, seq in books.contributors.items() if seq > shown}
             is_filled_in = event.decision == "approve" and (event.data.value() or {}) != (gate.filled.value() or {})

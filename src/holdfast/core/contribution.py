@@ -1,8 +1,8 @@
 """Contributors to a run: those who started, edited, resolved, replayed, signalled or forked it. None of them decides a question
 that needs a second pair of eyes.
 
-A question with four eyes that another person has decided clears what was contributed before it was shown, except the start:
-somebody else has looked at it. Never here: which decisions a gate takes (gates).
+A question with four eyes that another person has approved clears what was contributed before it was shown, except the start:
+somebody else has looked at it, and agreed. Never here: which decisions a gate takes (gates).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def note(state: State, event: ev.Event) -> None:
             _add(state, [name])
         case ev.GateDecided():
             gate = state.gates[event.gate]
-            if gate.opened.four_eyes:
+            if gate.opened.four_eyes and event.decision == "approve":
                 _clear(state, gate)
             if gives_content(gate.opened, event.decision, event.data):
                 _add(state, [event.by])

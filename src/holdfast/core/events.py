@@ -1219,7 +1219,8 @@ class GateEscalated(Event, frozen=True):
 
 
 class GateDecided(Event, frozen=True):
-    """A person answered a gate, about exactly what `shown_hash` stands for. `roles` are those in which he said he acts."""
+    """A person answered a gate, about exactly what `shown_hash` stands for. `roles` are those in which he said he acts;
+    `maker` has made the key that was used."""
 
     gate: GateId
     decision: str
@@ -1230,6 +1231,7 @@ class GateDecided(Event, frozen=True):
     client: str = ""
     reason: str | None = None
     roles: tuple[str, ...] = ()
+    maker: str | None = None
 
 
 class GateExpired(Event, frozen=True):

@@ -44,6 +44,7 @@ from holdfast.core.reviewers import (
     check_distinct,
     check_person,
     check_somebody_can_decide,
+    makers_of,
 )  # fmt: skip
 from holdfast.core.state import Gate, State
 from holdfast.errors import (
@@ -123,7 +124,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             cancel_after_ms=c.cancel_after_ms,
             completes_step=c.completes_step,
             expires_at_ms=expires_at_ms,
-            not_by=c.not_by,
+            not_by=(*c.not_by, *makers_of(d.state, c.not_by)),
             contributors=known,
             quorum=c.quorum,
             hash_optional=c.hash_optional,
@@ -318,7 +319,7 @@ def _take(d: Decision, checked: _Checked) -> None:
         d.emit(ev.GateApproved(c.gate, opened.shown_hash, *c.by.kept, c.reason, c.roles, c.by.maker))
         return
     follow = _FOLLOWS.get(opened.reason)
-    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.kept, c.reason, c.roles))
+    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.kept, c.reason, c.roles, c.by.maker))
     if raised is not None:
         d.emit(raised)
     elif opened.reason in limits.LIMIT_OF:

@@ -92,6 +92,11 @@ def _check_not_edited_by(opened: ev.GateOpened, name: str | None, maker: str | N
             )
 
 
+def makers_of(state: State, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those who made the keys with which these have decided something in the run: a key is its maker's hand."""
+    return tuple(dict.fromkeys(maker for name in names if (maker := state.makers.get(folded(name))) is not None))
+
+
 def barred(state: State, opened: ev.GateOpened) -> tuple[str, ...]:
     """Return the names of those who cannot decide an open gate."""
     involved = (opened.requester or "", *contributors(state, opened)) if opened.four_eyes else opened.contributors
@@ -173,6 +178,12 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
                 f"Gate {c.gate} is about a run that {name!r} contributed to, and is not given to them. It still asks"
                 f" {asked(opened)}: name another person."
             )
+    involved = {folded(opened.requester), *map(folded, contributors(state, opened))}
+    if not c.delegates and folded(c.by.name) in involved and is_among(c.to, c.by.name, c.by.roles):
+        raise DecisionRefused(
+            f"Gate {c.gate} is about a run that {c.by.name!r} asked for or contributed to, and is not given to a role of"
+            f" theirs. It still asks {asked(opened)}: name another person."
+        )
     if any(is_among(opened.not_by, name, ()) for name in c.to):
         raise DecisionRefused(
             f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}."

@@ -39,7 +39,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 15
+FOLD_VERSION: Final = 16
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -663,6 +663,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     """The child, and its workflow, that answered in the place of the run's own agent, the latest."""
     gates: dict[GateId, Gate] = {}
     decided: dict[GateId, Decided] = {}
+    makers: dict[str, str] = {}
+    """Who made the keys with which gates were decided, by the folded names of the keys."""
     gates_opened: int = 0
     contributors: dict[str, Contributor] = {}
     """By folded name, without the starter."""

@@ -80,7 +80,7 @@ class ApiKeys:
         token = KEY + new_secret()
         key = ApiKey(
             name=asked.name, hash=hashed(token).hex(), tenant=who.of_tenant(asked.tenant), may=asked.may, roles=asked.roles,
-            teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), maker=who.name,
+            teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), maker=_in_hand_of(who),
             made_at_ms=now_ms, expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
             unoffered=asked.workflows != ANY and (who.tenant is None or who.access.unoffered),
         )  # fmt: skip
@@ -107,7 +107,8 @@ class ApiKeys:
         key = ApiKey(
             name=f"link-{hashed(token).hex()[:16]}", hash=hashed(token).hex(), tenant=tenant, roles=roles,
             may=("reviewer",) if isinstance(opens, ToDecide) else ("operator",),
-            made_by=str(who.claim), maker=who.name, made_at_ms=now_ms, expires_at_ms=now_ms + life_s * 1000, opens=opens,
+            made_by=str(who.claim), maker=_in_hand_of(who), made_at_ms=now_ms, expires_at_ms=now_ms + life_s * 1000,
+            opens=opens,
         )  # fmt: skip
         await self._keys.put(key, None)
         return {**of_key(key), "link": token}
@@ -127,7 +128,7 @@ class ApiKeys:
         """Another secret under the same name; the one before is over at once. Raises NotFound, Conflict, InvalidInput."""
         before = await self._named(who, name, tenant)
         token = KEY + new_secret()
-        return {**await self._replace(before, hash=hashed(token).hex()), "key": token}
+        return {**await self._replace(before, hash=hashed(token).hex(), maker=_in_hand_of(who)), "key": token}
 
     async def revoke(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
         """Take it back, for good and at once. Raises NotFound, Conflict, InvalidInput."""
@@ -147,6 +148,11 @@ class ApiKeys:
         if not await self._keys.put(key, before.hash):
             raise Conflict(f"Somebody else has just changed the key {key.name}. Nothing was done: look, and try again.")
         return of_key(key)
+
+
+def _in_hand_of(who: Principal) -> str | None:
+    """Return the person who has a secret in hand that `who` is shown: who comes with a key or link is its maker."""
+    return who.maker or who.name
 
 
 async def owned(keys: Keys, name: str, tenant: str | None) -> ApiKey | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.claim import folded
 from holdfast.core.contribution import edited
 from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
@@ -183,6 +184,7 @@ def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
 
 def _gate_approved(s: State, e: ev.GateApproved, at_ms: int) -> None:
     s.gates[e.gate].approvals.append(Approval(e.by or "", at_ms, e.maker))
+    _note_maker(s, e)
 
 
 def _gate_edited(s: State, e: ev.GateEdited, at_ms: int) -> None:
@@ -203,6 +205,14 @@ def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
     s.gates[e.gate].escalated_at_ms = at_ms
 
 
+def _note_maker(s: State, e: ev.GateApproved | ev.GateDecided) -> None:
+    """Remember who made the key with which a gate was decided: a later one may be for somebody else."""
+    if e.maker is not None:
+        s.makers[folded(e.by)] = e.maker
+        if len(s.makers) > MOST_DECIDED_KEPT:
+            del s.makers[next(iter(s.makers))]
+
+
 def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:
     """Remember what became of a gate that was open, and return it."""
     s.decided[gate] = decided
@@ -213,6 +223,7 @@ def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:
 
 def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
     gate = _gate_closed(s, e.gate, Decided(e.decision, at_ms, e.by))
+    _note_maker(s, e)
     opened, before = gate.opened, [each.by for each in gate.approvals] if e.decision == "approve" else []
     if opened.completes_step and opened.step is not None and (step := s.step(opened.step)) is not None:
         step.reason, step.by, step.approvers = e.reason, e.by, before
