@@ -8,7 +8,20 @@ from holdfast.core.claim import NOBODY, Claim, folded, is_among
 
 
 @pytest.mark.parametrize(
-    "other", ["ANN MÜLLER", " ann  müller ", "Ann Mu\u0308ller", "Ann\u200b Müller", "Ａｎｎ Müller", "Ann\tMüller"]
+    "other",
+    [
+        "ANN MÜLLER",
+        " ann  müller ",
+        "Ann Mu\u0308ller",
+        "Ann\u200b Müller",
+        "Ａｎｎ Müller",
+        "Ann\tMüller",
+        "Ann\ufe0f Müller",
+        "A\u034fnn Müller",
+        "Ann Müller\u3164",
+        "\u2800Ann Müller",
+        "Ann\U000e0041 M\u180büller",
+    ],
 )
 def test_a_name_is_the_same_in_any_case_spelling_and_with_any_blanks(other: str) -> None:
     assert folded(other) == folded("Ann Müller")

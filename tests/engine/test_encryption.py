@@ -214,3 +214,17 @@ async def test_a_store_that_a_program_has_opened_with_its_own_keys_is_encrypted_
     finally:
         await own.aclose()
     assert CANARY.encode() not in stored()
+
+
+async def test_a_start_under_a_key_whose_tenant_s_key_is_away_is_not_taken_for_another(
+    store: str, tmp_path: Path
+) -> None:
+    """It would be told to take another key, and start twice."""
+    started: dict[str, Any] = {"input": {"n": 1, "text": CANARY}, "tenant": "acme", "key": "once"}
+    async with opened(store, workflows=[telling()], settings=written(tmp_path / "keys.toml", *TENANTS)) as engine:
+        first = await engine.start("telling", **started)
+    async with opened(store, workflows=[telling()], settings=written(tmp_path / "keys.toml", "default")) as engine:
+        with pytest.raises(KeyMissing):
+            await engine.start("telling", **started)
+    async with opened(store, workflows=[telling()], settings=written(tmp_path / "keys.toml", *TENANTS)) as engine:
+        assert (await engine.start("telling", **started)).id == first.id

@@ -6,6 +6,7 @@ what somebody may do (gates), where the name comes from (cli, wire).
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -42,9 +43,18 @@ class Claim(NamedTuple):
 NOBODY: Final = Claim()
 
 
+_UNSEEN: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""What a text is shown without: Default_Ignorable_Code_Point of the Unicode Character Database (DerivedCoreProperties.txt), and
+the blank pattern of Braille."""
+
+
 def folded(name: str | None) -> str:
     """What of a name tells two people apart: not its case, its spelling in Unicode, its blanks, or what nobody sees."""
-    seen = "".join(each for each in name or "" if each.isspace() or unicodedata.category(each) not in ("Cc", "Cf"))
+    shown = _UNSEEN.sub("", name or "")
+    seen = "".join(each for each in shown if each.isspace() or unicodedata.category(each) not in ("Cc", "Cf"))
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).split())
 
 

@@ -87,9 +87,14 @@ class Sealing:
     def open_text(self, kept: str) -> str:
         """Return a text of a list; words in its place where it cannot be read."""
         try:
-            return self.open(kept.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+            return self.open_hash(kept)
         except CorruptHistory:
             return GONE
+
+    def open_hash(self, kept: str) -> str:
+        """Return a text that another is compared with. Raises KeyMissing, CorruptHistory: no answer is better than a wrong
+        one."""
+        return self.open(kept.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def seal_payload(self, tenant: str, payload: Payload) -> Payload:
         """Return a payload as it is kept; one in a blob is sealed there."""

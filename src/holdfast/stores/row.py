@@ -50,7 +50,7 @@ BEFORE_ALL: Final = ("", 2**63 - 1)
 def pending_of(digest: str, begun_at_ms: int, reply: bytes | None, sealing: Sealing) -> Pending:
     """A request as it was begun."""
     answer = None if reply is None else _decode_reply(sealing.open(reply))
-    return Pending(sealing.open_text(digest), begun_at_ms, answer)
+    return Pending(sealing.open_hash(digest), begun_at_ms, answer)
 
 
 def no_workflow(name: str, version: int | None) -> NotFound:
@@ -170,7 +170,7 @@ def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:
 def fate_of(fate: HoldfastError | None, sealing: Sealing) -> HoldfastError | None:
     """What became of an append, in plain words and data."""
     if isinstance(fate, EffectKeyTaken):
-        fate.args_hash = sealing.open_text(fate.args_hash)
+        fate.args_hash = sealing.open_hash(fate.args_hash)
         fate.response = fate.response and sealing.open_payload(fate.response)
     return fate
 

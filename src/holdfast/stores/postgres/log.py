@@ -330,4 +330,4 @@ class Log(Archives):
         the commit waited for."""
         async with self._db.writing() as db:
             found: list[Any] = await db.fetch(self._sql["run_of_key"], tenant, key)
-        return (RunId(found[0][0]), self._sealing.open_text(found[0][1])) if found else None
+        return (RunId(found[0][0]), self._sealing.open_hash(found[0][1])) if found else None

@@ -109,7 +109,7 @@ class Log(Archives):
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         found = await self._reader.ask(lambda db: rows(db, "run_of_key", (tenant, key)))
-        return (RunId(found[0][0]), self._sealing.open_text(found[0][1])) if found else None
+        return (RunId(found[0][0]), self._sealing.open_hash(found[0][1])) if found else None
 
 
 def _may_go_on(events: Sequence[Recorded]) -> bool:
