@@ -221,3 +221,24 @@ def test_what_is_sent_elsewhere_is_the_text_and_what_is_recorded_is_sealed(known
         assert arguments.typed({**plain, "holder": plain["number"]})["holder"] == plain["number"], (
             "of other fields nothing is"
         )
+
+
+@tool(effect="once")
+async def answers_otherwise(x: int) -> Card:
+    return {"holder": "ann", "number": f"{CANARY}!"}  # type: ignore[return-value]
+
+
+async def test_what_does_not_fit_is_shown_in_no_error_and_a_text_of_a_stream_is_sealed(
+    store: str, tmp_path: Path, stored: Callable[[], bytes]
+) -> None:
+    @flow(tools=[answers_otherwise])
+    async def watched(ctx: Context, card: Card) -> None:
+        await ctx.stream("told").write(card.number)
+        await ctx.tool(answers_otherwise, x=1)
+
+    settings = Settings(key_file=written(tmp_path / "keys.toml", *TENANTS).key_file)
+    async with opened(store, workflows=[watched], settings=settings) as engine:
+        run = await engine.start(watched, GIVEN)
+        state = await run.until(lambda state: bool(state.gates))
+        assert "It was: not shown, for it has sensitive fields" in repr(state.calls)
+    assert CANARY.encode() not in stored()

@@ -14,13 +14,14 @@ from typing import Annotated, Any, Final, get_args, get_origin, is_typeddict
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUndefinedAnnotation
 from pydantic_core import PydanticSerializationError, core_schema
 
 from holdfast.authoring.ambiguity import ambiguous
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.hint import ByMsgspec, is_known_to_msgspec, is_plain, label, rewritten
 from holdfast.authoring.round_trip import Findings, changed, difference, guessed_bytes
+from holdfast.authoring.sensitive import MARK
 from holdfast.authoring.view import fields
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
@@ -39,6 +40,11 @@ class Adapter:
     is_plain = True
     """True if `dump` returns what it is given."""
     schema: TypeAdapter[Any] | None = None
+
+    @property
+    def is_sensitive(self) -> bool:
+        """True if a field of it is: its values are shown in no error."""
+        return False
 
     def dump(self, value: Any) -> Any:
         """Return `value` as data that JSON has. Raises InvalidInput for what would not come back as it is."""
@@ -71,6 +77,15 @@ class TypedAdapter(Adapter):
     """The adapter of everything else."""
 
     is_plain = False
+
+    @property
+    def is_sensitive(self) -> bool:
+        """See Adapter."""
+        assert self.schema is not None
+        try:
+            return MARK in str(self.schema.json_schema())
+        except PydanticInvalidForJsonSchema:
+            return False
 
     def __init__(self, hint: Any) -> None:
         """Raises UsageError for what cannot be kept, with the remedy."""
@@ -213,6 +228,11 @@ class _LateAdapter(Adapter):
     @functools.cached_property
     def _made(self) -> Adapter:
         return self._make()
+
+    @property
+    def is_sensitive(self) -> bool:
+        """See Adapter."""
+        return self._made.is_sensitive
 
     def dump(self, value: Any) -> Any:
         return self._made.dump(value)

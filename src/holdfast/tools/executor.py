@@ -227,7 +227,7 @@ class ToolExecutor:
             if not _is_about_the_answer(problem):
                 raise
             # It happened; only its answer cannot be kept. The person who is asked sees what it was.
-            answer = self._shown(response)
+            answer = "not shown, for it has sensitive fields." if tool.returns.is_sensitive else self._shown(response)
             message = f"The answer of {tool.name!r}: {describe(problem).rstrip('.')}. It was: {answer}"
             error = journal.error(VALIDATION, message, tool=tool.name)
             await journal.doubt_effect(call, error)
