@@ -228,3 +228,17 @@ async def test_a_start_under_a_key_whose_tenant_s_key_is_away_is_not_taken_for_a
             await engine.start("telling", **started)
     async with opened(store, workflows=[telling()], settings=written(tmp_path / "keys.toml", *TENANTS)) as engine:
         assert (await engine.start("telling", **started)).id == first.id
+
+
+async def test_what_a_question_proposes_is_sealed_in_its_row(
+    store: str, known: Settings, stored: Callable[[], bytes]
+) -> None:
+    @flow
+    async def asks(ctx: Context) -> None:
+        await ctx.ask({"proposed_action": f"pay {CANARY}", "evidence_ids": [f"{CANARY}-1"]}, decisions=["approve"])
+
+    async with opened(store, workflows=[asks], settings=known) as engine:
+        await gate_of(await engine.start(asks, tenant="acme"))
+        [(row, _)] = await engine.runtime.store.views.gates()
+        assert (row.proposed_action, row.evidence_ids) == (f"pay {CANARY}", (f"{CANARY}-1",))
+    assert CANARY.encode() not in stored()

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from holdfast.core.payload import Payload
-from holdfast.core.projection import Changes, DeadLetter, EffectChange, EffectRow, KeyClaim, KeyOutcome, SharedChange
+from holdfast.core.projection import (
+    Changes,
+    DeadLetter,
+    EffectChange,
+    EffectRow,
+    GateRow,
+    KeyClaim,
+    KeyOutcome,
+    SharedChange,
+)
 from holdfast.core.shared_values import SharedIndex
 from holdfast.errors import CorruptHistory, KeyMissing
 
@@ -152,10 +161,11 @@ class Sealing:
         tenant = changes.run.tenant
         start, letters = changes.start_key, changes.dead_letters
         beside = changes.effects or changes.effect_changes or changes.effect_keys or changes.shared_values
-        if not beside and start is None and not letters:
+        if not beside and start is None and not letters and not changes.gates:
             return changes
         return _replace(
             changes,
+            gates=tuple(self._gate(tenant, each) for each in changes.gates),
             start_key=start and _replace(start, input_digest=self.seal_text(tenant, start.input_digest)),
             effects=tuple(self._effect(tenant, each) for each in changes.effects),
             effect_changes=tuple(self._effect_change(tenant, each) for each in changes.effect_changes),
@@ -173,6 +183,15 @@ class Sealing:
 
     def _maybe(self, tenant: str, text: str | None) -> str | None:
         return None if text is None else self.seal_text(tenant, text)
+
+    def _gate(self, tenant: str, row: GateRow) -> GateRow:
+        evidence = tuple(self.seal_text(tenant, each) for each in row.evidence_ids)
+        return _replace(row, proposed_action=self._maybe(tenant, row.proposed_action), evidence_ids=evidence)
+
+    def open_gate(self, row: GateRow) -> GateRow:
+        """Return a row of a list of gates as it was projected."""
+        action = None if row.proposed_action is None else self.open_text(row.proposed_action)
+        return _replace(row, proposed_action=action, evidence_ids=tuple(map(self.open_text, row.evidence_ids)))
 
     def _effect(self, tenant: str, row: EffectRow) -> EffectRow:
         return _replace(row, request=self.seal_payload(tenant, row.request))

@@ -152,14 +152,14 @@ def is_resolved(state: LetterState | None) -> tuple[str, ...]:
     return () if state is None else ("resolved_at_ms is null",) if state == "open" else ("resolved_at_ms is not null",)
 
 
-def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:
+def gate_of(row: Row, sealing: Sealing) -> tuple[GateRow, GateChange | None]:
     """A gate and the latest that became of it; of the second part the third column says whether there is any."""
     columns: list[Any]
     became: list[Any]
     *columns, evidence_ids = row[:_OPENED]
     columns[_REVIEWERS] = _decode_names(columns[_REVIEWERS])
     columns.append(() if evidence_ids is None else _decode_names(evidence_ids))
-    opened = GateRow(*columns)
+    opened = sealing.open_gate(GateRow(*columns))
     *became, approved_by = row[_OPENED:]
     if became[2] is None:
         return opened, None

@@ -88,7 +88,10 @@ class Views(Archives):
             "run =": run, self._sql["gate_tenant"]: tenant, "place >": place, "risk_level = any": list(risk_levels) or None,
         }  # fmt: skip
         always = (_OPEN_GATES,) if open_only else ()
-        return [gate_of(row) for row in await self._list("gates", conditions, "order by place", limit, always)]
+        return [
+            gate_of(row, self._sealing)
+            for row in await self._list("gates", conditions, "order by place", limit, always)
+        ]
 
     async def effects(
         self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,

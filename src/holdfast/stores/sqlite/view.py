@@ -108,7 +108,7 @@ class Views(Archives):
         rows = await self._list("gates", conditions, "order by id limit ?", limit, always)
         if not rows and after is not None and not await self._list("gates", {"gate = ?": after}, ""):
             raise no_gate(after)
-        return [gate_of(row) for row in rows]
+        return [gate_of(row, self._sealing) for row in rows]
 
     async def effects(
         self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
