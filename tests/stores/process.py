@@ -34,8 +34,8 @@ async def append(path: Path, count: str = "1000000") -> None:
     store, story = await SqliteStore.connect(path), Story()
     say("run", story.run)
     await store.log.append([story.start()])
-    for _ in range(int(count)):
-        fates = await store.log.append([story.does(cmd.SendSignal("more"))])
+    for number in range(int(count)):
+        fates = await store.log.append([story.does(cmd.RaiseLimit("steps", 10_000 + number))])
         assert list(fates) == [None], fates
         say(story.state.seq)
     await store.aclose()
