@@ -273,3 +273,21 @@ async def test_a_limit_that_has_begun_goes_on_while_no_process_is_there(tmp_path
     time.forward(LIMIT_S)
     async with engine_at(tmp_path, time, workflows=[buy]) as engine:
         assert await engine.run(run_id).result() == "late"
+
+
+@pytest.mark.parametrize("settings", [Settings(resident_flows_mb=64), NONE_KEPT], ids=["kept", "replayed"])
+async def test_each_of_several_sleeps_is_as_long_as_it_says(tmp_path: Path, settings: Settings) -> None:
+    @flow
+    async def beats(ctx: Context) -> str:
+        for _ in range(4):
+            await asyncio.sleep(LATE_S)
+        return "done"
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[beats], settings=settings) as engine:
+        run = await engine.start(beats)
+        for number in range(4):
+            await at_a_wait(run, f"@{number}")
+            assert LATE_S - 1 < await left_s(run, time, f"@{number}") <= LATE_S
+            time.forward(LATE_S)
+        assert await run.result() == "done"

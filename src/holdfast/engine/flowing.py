@@ -79,7 +79,7 @@ class Flowing(FlowOperations):
         self._carrier = task
         self._attempt = self._journal.attempt
         self._attempt.heeds = self._heed
-        self._came_before = (step := self._step()).settlements
+        self._came_before, self._heard_ms = (step := self._step()).settlements, self._clock.now_ms()
         if step.cancelled_at and not self._is_cancelled:
             self._note_cancelling(step)
         code, self._code = self._code, None
@@ -336,6 +336,7 @@ class Flowing(FlowOperations):
     async def _heard(self, at_most_s: float | None = None) -> bool:
         """Wait for what comes from outside, or for the time of a timer. Returns True if anything has come."""
         if self._has_rung:
+            self._heard_ms = self._clock.now_ms()
             return True
         wait_s = LOOK_S if self._waiting else at_most_s
         due_s = self._next_timer_s() if self.is_live else None
