@@ -284,8 +284,8 @@ class Step(msgspec.Struct, omit_defaults=True):
         return bool(self.kept or self.inherited)
 
     def heard_ms(self, settled: int) -> int:
-        """When the attempt began that was the first to have that outcome, of those that had come before it; 0 is its beginning.
-        A replay goes on at the same time."""
+        """Return when the code first went on with an outcome that had come before its attempt: when that attempt began, in
+        Unix milliseconds. Outcome 0 is the beginning. A replay goes on at the same time."""
         place = bisect_left(self.heard, (settled, 0))
         return self.heard[place - 1][1] if place else self.began_ms
 

@@ -1,4 +1,4 @@
-"""How much memory the code of a flow holds that waits: its variables, and what they lead to.
+"""The memory that the code of a waiting flow holds: its variables, and what they lead to.
 
 An estimate from a bounded walk, as a flow is measured at each of its waits. Of a large collection it looks at the first items.
 
@@ -53,7 +53,7 @@ def _size(it: Any) -> int:
 
 
 def _inner(it: Any) -> tuple[Iterable[Any], float]:
-    """What it refers to, or a part of that, and how many times as much all of it is."""
+    """Return the objects that it refers to, or a part of them, and how many times as many there are."""
     kind = type(it)
     if kind is FunctionType:
         return it.__closure__ or (), 1
