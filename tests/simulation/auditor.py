@@ -62,6 +62,8 @@ _FROM_ATTEMPTS: Final = (
     ev.ChildRequested, ev.ChildAwaited, ev.ChildUndone,
 )  # fmt: skip
 """What only the current attempt may say."""
+_LATE_MS: Final = 5000
+"""How long after it is due a timer may fire where nothing goes wrong."""
 _AFTER_THE_END: Final = (
     ev.ModelCallSettled,
     ev.ModelCallFailed,
@@ -1202,6 +1204,9 @@ class Auditor:
         # The event's time was read before the commit, so what passed before the timer's own commit does not count.
         if not self.clock_jumped and passed_ms + 65_000 < wait_ms:
             self.fault("no timer fires early", run, f"{e.step} {e.path}: after {passed_ms} ms instead of {wait_ms}")
+        late_ms = books.at_ms - due_at_ms
+        if not self.clock_jumped and late_ms > _LATE_MS and self._felt_until_s() * 1000 < due_at_ms:
+            self.fault("no timer fires late", run, f"{e.step} {e.path}: {late_ms} ms after it was due")
 
     def _operation_called_off(self, books: Books, run: RunId, e: ev.OperationCalledOff) -> None:
         visit = books.steps.get(node_of(e.step))
@@ -1494,9 +1499,22 @@ class Auditor:
             before = told[run, step, place]
             self.fault("a replay sees what was seen", run, f"{step} {place}: {encoded!r}, before {before!r}")
 
-    def flow_passed(self, run: str, attempt: int, number: int, what: Any) -> None:
+    def flow_passed(self, run: str, attempt: int, number: int, what: Any, time_s: float) -> None:
         assert self.flows is not None
-        self.flows.passed(run, attempt, number, what)
+        is_new = self.flows.passed(run, attempt, number, what)
+        if is_new and not self.clock_jumped:
+            self.flows.waited(run, 0.0, time_s, self._wall_s(), self._felt_until_s())
+
+    def flow_slept(self, run: str, asked_s: float, from_s: float, until_s: float) -> None:
+        assert self.flows is not None
+        if not self.clock_jumped:
+            self.flows.waited(run, asked_s, from_s, until_s, self._felt_until_s())
+
+    def _wall_s(self) -> float:
+        return self.disk.wall_offset_ms / 1000 + self.loop.time()
+
+    def _felt_until_s(self) -> float:
+        return self.disk.wall_offset_ms / 1000 + self.world.faults.felt_until_s
 
     def function_began(self, run: str, number: int) -> None:
         assert self.flows is not None

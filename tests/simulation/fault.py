@@ -7,7 +7,7 @@ fault does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from tests.simulation.chance import Chance
@@ -88,6 +88,9 @@ RATES: Final[dict[str, float]] = {
 OBSERVED: Final = ("conflict",)
 """What happens by itself, and is counted where it does."""
 
+_FELT_S: Final = 300.0
+"""How long: a process stands still, or is away, for less, and another takes its work over."""
+
 MOST_DEATHS: Final = 12
 """Crashes and freezes of one program; more would only keep it from going anywhere."""
 
@@ -105,6 +108,9 @@ class Faults:
         self.rates = {kind: min(0.9, rate * force) if wanted[kind] else 0.0 for kind, rate in RATES.items()}
         self.seen: Counter[str] = Counter()
         self.over = False
+        self.clock: Callable[[], float] = lambda: 0.0
+        self.felt_until_s = 0.0
+        """Until when something may be late because of the last that has happened."""
         self._chance = chance
         self._deaths = 0
 
@@ -119,7 +125,12 @@ class Faults:
         if not drawn or self.over:
             return False
         self.seen[kind] += 1
+        self.is_felt()
         return True
+
+    def is_felt(self) -> None:
+        """Have the judges know that from now on, for a while, things may be late."""
+        self.felt_until_s = self.clock() + _FELT_S
 
     def kills(self, kind: str) -> bool:
         """The same for what takes a process down: only so often in one program."""

@@ -26,7 +26,7 @@ LEAVES: Final = {"step": 8, "bad": 2, "sleep": 2, "signal": 2, "ask": 1, "pause"
 CONSTRUCTS: Final = (
     "seq", "seq", "gather", "gather", "gather_all", "branches", "race", "leave", "each", "each_timed", "each_step",
     "group", "timeout", "wait_for", "cleanup", "catch", "catch", "lock", "queue", "shield", "orphan", "callback",
-    "first_error", "again", "condition",
+    "first_error", "again", "condition", "rests",
 )  # fmt: skip
 _LEAF: Final = (1.0, 0.6, 0.35, 0.15)
 """How likely a part that may be so deep has no parts."""
@@ -102,7 +102,8 @@ class Trail:
 
     def tell(self, *what: Any) -> None:
         self.told.append([*what])
-        here().witness.flow_passed(self._ctx.run_id, self._attempt, len(self.told), self.told[-1])
+        time_s = asyncio.get_running_loop().time()
+        here().witness.flow_passed(self._ctx.run_id, self._attempt, len(self.told), self.told[-1], time_s)
 
     async def _work(self, name: str) -> int:
         self._numbers += 1
@@ -127,20 +128,33 @@ class Trail:
             case "step" | "bad":
                 return await self._work(f"{kind} {about}")
             case "sleep":
-                await self._ctx.sleep(about)
+                await self._passing(about, self._ctx.sleep(about))
             case "signal":
                 self.tell("signal", (await self._ctx.wait_signal(f"s{about % 3}"))["from"])
             case "ask":
                 self.tell("answer", (await self._ctx.ask({"question": about})).decision)
             case "pause":
-                await asyncio.sleep(about)
+                await self._passing(about, asyncio.sleep(about))
                 self.tell("time", asyncio.get_running_loop().time())
             case _:
                 await asyncio.sleep(0)
         return None
 
+    async def _passing(self, seconds: float, wait: Coroutine[Any, Any, Any]) -> None:
+        """Wait for nothing but time, of which the witness hears how much it was."""
+        time = asyncio.get_running_loop().time
+        before_s = time()
+        await wait
+        here().witness.flow_slept(self._ctx.run_id, seconds, before_s, time())
+
     async def _do_seq(self, about: int, parts: list[Node]) -> Any:
         return [await self.perform(part) for part in parts]
+
+    async def _do_rests(self, about: int, parts: list[Node]) -> Any:
+        for part in parts:
+            await self._passing(about, asyncio.sleep(about))
+            await self.perform(part)
+        self.tell("rested", asyncio.get_running_loop().time())
 
     async def _do_gather(self, about: int, parts: list[Node]) -> Any:
         return await asyncio.gather(*map(self.perform, parts))

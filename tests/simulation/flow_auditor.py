@@ -14,6 +14,8 @@ from holdfast.core import events as ev
 from holdfast.core.ids import RunId
 from holdfast.core.state import FUNCTION
 
+_LATE_S: Final = 1.0
+"""How long an outcome may take to reach the flow where nothing goes wrong."""
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -37,9 +39,9 @@ class FlowAuditor:
     def _of(self, run: str) -> _Run:
         return self._runs.setdefault(run, _Run())
 
-    def passed(self, run: str, attempt: int, number: int, what: Any) -> None:
+    def passed(self, run: str, attempt: int, number: int, what: Any) -> bool:
         """A flow came by something: outcomes are handed over one at a time, in the order of the history, so that each pass
-        comes by the same."""
+        comes by the same. Returns True if no pass was here before."""
         way, told = self._of(run).way, _encode(what)
         if number <= len(way):
             if way[number - 1] != told:
@@ -47,10 +49,18 @@ class FlowAuditor:
                 self._fault(
                     "a replay goes the way that was gone", run, f"{number} in {attempt}: {told!r}, not {before!r}"
                 )
-            return
+            return False
         if number != len(way) + 1:
             self._fault("a replay goes the way that was gone", run, f"{number} in {attempt} after {len(way)}")
         way.append(told)
+        return True
+
+    def waited(self, run: str, asked_s: float, from_s: float, until_s: float, felt_until_s: float) -> None:
+        """A flow waited for time alone, or was handed something that came at `from_s`: hardly longer than it asked, where
+        no fault is felt since. In Unix seconds."""
+        took_s = until_s - from_s
+        if took_s > asked_s + _LATE_S and felt_until_s < from_s:
+            self._fault("no flow goes on late", run, f"after {took_s} s instead of {asked_s}")
 
     def began(self, run: str, number: int) -> None:
         if number in self._of(run).recorded:

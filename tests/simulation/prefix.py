@@ -32,8 +32,9 @@ def from_every_prefix(seed: int) -> Iterator[Outcome]:
 
 
 def _give(faults: Faults, simulation: Any) -> None:
-    """Have the process that executes meet these faults."""
-    simulation.processes[0].faults = faults
+    """Have the process that executes meet these faults, and the world know of them."""
+    faults.clock = simulation.loop.time
+    simulation.processes[0].faults = simulation.world.faults = faults
 
 
 class _OneDeath(Faults):
@@ -50,4 +51,7 @@ class _OneDeath(Faults):
 
     def kills(self, kind: str) -> bool:
         self._left -= kind == "crash_after_commit"
-        return kind == "crash_after_commit" and self._left == 0
+        dies = kind == "crash_after_commit" and self._left == 0
+        if dies:
+            self.is_felt()
+        return dies

@@ -122,6 +122,7 @@ class _Simulation:
             self.made_of = _made_of(self.program)
             self.faults.rates = {kind: scenario.faults.get(kind, 0.0) for kind in RATES}
         self.loop = SimulatedLoop(self.chance.stream("loop"))  # type: ignore[abstract]
+        self.faults.clock = self.loop.time
         self.disk = Disk(self.loop.time)
         self.auditor = Auditor(self.loop, self.disk)
         self.world = World(self.loop, self.chance, self.faults, self.auditor)

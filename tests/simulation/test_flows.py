@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from functools import partial
 from random import Random
 
-from tests.simulation.flow import CONSTRUCTS, LEAVES, Node, draw_flow, draw_node
+from tests.simulation.flow import CONSTRUCTS, LEAVES, Node, draw_flow, draw_node, flow_of
 from tests.simulation.prefix import from_every_prefix
+from tests.simulation.program import Program
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import simulate
 
 AMONG_FAULTS = range(12)
 KILLED = range(100, 106)
 FROM_EVERY_PREFIX = range(3)
+RESTING = range(200, 208)
 
 
 def test_random_flows_go_the_same_way_in_every_replay() -> None:
@@ -48,6 +50,23 @@ def test_random_flows_go_the_same_way_from_every_prefix_of_their_histories() -> 
             assert outcome.status == "completed", (seed, commit)
             kills += 1
     assert kills > 3 * len(FROM_EVERY_PREFIX)
+
+
+def test_a_flow_that_rests_again_and_again_is_never_late() -> None:
+    restless: Node = (
+        "rests",
+        20,
+        [("step", 1), ("rests", 5, [("signal", 1), ("pause", 20)]), ("sleep", 20), ("step", 2)],
+    )
+    for seed in RESTING:
+        scenario = Scenario(partial(_resting, restless), {"crash_after_commit": 0.1} if seed % 2 else {}, processes=1)
+        outcome = simulate(seed, scenario=scenario)
+        assert outcome.violations == [], seed
+        assert outcome.status == "completed", seed
+
+
+def _resting(node: Node) -> Program:
+    return Program(flow_of(node, "restless"), None, {"about": "restless"}, None, "start-restless")
 
 
 def test_random_flows_have_every_construct() -> None:

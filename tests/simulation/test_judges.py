@@ -181,6 +181,17 @@ def test_a_timer_that_fires_early_is_found(found: Found) -> None:
     assert broken == {"no timer fires early"}
 
 
+def test_a_timer_that_fires_late_is_found(found: Found) -> None:
+    fire = waits.fire_due
+
+    def late(d: Any) -> None:
+        d.now_ms -= 30_000
+        fire(d)
+        d.now_ms += 30_000
+
+    assert found(Scenario(program_of(Op("sleep", 50.0))), (waits, "fire_due", late)) == {"no timer fires late"}
+
+
 # --- Schedules and supervisors ----------------------------------------------------------------------------------------
 
 
