@@ -293,8 +293,9 @@ class Settings(BaseModel):
     """A file of `NAME=value` lines. Secrets that stand in the environment need none."""
     key_file: Path | None = None
     """The keys of tenants with which stored payloads are encrypted: TOML lines `TENANT = "KEY"`. Without it nothing is."""
-    encrypt: Literal["nothing", "payloads"] = "nothing"
-    """What is encrypted from now on: nothing, or all stored payloads. What was encrypted before is read with the key file."""
+    encrypt: Literal["nothing", "payloads"] | None = None
+    """What is encrypted from now on: all stored payloads, or nothing, as where neither is said. What was encrypted before is
+    read with the key file; a store whose payloads are encrypted is opened only where one of both is said."""
     workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """How long a run that could go on is left alone while no living process can run its workflow; then a person is
     asked. A deployment that stops the old processes before the new ones are up should take less."""
@@ -352,7 +353,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _has_keys(self) -> Self:
-        if self.encrypt != "nothing" and self.key_file is None:
+        if self.encrypt == "payloads" and self.key_file is None:
             raise ValueError("encrypt takes a key_file (HOLDFAST_KEY_FILE), in which each tenant has its key")
         return self
 

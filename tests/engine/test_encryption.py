@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 
 from holdfast import Chat, Context, OperationFailed, RetryPolicy, Run, Workflow, flow, human_gate, task, tool
 from holdfast.engine.payloads import INLINE_BYTES
-from holdfast.errors import KeyMissing
+from holdfast.errors import KeyMissing, StoreError
 from holdfast.models.providers import Providers
 from holdfast.settings import Settings
-from holdfast.storage import open_store, sealing_of
+from holdfast.storage import open_administration, open_store, sealing_of
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import die, gate_of, opened
 
@@ -30,6 +31,13 @@ def written(path: Path, *tenants: str) -> Settings:
     path.write_text("\n".join(lines))
     path.chmod(0o600)
     return Settings(key_file=path, encrypt="payloads")
+
+
+def key_file(path: Path, *keys: int) -> Path:
+    """A key file in which the tenant `default` has these keys."""
+    path.write_text(f"default = {[base64.b64encode(bytes([key]) * 32).decode() for key in keys]}")
+    path.chmod(0o600)
+    return path
 
 
 @pytest.fixture
@@ -188,18 +196,90 @@ async def test_a_deleted_key_erases_a_tenant_and_keeps_nobody_else_from_anything
         assert len(letters) == 2
 
 
-async def test_a_store_is_encrypted_from_some_day_on_and_read_on_afterwards(store: str, known: Settings) -> None:
+async def test_a_store_is_encrypted_from_some_day_on_and_read_on_afterwards(
+    store: str, known: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     wf = telling()
     async with opened(store, workflows=[wf], settings=Settings()) as engine:
         before = await engine.start(wf, {"n": 1, "text": CANARY}, tenant="acme")
         await before.until(lambda state: bool(state.steps["work"].pending))
+    assert "encrypted from now on" not in caplog.text
+    for _ in range(2):
+        async with opened(store, workflows=[wf], settings=known) as engine:
+            pass
+    assert caplog.text.count("encrypted from now on. What was stored before stays readable without a key") == 1
     async with opened(store, workflows=[wf], settings=known) as engine:
         await walked(engine.run(before.id), engine)
-    async with opened(store, workflows=[wf], settings=Settings(key_file=known.key_file)) as engine:
+    ending = Settings(key_file=known.key_file, encrypt="nothing")
+    async with opened(store, workflows=[wf], settings=ending) as engine:
         assert CANARY in repr(await engine.run(before.id).events())
-    async with opened(store, workflows=[wf], settings=Settings()) as engine:
-        with pytest.raises(KeyMissing, match="HOLDFAST_KEY_FILE"):
-            await engine.run(before.id).state()
+
+
+async def test_a_process_opens_an_encrypted_store_with_its_keys_and_settings_only(
+    store: str, known: Settings, tmp_path: Path
+) -> None:
+    async with opened(store, settings=known):
+        pass
+    others = key_file(tmp_path / "others.toml", 7)
+    for wrong, words in (
+        (Settings(), "no key file is set here"),
+        (Settings(key_file=others, encrypt="payloads"), "are not those of"),
+        (Settings(key_file=others, encrypt="nothing"), "are not those of"),
+        (Settings(key_file=known.key_file), 'say encrypt = "payloads"'),
+    ):
+        with pytest.raises(StoreError, match=words):
+            async with opened(store, settings=wrong):
+                pass
+    administration = await open_administration(store)
+    assert (await administration.standing()).pending == ()
+    await administration.aclose()
+    async with opened(store, settings=known):
+        pass
+
+
+async def test_a_store_takes_a_changed_key_with_the_one_before_it_and_then_alone(store: str, tmp_path: Path) -> None:
+    """Processes with the old file and with the new one go on side by side meanwhile."""
+    old, both, new = (
+        Settings(key_file=key_file(tmp_path / f"{n}.toml", *keys), encrypt="payloads")
+        for n, keys in enumerate([(8,), (9, 8), (9,)])
+    )
+    async with opened(store, settings=old):
+        pass
+    with pytest.raises(KeyMissing, match="are not those of"):
+        async with opened(store, settings=new):
+            pass
+    for each in (both, old, new):
+        async with opened(store, settings=each):
+            pass
+
+
+async def test_of_two_processes_with_other_keys_that_are_the_first_one_is(store: str, tmp_path: Path) -> None:
+    files = [key_file(tmp_path / f"{n}.toml", n) for n in range(4)]
+
+    async def first(file: Path) -> None:
+        found = await open_store(store, sealing=sealing_of(Settings(key_file=file, encrypt="payloads")))
+        await found.aclose()
+
+    done = await asyncio.gather(*map(first, files), return_exceptions=True)
+    assert sum(each is None for each in done) == 1
+    assert sum(isinstance(each, KeyMissing) for each in done) == 3
+
+
+async def test_sensitive_fields_alone_bind_a_store_to_its_keys_and_keep_no_process_without_any(
+    store: str, known: Settings, tmp_path: Path
+) -> None:
+    others = key_file(tmp_path / "others.toml", 7)
+    for each in (Settings(key_file=known.key_file), Settings()):
+        async with opened(store, settings=each):
+            pass
+    with pytest.raises(KeyMissing, match="are not those of"):
+        async with opened(store, settings=Settings(key_file=others)):
+            pass
+    async with opened(store, settings=known):
+        pass
+    with pytest.raises(KeyMissing, match="no key file is set here"):
+        async with opened(store, settings=Settings()):
+            pass
 
 
 async def test_a_store_that_a_program_has_opened_with_its_own_keys_is_encrypted_whole(

@@ -39,6 +39,7 @@ _MARK: Final = b'"hf1:'
 _ESCAPED: Final = b'"hf0:'
 _BLOB_MARK: Final = b"\0hf1"
 _BLOB_ESCAPED: Final = b"\0hf0"
+_CANARY: Final = b"holdfast"
 SEALED: Final = "[sensitive:"
 """How a sensitive text begins that is sealed."""
 GONE: Final = "[encrypted, and its key is gone]"
@@ -52,9 +53,28 @@ class Sealing:
     """What a store does to content on its way in and out. Without a codec it encrypts nothing; without `seals` it only reads
     what was encrypted before."""
 
-    def __init__(self, codec: Codec | None = None, *, seals: bool = True) -> None:
+    def __init__(self, codec: Codec | None = None, *, seals: bool | None = True) -> None:
+        """`seals` is None where nobody says whether all payloads are encrypted: they are not, and a store whose payloads are
+        encrypted is not opened."""
         self._codec = codec
-        self.is_on = codec is not None and seals
+        self.is_on = codec is not None and bool(seals)
+        self.is_undecided = seals is None
+
+    # --- Keys ---------------------------------------------------------------------------------------------------------
+
+    def canary(self, tenant: str) -> str | None:
+        """Return a known text, sealed for a tenant: the same in each process with its key. None without keys. Raises
+        KeyMissing."""
+        if self._codec is None:
+            return None
+        return base64.b64encode(self._codec.encrypt(tenant, _CANARY, alike=True)).decode()
+
+    def opens(self, canary: str) -> bool:
+        """Return True if the key is here with which another process has sealed that text."""
+        try:
+            return self._decrypted(base64.b64decode(canary)) == _CANARY
+        except (CorruptHistory, binascii.Error):
+            return False
 
     # --- Content ------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import StoreUnreadable
 from holdfast.ports import BlobPlace, Store
+from holdfast.stores.canary import Canary, lacking, tell
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.caller import Audit, Keys, Replies
@@ -77,7 +78,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         `lease_s` is how long this process's sessions live without renewal; `own_ms` takes the place of the database's
         time in histories, where a test owns time; `elsewhere` is a place of archives beside the table; `audit_key` signs
         the audit log (core.audit); `sealing` is how payloads are kept. Raises UsageError, StoreUnreadable,
-        StoreTooNew, StoreBusy.
+        StoreTooNew, StoreBusy; KeyMissing, StoreUnreadable where `sealing` is not the store's.
         """
         address = Address.of(url)
         async with contextlib.AsyncExitStack() as undo:
@@ -88,6 +89,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             _warn(address, greeting)
             await expect_ready(opened)
             await expect_kept(opened)
+            await expect_keys(opened, sealing)
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
             clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
             context = StoreContext(
@@ -129,6 +131,19 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             schedules=Schedules(context), blobs=Blobs(context), views=Views(context),
         )  # fmt: skip
         return found
+
+
+async def expect_keys(connections: Connections, sealing: Sealing) -> None:
+    """See that keys and settings are those of the store; be the first who says them. Raises KeyMissing, StoreUnreadable."""
+    statements, where = sql(connections.address), connections.address.shown
+    if lacking(sealing, [Canary(*each) for each in await connections.fetch(statements["canaries"])], where) is None:
+        return
+    async with connections.writing() as db:
+        await db.execute(statements["lock_canaries"])
+        before = [Canary(*each) for each in await db.fetch(statements["canaries"])]
+        if (added := lacking(sealing, before, where)) is not None:
+            await db.execute(statements["add_canary"], *added)
+            tell(before, added, where, has_runs=await db.fetchval(statements["has_runs"]))
 
 
 def _expect_durable(address: Address, greeting: Any) -> None:

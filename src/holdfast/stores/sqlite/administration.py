@@ -40,8 +40,9 @@ class SqliteAdministration(StorePort):
 
     @classmethod
     async def connect(cls, path: Path, elsewhere: BlobPlace | None = None, sealing: Sealing = PLAIN) -> Self:
-        """`elsewhere` is where archives go instead of the table. Raises what SqliteStore.connect raises."""
-        return cls(await SqliteStore.connect(path, elsewhere=elsewhere, sealing=sealing))
+        """`elsewhere` is where archives go instead of the table. What is sealed is archived and backed up as it
+        stands, so no key is asked for. Raises what SqliteStore.connect raises."""
+        return cls(await SqliteStore.connect(path, elsewhere=elsewhere, sealing=sealing, expects_keys=False))
 
     async def aclose(self) -> None:
         await self._store.aclose()

@@ -10,16 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
+import apsw
 import msgspec
 
 from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace, Store
+from holdfast.stores.canary import Canary, lacking, tell
 from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.caller import Audit, Keys, Replies
 from holdfast.stores.sqlite.child import Children
 from holdfast.stores.sqlite.clock import StoreClock
-from holdfast.stores.sqlite.context import StoreContext, StorePort, value
+from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.conversation import Conversations
 from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
@@ -65,14 +67,16 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         audit_key: bytes = b"",
         sealing: Sealing = PLAIN,
         machine_ms: Callable[[], int] | None = None,
+        expects_keys: bool = True,
     ) -> Self:
         """Open the store at `path`, made if it is not there.
 
         `lease_s` is how long this process's sessions live without renewal, `wait_s` bounds the wait for other
         processes, `elsewhere` is a place of archives beside the table, `audit_key` signs the audit log (core.audit), `sealing`
-        is how payloads are kept, and
-        `machine_ms` takes the machine's clock's place where a test owns time.
-        Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
+        is how payloads are kept, `machine_ms` takes the machine's clock's place where a test owns time. Without `expects_keys`
+        the store is opened by who reads and writes nothing of its users.
+        Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy; KeyMissing and StoreUnreadable where `sealing` is
+        not the store's.
         """
         file = resolve(path)
         async with contextlib.AsyncExitStack() as undo:
@@ -81,6 +85,8 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             await writer.ready()
             reader = Reader(writer.place, wait_s)
             undo.push_async_callback(reader.close)
+            if expects_keys:
+                await expect_keys(writer, reader, sealing)
             newest_ms = await reader.ask(lambda db: value(db, "newest_at_ms"))
             context = StoreContext(
                 locks=locks_of(file),
@@ -128,6 +134,23 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), views=Views(context),
         )  # fmt: skip
         return found
+
+
+async def expect_keys(writer: Writer, reader: Reader, sealing: Sealing) -> None:
+    """See that keys and settings are those of the store; be the first who says them. Raises KeyMissing, StoreUnreadable."""
+    where = str(writer.place.path)
+
+    def found(db: apsw.Connection) -> list[Canary]:
+        return [Canary(sealed, bool(encrypts)) for sealed, encrypts in rows(db, "canaries")]
+
+    def add(db: apsw.Connection) -> None:
+        before = found(db)
+        if (added := lacking(sealing, before, where)) is not None:
+            rows(db, "add_canary", added)
+            tell(before, added, where, has_runs=bool(value(db, "has_runs")))
+
+    if lacking(sealing, await reader.ask(found), where) is not None:
+        await writer.write(add)
 
 
 class Upkeep(StorePort):

@@ -1891,3 +1891,20 @@ update holdfast.replies set reply = $2 where name = $1 returning name
 -- name: drop_reply
 -- Nothing was done, so the key is free.
 delete from holdfast.replies where name = $1 and reply is null returning name
+
+-- name: canaries
+-- With which keys what users store is sealed.
+select sealed, encrypts from holdfast.canaries
+
+-- name: lock_canaries
+-- Of two processes with different keys one is the first.
+lock table holdfast.canaries in share row exclusive mode
+
+-- name: add_canary
+-- One more key, or that all payloads are encrypted from now on.
+insert into holdfast.canaries (sealed, encrypts) values ($1, $2)
+on conflict (sealed) do update set encrypts = holdfast.canaries.encrypts or excluded.encrypts
+
+-- name: has_runs
+-- Whether anything was stored.
+select exists (select 1 from holdfast.runs)

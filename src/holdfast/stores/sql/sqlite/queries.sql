@@ -1362,3 +1362,16 @@ update replies set reply = ?2 where name = ?1 returning name
 -- name: drop_reply
 -- Nothing was done, so the key is free.
 delete from replies where name = ? and reply is null returning name
+
+-- name: canaries
+-- With which keys what users store is sealed.
+select sealed, encrypts from canaries
+
+-- name: add_canary
+-- One more key, or that all payloads are encrypted from now on.
+insert into canaries (sealed, encrypts) values (?, ?)
+on conflict (sealed) do update set encrypts = canaries.encrypts or excluded.encrypts
+
+-- name: has_runs
+-- Whether anything was stored.
+select exists (select 1 from runs)

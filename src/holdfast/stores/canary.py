@@ -1,0 +1,68 @@
+"""Rows by which a process sees, when it opens a store, that its keys and what it encrypts are those of the store.
+
+A row is a known text, sealed with a key that has been the first of the tenant `default`: keys may change, and processes with
+the old and the new file go on side by side. Never here: a statement, a key.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.core.sealing import Sealing
+from holdfast.errors import KeyMissing, StoreUnreadable
+from holdfast.ports import OF_NONE
+
+log = logging.getLogger("holdfast")
+
+
+class Canary(NamedTuple):
+    """A known text as one key seals it, and whether all payloads of the store are encrypted."""
+
+    sealed: str
+    encrypts: bool
+
+
+def lacking(sealing: Sealing, found: Sequence[Canary], where: str) -> Canary | None:
+    """Return the row that a store lacks of this process. Raises KeyMissing, StoreUnreadable for a process that does not
+    fit."""
+    encrypts = any(each.encrypts for each in found)
+    own = sealing.canary(OF_NONE)
+    if own is None:
+        if encrypts:
+            raise KeyMissing(
+                f"What users store in {where} is encrypted, and no key file is set here: what this process stores would stand"
+                " there in the clear. Nothing was done: set key_file and encrypt as the other processes have them"
+                " (HOLDFAST_KEY_FILE, HOLDFAST_ENCRYPT=payloads)."
+            )
+        return None
+    if found and not any(sealing.opens(each.sealed) for each in found):
+        raise KeyMissing(
+            f"The keys that are set here are not those of {where}: the tenant 'default' has others. What is stored could not"
+            " be read, and others could not read what this process stores. Nothing was done: use the key file of the other"
+            " processes, in which an old key stays behind the new one."
+        )
+    if encrypts and sealing.is_undecided:
+        raise StoreUnreadable(
+            f"What users store in {where} is encrypted, and this process has the keys, but does not say that it encrypts."
+            ' Nothing was done: say encrypt = "payloads" as the other processes do (HOLDFAST_ENCRYPT), or "nothing" to store'
+            " in the clear from now on."
+        )
+    wanted = Canary(own, encrypts or sealing.is_on)
+    return None if wanted in found else wanted
+
+
+def tell(before: Sequence[Canary], added: Canary, where: str, *, has_runs: bool) -> None:
+    """Say in the log that a store is encrypted from now on, and what of it is not."""
+    if not added.encrypts or any(each.encrypts for each in before):
+        return
+    stays = (
+        " What was stored before stays readable without a key: in its tables, in archives, in large payloads and in backups."
+        if has_runs
+        else ""
+    )
+    log.warning(
+        "What users store in %s is encrypted from now on.%s Processes that have it open without these settings go on"
+        " storing in the clear: start them again with key_file and encrypt.", where, stays,
+    )  # fmt: skip
