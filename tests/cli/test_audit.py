@@ -70,6 +70,19 @@ def test_the_audit_log_tells_a_claim_from_a_name_and_breaks_where_it_was_changed
     assert (code, "from entry 2 on" in err) == (4, True)
 
 
+def test_a_log_that_was_changed_ends_in_one_line_and_the_store_is_closed(
+    store: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("one", "two"):
+        said(capsys, "keys", "create", name, "--as", "ann", "--store", store)
+    by_hand(store, "update audit set entry = replace(entry, 'ann', 'bob') where number = 1")
+    caplog.clear()
+    assert said(capsys, "audit", "verify", "--store", store) == (
+        4, "", "Error: The audit log is not as it was written from entry 1 on.\n"
+    )  # fmt: skip
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
+
+
 def by_hand(store: str, *statements: str) -> None:
     """What one who can write the store does to its audit log."""
     db = apsw.Connection(store)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -94,17 +95,18 @@ _Part: TypeAlias = "tuple[list[dict[str, Any]], dict[str, Any] | None]"
 """Entries, and which one is the last of all; None before the end, and where it is not known."""
 
 
-async def _verify(reading: Verification, parts: AsyncIterator[_Part], known: str | None) -> None:
-    """Raises Conflict where something is not as it was written."""
+async def _verify(reading: Verification, parts: AsyncGenerator[_Part, None], known: str | None) -> None:
+    """Raise Conflict where something is not as it was written. The store behind `parts` is closed before."""
     from holdfast.service.view import audit_head_of, link_of
 
     last, seen = None, known is None
-    async for rows, head in parts:
-        last = head
-        for link in map(link_of, rows):
-            if (wrong := reading.problem(link)) is not None:
-                raise Conflict(wrong)
-            seen = seen or link.hash == known
+    async with aclosing(parts):
+        async for rows, head in parts:
+            last = head
+            for link in map(link_of, rows):
+                if (wrong := reading.problem(link)) is not None:
+                    raise Conflict(wrong)
+                seen = seen or link.hash == known
     if (wrong := reading.problem_at_end(None if last is None else audit_head_of(last))) is not None:
         raise Conflict(wrong)
     if not seen:
@@ -115,20 +117,21 @@ async def _verify(reading: Verification, parts: AsyncIterator[_Part], known: str
 
 async def _export(as_json: bool, store: str | None) -> None:
     last = None
-    async for rows, head in _stored(store):
-        last = head
-        for row in rows:
-            if as_json:
-                terminal.emit_line(row)
-            else:
-                terminal.show(terminal.line("  ".join((*_line(row), row["hash"]))))
+    async with aclosing(_stored(store)) as parts:
+        async for rows, head in parts:
+            last = head
+            for row in rows:
+                if as_json:
+                    terminal.emit_line(row)
+                else:
+                    terminal.show(terminal.line("  ".join((*_line(row), row["hash"]))))
     if last is not None and as_json:
         terminal.emit_line({"head": last})
     elif last is not None:
         terminal.show(terminal.line(f"head  {last['number']}  {last['hash']}  {last['signature'] or 'not signed'}"))
 
 
-async def _stored(store: str | None) -> AsyncIterator[_Part]:
+async def _stored(store: str | None) -> AsyncGenerator[_Part, None]:
     """All entries of the store's log, page by page, and the head as it is after the last."""
     from holdfast.service import query
 
@@ -147,7 +150,7 @@ async def _stored(store: str | None) -> AsyncIterator[_Part]:
             asked = query.Audit(limit=query.MOST, cursor=str(page.rows[-1]["number"]))  # some were added since
 
 
-async def _exported(file: Path) -> AsyncIterator[_Part]:
+async def _exported(file: Path) -> AsyncGenerator[_Part, None]:
     """The same of a file. Raises UsageError for one that is no export."""
     from holdfast.service.view import audit_head_of, link_of
 
