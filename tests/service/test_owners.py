@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Context, Engine, flow
 from holdfast.core.access import Access
-from holdfast.errors import Conflict, InvalidInput, NotFound, NotPermitted
+from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, NotPermitted
 from holdfast.ports import ToDecide
 from holdfast.service import query
 from holdfast.service.command import (
@@ -19,6 +19,8 @@ from holdfast.service.command import (
     GrantApproval,
     MakeKey,
     OpenConversation,
+    PauseSchedule,
+    RemoveSchedule,
     RevokeKey,
     RotateKey,
     SetSchedule,
@@ -28,6 +30,7 @@ from holdfast.service.identity import Identity, read_tokens
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.wire.submission import Submissions
+from tests.engine.test_encryption import written
 from tests.wire.test_refusals import private
 
 ACME, GLOBEX = "acme", "globex"
@@ -199,6 +202,24 @@ async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None
         await tell(of(ACME, workflows=("quick",), tools=("pay",)), RotateKey("part"))
     with pytest.raises(NotPermitted, match="has no say about the tool 'pay'"):
         await tell(part, GrantApproval(tool="pay", for_s=60, workflow="quick"))
+
+
+async def test_a_schedule_whose_tenant_s_key_is_gone_is_deleted_by_who_reaches_all_workflows(tmp_path: Path) -> None:
+    store, keys = str(tmp_path / "runs.db"), tmp_path / "keys.toml"
+    async with Engine.open(store, workflows=[quick], settings=written(keys, "default", ACME)) as engine:
+        for name in ("nightly", "weekly"):
+            await engine.set_schedule(name, quick, "0 3 * * *", tenant=ACME)
+    async with Engine.open(store, workflows=[quick], settings=written(keys, "default")) as engine:
+        service = Service(engine, [quick])
+        for who in (of(GLOBEX), of(ACME, workflows=("quick",))):
+            with pytest.raises(NotFound, match="There is no schedule 'nightly'"):
+                await service.tell(who, RemoveSchedule("nightly"))
+        with pytest.raises(KeyMissing):
+            await service.tell(of(ACME), PauseSchedule("nightly"))
+        await service.tell(of(ACME, "operator"), RemoveSchedule("nightly"))
+        await service.tell(Principal("ops"), RemoveSchedule("weekly", ACME))
+        with pytest.raises(NotFound, match="There is no schedule 'nightly'"):
+            await service.tell(of(ACME), RemoveSchedule("nightly"))
 
 
 async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_own_tenant_s(world: World) -> None:
