@@ -155,8 +155,9 @@ def test_an_unknown_effect_is_resolved_by_a_person(
     assert effect["request"] == {"amount": 5}
     assert f"holdfast effects resolve '{call}' --did-not" in said.err
     assert shell("effects", "resolve", call).code == 2
+    assert "shows something else" in shell("effects", "resolve", call, *answer, "--shown", "0" * 64).err
     told = shell("effects", "resolve", call, *answer)
-    assert told.code == 0
+    assert (told.code, 'request: {"amount": 5}' in told.err) == (0, True), "what it is bound to was shown"
     assert ("recorded unchecked" in told.err) == ("--happened" in answer), "the code of the tool is not loaded there"
     found = finished(shell, "payment", effect["run_id"])
     assert found["status"] == status

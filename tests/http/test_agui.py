@@ -397,14 +397,25 @@ async def test_the_form_of_a_gate_is_its_response_schema_and_its_reviewers_decid
         assert after[-1].result == "approve 3"
 
 
-async def test_a_question_that_is_dismissed_is_a_rejection(tmp_path: Path, server: ModelServer) -> None:
+async def test_a_question_that_is_dismissed_is_a_rejection_of_what_was_shown(
+    tmp_path: Path, server: ModelServer
+) -> None:
     server.script.add(
         Rule(turn=1, text="I pay.", tool_calls=(ToolCall("pay", {"who": "ida"}),)), Rule(turn=2, text="Then not.")
     )
     async with served(tmp_path, server) as port, port.asked("ann" * 4) as ann:
         asked = interrupt_of(await told(ann, "clerk", asks("Pay Ida")))
-        dismissed = {"resume": [{"interruptId": asked.id, "status": "cancelled"}]}
-        after = await told(ann, "clerk", asks("Pay Ida", **dismissed))
+        dismissed = {"interruptId": asked.id, "status": "cancelled"}
+        bound = asked.metadata["holdfast"]["shown_hash"]
+        for wrong, refusal in (
+            ({}, (422, "invalid_decision")), ({"payload": {}}, (422, "invalid_decision")),
+            ({"payload": {"shown_hash": "0" * 64}}, (409, "conflict")), ({"payload": "no"}, (422, "invalid_input")),
+            ({"payload": {"shown_hash": bound, "decision": "approve"}}, (422, "invalid_input")),
+            ({"payload": {"shown_hash": 5}}, (422, "invalid_input")),
+        ):  # fmt: skip
+            assert await ann.refused("POST", "/agui/clerk", asks("Pay Ida", resume=[{**dismissed, **wrong}])) == refusal
+        resume = [{**dismissed, "payload": {"shown_hash": bound}}]
+        after = await told(ann, "clerk", asks("Pay Ida", resume=resume))
         assert text_of(after) == ["Then not."]
         (refused,) = [event for event in after if event.type == EventType.TOOL_CALL_RESULT]
         assert "did not approve 'pay': The question was dismissed." in refused.content

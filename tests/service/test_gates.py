@@ -15,7 +15,7 @@ from holdfast.core.ids import GateId
 from holdfast.core.payload import digest, inline
 from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision
 from holdfast.service import query
-from holdfast.service.command import Decide, DecideTogether
+from holdfast.service.command import Decide, DecideTogether, Resolve
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 
@@ -40,6 +40,17 @@ async def risky(ctx: Context, level: Any) -> str:
         expires_after_s=3600, quorum=2,
     )  # fmt: skip
     return str(answer.decision)
+
+
+@tool(effect="once")
+def lose(to: str) -> str:
+    """Pay, and hear nothing of it."""
+    raise TimeoutError
+
+
+@flow(tools=[lose])
+async def loses(ctx: Context, given: Any) -> str:
+    return str(await ctx.tool(lose, to="ada"))
 
 
 @flow(tools=[pay])
@@ -89,7 +100,9 @@ STRICT, LAX = gated("strict", hash_optional=False), gated("lax", hash_optional=T
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    async with Engine.open(str(tmp_path / "runs.db"), workflows=[asks, pays, risky, STRICT, LAX, LIMITED]) as engine:
+    async with Engine.open(
+        str(tmp_path / "runs.db"), workflows=[asks, pays, loses, risky, STRICT, LAX, LIMITED]
+    ) as engine:
         yield engine
 
 
@@ -158,6 +171,23 @@ async def test_the_engine_s_own_questions_ask_for_the_hash_too(engine: Engine) -
     shown = (await engine.gate(gate)).shown_hash
     await service.tell(IDA, Decide(gate, "answer", {"steps": 9}, shown_hash=shown))
     assert await engine.run(run.id).result() == "second"
+
+
+async def test_what_became_of_a_call_is_decided_by_the_hash_of_its_question(engine: Engine) -> None:
+    service, operator = Service(engine, [loses]), Principal("olga", None, access=Access(("operator",)))
+    run = await engine.start(loses, {})
+    (gate,) = await gates_of(engine, run.id)
+    opened = (await engine.run(run.id).state()).gates[GateId(gate)].opened
+    call = opened.subject or ""
+    for decision in ("answer", "reject", "retry"):
+        with pytest.raises(InvalidDecision, match=f"Give shown_hash, the hash of what gate {gate} shows"):
+            await service.tell(operator, Resolve(call, decision, "paid"))  # type: ignore[arg-type]
+        with pytest.raises(Conflict, match="shows something else"):
+            await service.tell(operator, Resolve(call, decision, "paid", shown_hash="0" * 64))  # type: ignore[arg-type]
+    await service.tell(operator, Resolve(call, "answer", "paid by hand", shown_hash=opened.shown_hash))
+    assert await run.result() == "paid by hand"
+    with pytest.raises(Conflict, match="Nobody asks about the call"):
+        await service.tell(operator, Resolve(call, "retry"))
 
 
 async def test_code_in_the_engine_s_process_decides_as_before(engine: Engine) -> None:

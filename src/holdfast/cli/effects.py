@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from holdfast.cli import moment, reference, table, terminal
+from holdfast.cli.gates import show_first
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Store, Who
+from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
+from holdfast.core.ids import CallId, run_of
+from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.errors import UsageError
 from holdfast.service import query
 from holdfast.service.principal import Principal
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
 
 app = typer.Typer(
     help="See what the tools did to the world, and resolve a call of unknown outcome.", no_args_is_help=True
@@ -93,7 +99,12 @@ def resolve(
     did_not: Annotated[bool, typer.Option("--did-not", help="It did not happen; its step fails.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Call it again, under the same key.")] = False,
     reason: Reason = None,
+    shown: Annotated[
+        str | None,
+        typer.Option("--shown", metavar="HASH", help="Decide only if the gate about it shows what has this hash."),
+    ] = None,
     by: Who = None,
+    role: Roles = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -104,7 +115,7 @@ def resolve(
     decision: Literal["answer", "reject", "retry"] = (
         "answer" if happened is not None else "reject" if did_not else "retry"
     )
-    tell_run(asyncio.run(_resolve(call, decision, given, who(by), reason, store)), as_json)
+    tell_run(asyncio.run(_resolve(call, decision, given, who(by, role), reason, shown, as_json, store)), as_json)
 
 
 async def _resolve(
@@ -113,6 +124,8 @@ async def _resolve(
     given: dict[str, Any],
     by: Principal,
     reason: str | None,
+    shown: str | None,
+    as_json: bool,
     store: str | None,
 ) -> dict[str, Any]:
     from holdfast.cli.backend import Here
@@ -120,7 +133,10 @@ async def _resolve(
 
     async with backend(store, by) as service:
         call = await reference.call(service, call)
-        run = await service.tell(Resolve(call, decision, **given, reason=reason))
+        gate = None if shown is not None else await _asking(service, call)
+        if gate is not None:
+            shown = await show_first(service, gate, as_json, store)
+        run = await service.tell(Resolve(call, decision, **given, reason=reason, shown_hash=shown))
         assert run is not None
         if given and isinstance(service, Here):
             terminal.say(
@@ -128,3 +144,9 @@ async def _resolve(
                 " that reads a response which does not fit its tool fails."
             )
         return run
+
+
+async def _asking(asking: Asking, call: str) -> str | None:
+    """Return the open gate that asks what became of a call; None where none does."""
+    rows = await asking.rows(query.Gates(run=run_of(CallId(call))), reference.MOST_OF_A_RUN)
+    return next((row["gate_id"] for row in rows if (row["reason"], row["subject"]) == (EFFECT_UNKNOWN, call)), None)

@@ -410,7 +410,7 @@ async def _decide(
     async with backend(store, by) as service:
         gate = await _meant(service, gate, decision, shown, store)
         if shown is None:
-            shown = await _show_first(service, gate, as_json, store)
+            shown = await show_first(service, gate, as_json, store)
         await service.tell(Decide(gate, decision, **given, reason=reason, shown_hash=shown))
         row = next(row for row in await _asked(service, run_of(GateId(gate))) if row["gate_id"] == gate)
         if not _is_open(row):
@@ -419,7 +419,7 @@ async def _decide(
         return {**row, "approvals": whole["approvals"], "edited_by": whole["edited_by"]}
 
 
-async def _show_first(asking: Asking, gate: str, as_json: bool, store: str | None) -> str | None:
+async def show_first(asking: Asking, gate: str, as_json: bool, store: str | None) -> str | None:
     """Show what an open gate asks about, and return its hash. Raise DecisionRefused if a person has edited it: another may have
     looked at it before."""
     row = await asking.row(query.Gate(gate))

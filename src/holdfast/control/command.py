@@ -511,14 +511,19 @@ class Commands(ControlBase):
         *,
         by: str | Claim | None = None,
         reason: str | None = None,
+        shown_hash: str | None = None,
     ) -> None:
-        """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
-        id_ = call_named(call)
-        state = await self.runtime.runs.state(run_of(id_))
+        """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again). It is a
+        decision of the gate that asks about the call, and raises what `decide` raises; Conflict where none does."""
+        gate = await self.gate_about(call)
+        await self.decide(gate, decision, response, by=by, reason=reason, shown_hash=shown_hash)
+
+    async def gate_about(self, call: str) -> GateId:
+        """Return the open gate that asks what became of a call. Raises NotFound, and Conflict where none does."""
+        state = await self.runtime.runs.state(run_of(call_named(call)))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
-                await self.decide(gate_id, decision, response, by=by, reason=reason)
-                return
+                return gate_id
         raise Conflict(f"Nobody asks about the call {call}: `holdfast effects list` shows what became of it.")
 
     async def migrate(self, run_id: str, workflow: Workflow | StoredWorkflow, *, by: str | Claim | None = None) -> None:

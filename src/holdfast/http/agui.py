@@ -234,7 +234,7 @@ class _Thread:
         if unanswered:
             self.heard, self.told = heard, await heard.so_far()
         for each in unanswered:
-            await self.service.tell(self.who, await self._bound(each))
+            await self.service.tell(self.who, each)
         return number, not unanswered
 
     async def _client_answers(self, runs: Set[RunId], results: Sequence[ToolMessage]) -> list[command.Decide]:
@@ -256,13 +256,6 @@ class _Thread:
         if len({gate for gate, _ in found}) < len(found):
             raise InvalidInput("Answer each call of a tool once. Nothing was done.")
         return [command.Decide(gate, decision="answer", data=_result(each)) for gate, each in found]
-
-    async def _bound(self, decision: command.Decide) -> command.Decide:
-        """Return a decision with a hash. The protocol has none for a question that is dismissed: it is of what is shown now."""
-        if decision.shown_hash is not None:
-            return decision
-        (row,) = (await self.service.ask(self.who, query.Gate(decision.gate))).rows
-        return msgspec.structs.replace(decision, shown_hash=row["shown_hash"])
 
     async def _has_decided(self, decision: command.Decide) -> bool:
         """Whether the caller has decided so before: the answer to that was lost."""
@@ -326,11 +319,17 @@ class _Thread:
 
 
 def _decision(entry: ResumeEntry) -> command.Decide:
-    """Raises InvalidInput for an answer that is not bound to what was shown."""
+    """Raises InvalidInput for an answer that is not bound to what was shown. A dismissal is bound to it as a rejection is: the
+    service refuses one without a hash, where the gate needs it."""
+    payload: Any = entry.payload
     if entry.status == "cancelled":
-        return command.Decide(entry.interrupt_id, decision="reject", reason="The question was dismissed.")
-    payload = entry.payload
-    if not isinstance(payload, dict) or not {"decision", "shown_hash"} <= payload.keys() <= _PAYLOAD:
+        if not isinstance(payload or {}, dict) or (payload or {}).keys() - {"shown_hash", "reason"}:
+            raise InvalidInput(
+                f"The payload of the interrupt {entry.interrupt_id!r:.200}, which is dismissed, is {{shown_hash, reason?}}."
+                " Nothing was decided."
+            )
+        payload = {"reason": "The question was dismissed.", **(payload or {}), "decision": "reject"}
+    elif not isinstance(payload, dict) or not {"decision", "shown_hash"} <= payload.keys() <= _PAYLOAD:
         raise InvalidInput(
             f"The answer to the interrupt {entry.interrupt_id!r:.200} is {{decision, shown_hash, data?, reason?}}: its"
             " responseSchema says what each may be. Nothing was decided."

@@ -238,7 +238,7 @@ _RUN_AGENT_INPUT: Final = {
                     "payload": {
                         "type": "object",
                         "properties": {"decision": _TEXT, "shown_hash": _TEXT, "data": {}, "reason": _TEXT},
-                        "required": ["decision", "shown_hash"],
+                        "required": ["shown_hash"],
                         "additionalProperties": False,
                     },
                 },

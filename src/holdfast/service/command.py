@@ -275,12 +275,13 @@ class Reassign(Struct, frozen=True):
 @command("reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True)
 class Resolve(Struct, frozen=True):
     """Say what became of a tool's call of unknown outcome: `answer` (it happened, and this is its response), `reject` (it did
-    not), `retry` (call again)."""
+    not), `retry` (call again). It is a decision of the gate that asks, and `shown_hash` binds it to what that shows."""
 
     call: str
     decision: Literal["answer", "reject", "retry"]
     response: Any | UnsetType = UNSET
     reason: str | None = None
+    shown_hash: str | None = None
 
 
 @command("admin", about={"call": Thing.MODEL_CALL}, repeats=True)

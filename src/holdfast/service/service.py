@@ -287,8 +287,9 @@ class Service(Answers):
                 await control.extend(run, limit, value, by=by)
             case cmd.RaiseBudget(run, limit_usd):
                 await control.raise_budget(run, limit_usd, by=by)
-            case cmd.Resolve(call, decision, response, reason):
-                await control.resolve_effect(call, decision, _given(response), by=by, reason=reason)
+            case cmd.Resolve(call, decision, response, reason, shown_hash):
+                gate = await control.gate_about(call)
+                await self._tell_gate(who, cmd.Decide(gate, decision, response, reason, shown_hash))
             case cmd.Reconcile(call, cost_usd):
                 await control.reconcile(call, cost_usd, by=by)
 

@@ -30,7 +30,7 @@ from holdfast.core.evaluations import Evaluation, Judged
 from holdfast.core.events import Recorded
 from holdfast.core.forking import Fork
 from holdfast.core.graph import Graph
-from holdfast.core.ids import RunId, SessionId
+from holdfast.core.ids import GateId, RunId, SessionId
 from holdfast.core.lending import Counted, DeclaredPool, Share
 from holdfast.core.memory import Memory
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -259,6 +259,7 @@ class Control:
         by: str | Claim | None = None,
     ) -> Fork: ...
     def gate(self, gate_id: str) -> OpenGate: ...
+    def gate_about(self, call: str) -> GateId: ...
     def gates(
         self,
         run_id: str | None = None,
@@ -357,7 +358,14 @@ class Control:
         self, letter: str | Letter, output: Any = ..., *, reason: str | None = None, by: str | Claim | None = None
     ) -> None: ...
     def resolve_effect(
-        self, call: str, decision: str, response: Any = ..., *, by: str | Claim | None = None, reason: str | None = None
+        self,
+        call: str,
+        decision: str,
+        response: Any = ...,
+        *,
+        by: str | Claim | None = None,
+        reason: str | None = None,
+        shown_hash: str | None = None,
     ) -> None: ...
     def resume(self, run_id: str, *, by: str | Claim | None = None) -> None: ...
     def resume_schedule(self, name: str, *, tenant: str = ...) -> Schedule: ...

@@ -267,18 +267,22 @@ class RaiseBudgetRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., limit_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class ResolveRequest(_message.Message):
-    __slots__ = ("call", "decision", "response_json", "reason", "by")
+    __slots__ = ("call", "decision", "response_json", "reason", "by", "shown_hash", "roles")
     CALL_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_JSON_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_HASH_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
     call: str
     decision: str
     response_json: str
     reason: str
     by: str
-    def __init__(self, call: _Optional[str] = ..., decision: _Optional[str] = ..., response_json: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    shown_hash: str
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, call: _Optional[str] = ..., decision: _Optional[str] = ..., response_json: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., shown_hash: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReconcileRequest(_message.Message):
     __slots__ = ("call", "cost_usd", "by")
