@@ -125,10 +125,10 @@ class Faults:
         if not drawn or self.over:
             return False
         self.seen[kind] += 1
-        self.is_felt()
+        self.strike_now()
         return True
 
-    def is_felt(self) -> None:
+    def strike_now(self) -> None:
         """Have the judges know that from now on, for a while, things may be late."""
         self.felt_until_s = self.clock() + _FELT_S
 

@@ -53,5 +53,5 @@ class _OneDeath(Faults):
         self._left -= kind == "crash_after_commit"
         dies = kind == "crash_after_commit" and self._left == 0
         if dies:
-            self.is_felt()
+            self.strike_now()
         return dies
