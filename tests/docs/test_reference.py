@@ -13,6 +13,7 @@ from typing import Any, get_args
 import lists
 import pytest
 import reference
+from rich.text import Text
 
 import holdfast
 from holdfast import errors, settings
@@ -31,6 +32,10 @@ def test_every_command_and_option_says_what_it_means(path: tuple[str, ...]) -> N
     assert command.help, f"holdfast {' '.join(path)} has no help"
     silent = [each.name for each in reference.shown(command) if not getattr(each, "help", None)]
     assert silent == [], f"holdfast {' '.join(path)}"
+    texts = [command.help, *(each.help for each in reference.shown(command))]
+    assert [each for each in texts if Text.from_markup(each).plain != each] == [], (
+        "a terminal shows no word in brackets"
+    )
 
 
 def test_the_reference_has_every_command_with_its_options() -> None:

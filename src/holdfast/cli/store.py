@@ -294,7 +294,7 @@ def archive(
         typer.Option(
             "--before",
             metavar="MONTH",
-            help="Months before this one (2026-09); by default as hot_days under [retention] or HOLDFAST_RETENTION_DAYS says.",
+            help="Months before this one (2026-09); by default as `retention.hot_days` or HOLDFAST_RETENTION_DAYS says.",
         ),
     ] = None,
     as_json: AsJson = False,
