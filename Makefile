@@ -106,9 +106,10 @@ docs: setup $(SITE_LOCKED) ## Build the pages and the reference into build/site;
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
 	@echo "docs: open build/site/index.html"
 
-reference: setup ## Write the lists of docs/reference, the table of idioms and the types of holdfast.sync, from the code
+reference: setup ## Write from the code what is read beside it: docs/reference, the table of idioms, types of holdfast.sync, tests/face
 	@PYTHONPATH=. $(PY) docs/site/lists.py
 	@$(PY) docs/site/sync_stub.py
+	@PYTHONPATH=. $(PY) tests/face/face.py
 
 $(SITE_LOCKED): requirements/docs.txt
 	@echo "docs: installing what builds the site"
