@@ -204,6 +204,36 @@ async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None
         await tell(part, GrantApproval(tool="pay", for_s=60, workflow="quick"))
 
 
+async def test_a_key_acts_in_no_role_that_its_maker_has_not(world: World) -> None:
+    """At creation, rotation and links; and neither does it say that somebody for whom it speaks acts in one."""
+    tell, ops = world.service.tell_row, Principal("ops")
+    ann = Principal("ann", ACME, ("legal",), client="ann", teams=("ops",), is_person=True, vouches=False)
+    app = Principal("clients.app", ACME, ("legal",), client="clients.app")
+    for who in (ann, app):
+        for wider in (MakeKey(name="x", roles=("finance",)), MakeKey(name="x", teams=("legal", "finance"))):
+            with pytest.raises(NotPermitted, match="does not act in the role 'finance'"):
+                await tell(who, wider)
+    made = await tell(ann, MakeKey(name="hers", may=("reviewer",), roles=("legal",), teams=("ops",)))
+    hers, theirs = [
+        await world.service.keys.holder(each["key"]) for each in (made, await tell(app, MakeKey(name="theirs", may=("reviewer",))))
+    ]  # fmt: skip
+    assert hers is not None
+    assert theirs is not None
+    assert hers.principal("zoe", ("legal",)).acts_as == ("legal", "ops")
+    with pytest.raises(NotPermitted, match="does not act in the role 'finance'"):
+        hers.principal("zoe", ("finance",))
+    assert theirs.principal("zoe", ("finance",)).acts_as == ("finance",), "a program says so of its users"
+    with pytest.raises(NotPermitted, match="says in which roles others decide"):
+        await tell(ann, RotateKey("theirs"))
+    await tell(ops, MakeKey(name="fin", roles=("finance",), tenant=ACME))
+    await tell(ops, MakeKey(name="reads", tenant=ACME))
+    for who in (ann, app):
+        with pytest.raises(NotPermitted, match="does not act in the role 'finance'"):
+            await tell(who, RotateKey("fin"))
+        await tell(who, RevokeKey("fin"))
+        await tell(who, RotateKey("reads"))
+
+
 async def test_a_schedule_whose_tenant_s_key_is_gone_is_deleted_by_who_reaches_all_workflows(tmp_path: Path) -> None:
     store, keys = str(tmp_path / "runs.db"), tmp_path / "keys.toml"
     async with Engine.open(store, workflows=[quick], settings=written(keys, "default", ACME)) as engine:

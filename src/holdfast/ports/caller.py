@@ -39,6 +39,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     teams: tuple[str, ...] = ()
     workflows: tuple[str, ...] = ANY
     tools: tuple[str, ...] = ANY
+    vouches: bool = True
+    """Whether it says in which other roles those act for whom it speaks, as its maker could. Early versions let each key."""
     unoffered: bool = False
     """Whether its workflows are there also where nobody offers them (core.access)."""
     made_by: str = ""

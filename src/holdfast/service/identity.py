@@ -63,6 +63,8 @@ class Holder(NamedTuple):
     """Whether it says who acts. Any other is a program, which may speak for people and says for whom."""
     maker: str | None = None
     """Who has made it, where it is a key."""
+    vouches: bool = True
+    """Whether a program says in which roles those act for whom it speaks; a key that a person has made acts in its own."""
 
     @property
     def share(self) -> tuple[str, str]:
@@ -78,6 +80,10 @@ class Holder(NamedTuple):
             raise NotPermitted(
                 f"This token is {self.name}'s own, in its own roles: it speaks for nobody else. Nothing was done."
             )
+        if not self.vouches and (others := sorted(set(roles) - set(self.roles))):
+            raise NotPermitted(
+                f"{self.name} does not act in the role {others[0]!r:.80}, and its maker could not say so. Nothing was done."
+            )
         client = "" if self is ANYBODY else self.name
         acting = (
             self.roles
@@ -87,6 +93,7 @@ class Holder(NamedTuple):
         return Principal(
             name or client or None, self.tenant, tuple(acting), client=client, trace_id=trace_id, teams=self.teams,
             access=self.access, origin=origin, is_person=self.is_person, maker=self.maker,
+            vouches=self.vouches and not self.is_person,
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Never here: where they are kept (ports.caller), who may make them beyond their o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -61,12 +61,13 @@ class ApiKeys:
             return None
         access = Access(key.may, key.workflows, key.tools, key.unoffered)
         return Holder(
-            f"keys.{key.name}", tenant=key.tenant, roles=key.roles, teams=key.teams, access=access, maker=key.maker
-        )
+            f"keys.{key.name}", tenant=key.tenant, roles=key.roles, teams=key.teams, access=access, maker=key.maker,
+            vouches=key.vouches,
+        )  # fmt: skip
 
     async def make(self, who: Principal, asked: MakeKey) -> dict[str, Any]:
-        """A new key, with what it is shown once: `key`. It may no more than who makes it. Raises InvalidInput,
-        NotPermitted, and Conflict where there is one of the name."""
+        """A new key, with what it is shown once: `key`. It may no more than who makes it, in no other roles. Raises
+        InvalidInput, NotPermitted, and Conflict where there is one of the name."""
         if _NAME.fullmatch(asked.name) is None:
             raise InvalidInput(
                 f"{asked.name!r:.80} is no name of a key: a-z, 0-9, _ . and -, 64 at most. Nothing was made."
@@ -75,27 +76,20 @@ class ApiKeys:
             raise InvalidInput(f"This key cannot be: {wrong}. Nothing was made.")
         if asked.life_s is not None and not 0 < asked.life_s <= _MOST_LIFE_S:
             raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MOST_LIFE_S} seconds. Nothing was made.")
-        self._expect_within(who, asked)
+        _expect_within(who, asked)
         now_ms = self._clock.now_ms()
         token = KEY + new_secret()
         key = ApiKey(
             name=asked.name, hash=hashed(token).hex(), tenant=who.of_tenant(asked.tenant), may=asked.may, roles=asked.roles,
             teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), maker=_in_hand_of(who),
             made_at_ms=now_ms, expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
-            unoffered=asked.workflows != ANY and (who.tenant is None or who.access.unoffered),
+            vouches=who.vouches, unoffered=asked.workflows != ANY and (who.tenant is None or who.access.unoffered),
         )  # fmt: skip
         if not await self._keys.put(key, None):
             raise Conflict(
                 f"There is a key {asked.name!r}, now or before: a name means one key for good. Nothing was made."
             )
         return {**of_key(key), "key": token}
-
-    def _expect_within(self, who: Principal, asked: MakeKey) -> None:
-        if not all(who.access.allows(grant) for grant in asked.may):
-            raise NotPermitted(f"{who.claim} cannot grant what was not granted to them. Nothing was made.")
-        for theirs, given in ((who.access.workflows, asked.workflows), (who.access.tools, asked.tools)):
-            if theirs != ANY and not set(given) <= set(theirs):
-                raise NotPermitted(f"{who.claim} reaches {', '.join(theirs)} and grants no more. Nothing was made.")
 
     async def link(
         self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()
@@ -125,8 +119,15 @@ class ApiKeys:
         await self._keys.put(msgspec.structs.replace(key, revoked_at_ms=self._clock.now_ms()), key.hash)
 
     async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
-        """Another secret under the same name; the one before is over at once. Raises NotFound, Conflict, InvalidInput."""
+        """Another secret under the same name; the one before is over at once. Whoever is shown it may do as
+        much. Raises NotFound, NotPermitted, Conflict, InvalidInput."""
         before = await self._named(who, name, tenant)
+        _expect_within(who, before)
+        if before.vouches and not who.vouches and Access(before.may).allows("reviewer"):
+            raise NotPermitted(
+                f"{before.name} says in which roles others decide, and {who.claim} acts in their own only. Nothing was made: a"
+                " program rotates it, or somebody on the store (`holdfast keys rotate`)."
+            )
         token = KEY + new_secret()
         return {**await self._replace(before, hash=hashed(token).hex(), maker=_in_hand_of(who)), "key": token}
 
@@ -148,6 +149,24 @@ class ApiKeys:
         if not await self._keys.put(key, before.hash):
             raise Conflict(f"Somebody else has just changed the key {key.name}. Nothing was done: look, and try again.")
         return of_key(key)
+
+
+def _expect_within(who: Principal, key: MakeKey | ApiKey) -> None:
+    """Raise NotPermitted for a key that allows more than is allowed to whom it is shown: grants, workflows, tools and roles."""
+    if not all(who.access.allows(grant) for grant in key.may):
+        raise NotPermitted(f"{who.claim} cannot grant what was not granted to them. Nothing was made.")
+    for theirs, given in ((who.access.workflows, key.workflows), (who.access.tools, key.tools)):
+        if theirs != ANY and not set(given) <= set(theirs):
+            raise NotPermitted(f"{who.claim} reaches {', '.join(theirs)} and grants no more. Nothing was made.")
+    expect_roles(who, (*key.roles, *key.teams))
+
+
+def expect_roles(who: Principal, roles: Iterable[str]) -> None:
+    """Raise NotPermitted for roles and teams that somebody hands on and does not have."""
+    if (other := who.lacks(roles)) is not None:
+        raise NotPermitted(
+            f"{who.claim} does not act in the role {other!r:.80}, and hands it on to nobody. Nothing was made."
+        )
 
 
 def _in_hand_of(who: Principal) -> str | None:

@@ -5,6 +5,7 @@ them (core.gates)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from holdfast.core.access import EVERYTHING, Access
@@ -17,7 +18,8 @@ class Principal(NamedTuple):
     `os_user` is the operating system's user who typed it, `client` whose token or key it came with, `origin` from which
     address, `trace_id` the trace in which they ask. One with a `tenant` sees and touches the runs of that tenant only, and
     changes nothing that several tenants share; one without acts for everybody. `access` is what they may do; `is_person` that
-    their token says who they are; `maker` who has made the key or link that they come with."""
+    their token says who they are; `maker` who has made the key or link that they come with; `vouches` that they act in other
+    roles than their own at their word, for those for whom they speak."""
 
     name: str | None = None
     tenant: str | None = None
@@ -30,6 +32,7 @@ class Principal(NamedTuple):
     origin: str = ""
     is_person: bool = False
     maker: str | None = None
+    vouches: bool = True
 
     @property
     def claim(self) -> Claim:
@@ -56,6 +59,11 @@ class Principal(NamedTuple):
     def answers_for_callers(self) -> bool:
         """Whether they are a person who says what others may do: with a key of their making they could act as anybody."""
         return self.is_person and self.access.allows("admin")
+
+    def lacks(self, roles: Iterable[str]) -> str | None:
+        """Return a role of these in which they do not act, and which they cannot hand on. Who comes with no token or key may
+        act in any."""
+        return next((each for each in roles if each not in self.acts_as), None) if self.client else None
 
     def of_tenant(self, asked: str | None) -> str | None:
         """The tenant that is meant, None for any. Raises NotPermitted for somebody else's."""

@@ -54,7 +54,7 @@ from holdfast.service.command import (
 )
 from holdfast.service.declaration import declaration_of
 from holdfast.service.gate import decidable, expect_hash
-from holdfast.service.key import ApiKeys
+from holdfast.service.key import ApiKeys, expect_roles
 from holdfast.service.listing import expect_statuses, sought
 from holdfast.service.log_in import LOG_IN, FailedLogIns
 from holdfast.service.principal import Principal
@@ -442,9 +442,7 @@ class Service(Answers):
                 f"{who.claim} speaks for nobody else, and could use a link for {by!r}. Nothing was made: a program makes it,"
                 " with a token or key of its own and without saying for whom it acts, or a person who is an admin."
             )
-        others = [role for role in asked.roles if role not in who.acts_as]
-        if others and not who.answers_for_callers:
-            raise NotPermitted(f"{who.claim} does not act in the role {others[0]!r:.80}. Nothing was made.")
+        expect_roles(who, asked.roles)
         return await decidable(self.control, gate, by, asked.roles, who.name, who.maker)
 
     async def tell_by_link(self, key: ApiKey, told: cmd.Decide | cmd.Signal, origin: str, trace_id: str) -> View:
