@@ -53,6 +53,7 @@ NEIGHBOURS = {
     ("machine", "lasting_loop"),
     ("border", "errors"),
     ("border", "isolation"),
+    ("border", "masking"),
     ("lasting_loop", "border"),
     ("own_loop", "errors"),
     ("threads", "border"),

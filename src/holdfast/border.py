@@ -15,8 +15,11 @@ import dis
 from collections.abc import Awaitable, Iterable
 from typing import Any, Final, TypeVar
 
+from pydantic_core import ValidationError
+
 from holdfast.errors import HoldfastError
 from holdfast.isolation import is_closed
+from holdfast.masking import validation_in_words
 
 T = TypeVar("T")
 
@@ -161,6 +164,8 @@ def words_of(problem: BaseException) -> str:
             return str.__str__(problem.message)  # type: ignore[attr-defined]
         if issubclass(kind, SystemExit):
             return _exit_of(problem)
+        if kind is ValidationError:
+            return validation_in_words(problem)  # type: ignore[arg-type]
         return str.__str__(str(problem)).strip()
     except BaseException:  # noqa: BLE001 - `__str__` is the user's
         return _NO_TEXT

@@ -1,4 +1,4 @@
-"""Secrets out of texts: every form in which a program writes one down is found, and replaced.
+"""Secrets out of texts: every form in which a program writes one down is found, and replaced. So is what Pydantic shows.
 
 Which forms there are follows what CI runners mask: text as it is, in base64 at each of its three alignments, in hex, in
 JSON, in a URL, in HTML and XML, in the quotes of shells and languages; with escapes in large letters and in small ones.
@@ -13,8 +13,10 @@ import json
 import re
 import threading
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+from pydantic_core import ValidationError
 
 MASK: Final = b"[secret]"
 SHORTEST: Final = 4
@@ -22,6 +24,12 @@ SHORTEST: Final = 4
 _LINE: Final = 8
 """The same of a line of a secret of several lines (a key in PEM is often printed line by line), and of what nobody has
 called a secret: the password of an address."""
+
+_MOST_EXCEPTIONS: Final = 100
+"""That led to one another, or stand in one group."""
+
+_CAUSES: Final[tuple[Any, ...]] = (BaseException.__cause__, BaseException.__context__)
+"""As Python keeps them: a class of a user's may have others of these names."""
 
 _ESCAPE: Final = re.compile(r"%[0-9A-F]{2}|\\[ux][0-9a-f]{2,8}")
 _SHIFTS: Final = ((0, 0), (1, 2), (2, 3))
@@ -92,6 +100,37 @@ def _halves(value: str) -> str:
 def _in_other_letters(escape: re.Match[str]) -> str:
     mark = 1 if escape[0][0] == "%" else 2
     return escape[0][:mark] + (escape[0][mark:].lower() if mark == 1 else escape[0][mark:].upper())
+
+
+def validation_in_words(problem: ValidationError) -> str:
+    """Return what Pydantic says, without its input: that may be anybody's card number."""
+    found = problem.errors(include_url=False, include_input=False, include_context=False)
+    lines = [f"{'.'.join(map(str, each['loc'])) or 'value'}\n  {each['msg']} [type={each['type']}]" for each in found]
+    return "\n".join([f"{len(found)} validation error{'s'[: len(found) - 1]} for {problem.title}", *lines])
+
+
+def without_inputs(text: str, problem: BaseException | None) -> str:
+    """Return a text that quotes an exception, with all that led to it, without the inputs that Pydantic shows. Raises
+    nothing."""
+    left, seen = [problem], set[int]()
+    while left and len(seen) < _MOST_EXCEPTIONS:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        left += _led_to(each)
+        if type(each) is ValidationError:
+            text = text.replace(str(each), validation_in_words(each))
+            for line in str(each).splitlines():  # of one in a group each line has something before it
+                text = text.replace(line, line.partition(", input_value=")[0])
+    return text
+
+
+def _led_to(problem: BaseException) -> tuple[BaseException | None, ...]:
+    inner: tuple[BaseException, ...] = ()
+    if issubclass(type(problem), BaseExceptionGroup):
+        inner = BaseExceptionGroup.exceptions.__get__(problem)[:_MOST_EXCEPTIONS]
+    return (*inner, *(each.__get__(problem) for each in _CAUSES))
 
 
 class Mask:

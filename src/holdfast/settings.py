@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
-from holdfast.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords
+from holdfast.masking import SHORTEST, Mask, Masking, MaskingOfTexts, passwords, without_inputs
 
 LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"
@@ -478,16 +478,18 @@ class Secrets:
 
 
 class RedactedLog(logging.Filter):
-    """Takes the values of secrets out of what Holdfast logs, tracebacks included."""
+    """Takes the values of secrets, and the inputs that Pydantic shows, out of what Holdfast logs, tracebacks included."""
 
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
         self._secrets = secrets
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._secrets.redact(record.getMessage()), ()
+        message, problem = record.getMessage(), record.exc_info[1] if record.exc_info else None
+        record.msg, record.args = self._secrets.redact(without_inputs(message, problem)), ()
         if record.exc_info:
-            record.exc_text = self._secrets.redact(logging.Formatter().formatException(record.exc_info))
+            text = logging.Formatter().formatException(record.exc_info)
+            record.exc_text = self._secrets.redact(without_inputs(text, problem))
             record.exc_info = None
         return True
 

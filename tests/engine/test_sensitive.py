@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from holdfast import Context, RunFailed, Sensitive, Signal, Workflow, flow, task, tool
 from holdfast.authoring.arguments import DataArguments
-from holdfast.authoring.sensitive import sealed_by, sealed_for
+from holdfast.authoring.plain import encode
+from holdfast.authoring.sensitive import SensitiveText, sealed_by, sealed_for
+from holdfast.core import schema as schemas
 from holdfast.core.sealing import SEALED, Sealing
 from holdfast.encryption import AesCodec, KeyFile
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidDecision, InvalidInput
+from holdfast.masking import without_inputs
+from holdfast.models.tool_schema import bare, closed
 from holdfast.service import query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
@@ -202,6 +207,7 @@ def test_a_sensitive_text_is_a_text_without_a_repr_and_its_schema_says_so() -> N
     assert found["number"] == {
         "title": "Number",
         "type": "string",
+        "pattern": "^canary-[0-9-]*$",
         "x-holdfast-sensitive": True,
     }
     assert sealed_by(Card.model_json_schema(), GIVEN) == GIVEN
@@ -242,3 +248,145 @@ async def test_what_does_not_fit_is_shown_in_no_error_and_a_text_of_a_stream_is_
         state = await run.until(lambda state: bool(state.gates))
         assert "It was: not shown, for it has sensitive fields" in repr(state.calls)
     assert CANARY.encode() not in stored()
+
+
+# --- What does not fit ------------------------------------------------------------------------------------------------
+
+UNFIT: list[dict[str, Any]] = [
+    {"number": CANARY},
+    {"holder": "ann", "number": f"{CANARY}!"},
+    {"holder": "ann", "number": {"of": CANARY}},
+    {"holder": "ann", "number": CANARY, "old": [f"{CANARY}-1"], "code": [CANARY]},
+    {"holder": "ann", "number": CANARY, "old": [CANARY, {"of": CANARY}]},
+    {"holder": 4711, "number": CANARY, "by_number": {CANARY: "one"}},
+]
+
+
+class Cards(Card):
+    by_number: dict[Annotated[str, Sensitive], int] = {}
+
+
+@tool(effect="once")
+async def reads(n: int) -> None:
+    Cards.model_validate(UNFIT[n])
+
+
+@flow(tools=[reads])
+async def misreads(ctx: Context, n: int) -> None:
+    try:
+        await ctx.tool(reads, n=n)
+    except Exception as problem:
+        try:
+            Cards.model_validate(UNFIT[n])
+        except ValidationError as unfit:
+            raise ExceptionGroup("both", [problem, ValueError("and so on")]) from unfit
+
+
+@pytest.mark.parametrize("n", range(len(UNFIT)))
+async def test_what_code_has_not_read_is_shown_in_no_error(
+    store: str, stored: Callable[[], bytes], known: Settings, caplog: pytest.LogCaptureFixture, n: int
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with opened(store, workflows=[misreads], settings=known) as engine:
+        run = await engine.start(misreads, n)
+        with pytest.raises(RunFailed) as failed:
+            await run.result()
+        service, who = Service(engine), Principal("ops")
+        shown = [repr(await run.events()), str(failed.value), repr(await service.ask(who, query.Run(run.id)))]
+        shown += [repr([page async for page in _pages(service, who, run.id)])]
+        assert "misreads" in shown[0], "the trace is told"
+    for text in (*shown, caplog.text, stored().decode("utf-8", "replace")):
+        assert CANARY not in text
+
+
+def test_a_traceback_shows_no_input_whatever_led_to_it() -> None:
+    problem: Exception
+    try:
+        try:
+            Card.model_validate(UNFIT[0])
+        except ValidationError as unfit:
+            raise ExceptionGroup("both", [unfit, KeyError("k")]) from unfit
+    except Exception as raised:
+        problem = raised
+    text = "".join(traceback.format_exception(problem))
+    assert CANARY in text
+    assert CANARY not in without_inputs(text, problem)
+    assert without_inputs(text, problem).count("Field required [type=missing") == 2
+
+
+@pytest.mark.parametrize("given", UNFIT)
+async def test_what_is_given_and_does_not_fit_is_shown_in_no_refusal(
+    store: str, known: Settings, given: dict[str, Any]
+) -> None:
+    wf = Workflow("cards", input=Cards)
+    wf.node("work")(task(lambda state: None))
+    for workflows in ([wf], []):
+        async with opened(store, workflows=workflows, settings=known) as engine:
+            with pytest.raises(InvalidInput, match="does not fit Cards") as refused:
+                await engine.start("cards", given)
+            assert CANARY not in str(refused.value)
+
+
+def test_a_name_that_is_a_sensitive_text_is_sealed(known: Settings) -> None:
+    assert known.key_file is not None
+    given = {"holder": "ann", "number": CANARY, "by_number": {CANARY: 1}}
+    with sealed_for("acme", Sealing(AesCodec(KeyFile(known.key_file)), seals=False)):
+        of_code = Cards.model_validate(given)
+        for written_ in (
+            encode(of_code),
+            encode({"a": [{of_code.number: of_code.number}]}),
+            encode({"a": (of_code.by_number,)}),
+            encode(sealed_by(Cards.model_json_schema(), given)),
+        ):
+            assert CANARY.encode() not in written_
+            assert SEALED.encode() in written_
+        assert Cards.model_validate_json(encode(of_code)) == of_code
+        assert encode({SensitiveText("a"): 1, "b": [1]}) != encode({"a": 1, "b": [1]})
+
+
+# --- Forms ------------------------------------------------------------------------------------------------------------
+
+
+class Pin(BaseModel):
+    pin: Annotated[str, Sensitive] = Field(pattern="^[0-9]*$", min_length=4, max_length=6)
+
+
+async def test_a_form_asks_of_a_sensitive_field_what_its_model_does(
+    store: str, stored: Callable[[], bytes], known: Settings
+) -> None:
+    @flow
+    async def asks(ctx: Context) -> str:
+        answer = await ctx.ask({"why": "to pay"}, form=Pin)
+        return "fits" if Pin.model_validate(answer.data).pin == "471147" else "other"
+
+    async with opened(store, workflows=[asks], settings=known) as engine:
+        run = await engine.start(asks, tenant="acme")
+        gate = await gate_of(run)
+        form = (await run.state()).gates[gate].opened.form
+        assert form is not None
+        asked = form["properties"]["pin"]
+        assert (asked["pattern"], asked["minLength"], asked["maxLength"]) == ("^[0-9]*$", 4, 6)
+        for wrong in ("47-114", "471", "4711471", 471147):
+            with pytest.raises(InvalidDecision, match="pin: it does not fit") as refused:
+                await engine.decide(gate, "answer", {"pin": wrong})
+            assert str(wrong) not in str(refused.value)
+        await engine.decide(gate, "answer", {"pin": "471147"})
+        assert await run.result() == "fits"
+    assert b"471147" not in stored()
+
+
+def test_a_sealed_text_fits_whatever_is_asked_of_the_text(known: Settings) -> None:
+    assert known.key_file is not None
+    schema = Pin.model_json_schema()
+    with sealed_for("acme", Sealing(AesCodec(KeyFile(known.key_file)), seals=False)):
+        sealed = sealed_by(schema, {"pin": "4711"})
+    assert sealed["pin"].startswith(SEALED)
+    assert schemas.problems(schema, sealed) == []
+    del schema["properties"]["pin"]["x-holdfast-sensitive"]
+    assert len(schemas.problems(schema, sealed)) == 2, "of another text it is asked"
+
+
+def test_a_model_may_answer_with_the_sealed_text_that_it_was_shown() -> None:
+    """A provider holds it to the schema, word by word."""
+    for schema in (bare(Pin.model_json_schema()), closed(Pin.model_json_schema())[0]):
+        assert schema["properties"]["pin"] == {"type": "string"}

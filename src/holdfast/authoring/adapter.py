@@ -21,8 +21,8 @@ from holdfast.authoring.ambiguity import ambiguous
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.hint import ByMsgspec, is_known_to_msgspec, is_plain, label, rewritten
 from holdfast.authoring.round_trip import Findings, changed, difference, guessed_bytes
-from holdfast.authoring.sensitive import MARK
 from holdfast.authoring.view import fields
+from holdfast.core.sealing import SENSITIVE
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 _BYTES: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -83,7 +83,7 @@ class TypedAdapter(Adapter):
         """See Adapter."""
         assert self.schema is not None
         try:
-            return MARK in str(self.schema.json_schema())
+            return SENSITIVE in str(self.schema.json_schema())
         except PydanticInvalidForJsonSchema:
             return False
 

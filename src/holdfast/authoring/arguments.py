@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.authoring.sensitive import MARK, opened
+from holdfast.authoring.sensitive import opened, shown
+from holdfast.core.sealing import SENSITIVE
 from holdfast.errors import SchemaMismatch
 
 _MOST_PROBLEMS = 10
@@ -58,7 +59,7 @@ class DataArguments:
 
     def __init__(self, model: type[BaseModel]) -> None:
         self._model = model
-        self._is_sensitive = MARK in str(model.model_json_schema())
+        self._is_sensitive = SENSITIVE in str(model.model_json_schema())
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -81,10 +82,9 @@ class DataArguments:
 
 
 def describe(problem: ValidationError) -> str:
-    """Everything that a validation found, on one line."""
-    return in_one_line(
-        [f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in problem.errors(include_url=False)]
-    )
+    """Everything that a validation found, on one line; without what was given."""
+    found = problem.errors(include_url=False, include_input=False)
+    return in_one_line([f"{'.'.join(map(shown, e['loc'])) or 'value'}: {e['msg']}" for e in found])
 
 
 def in_one_line(found: list[str]) -> str:

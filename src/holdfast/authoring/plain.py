@@ -10,6 +10,7 @@ Never here: where it is kept, redaction.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime
 import decimal
 import enum
@@ -94,8 +95,11 @@ def encode(value: Any, *, is_kept: bool = False) -> bytes:
     except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
         raise _unstorable(_culprit(value) or str(problem).rstrip(".")) from None
     # msgspec writes more than reads back the same: NaN as null, a set as an array.
-    if not _is_plain(value) and (where := _culprit(value)) is not None:
-        raise _unstorable(where)
+    if not _is_plain(value):
+        if (where := _culprit(value)) is not None:
+            raise _unstorable(where)
+        if (named := _with_sealed_names(value)) is not value:
+            return msgspec.json.encode(named, enc_hook=_whole if is_kept else _plain)
     return encoded
 
 
@@ -135,6 +139,22 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
+
+
+def _with_sealed_names(value: Any) -> Any:
+    """Return what can be kept with the names sealed that are sensitive texts; the value itself where none is."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return value if (named := _with_sealed_names(fields)) is fields else named
+    if isinstance(value, dict):
+        inner = {name: _with_sealed_names(each) for name, each in value.items()}
+        if any(type(name) is SensitiveText for name in inner):
+            return {sealed(name) if type(name) is SensitiveText else name: each for name, each in inner.items()}
+        return value if all(inner[name] is each for name, each in value.items()) else inner
+    if isinstance(value, list | tuple):
+        items = [_with_sealed_names(each) for each in value]
+        return value if all(one is each for one, each in zip(items, value, strict=True)) else items
+    return value
 
 
 def _is_plain(value: Any) -> bool:

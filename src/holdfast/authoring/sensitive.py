@@ -14,32 +14,37 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import core_schema
 
-from holdfast.core.sealing import SEALED, Sealing
+from holdfast.core.sealing import SEALED, SENSITIVE, Sealing
 from holdfast.errors import CorruptHistory, KeyMissing
 
-MARK: Final = "x-holdfast-sensitive"
-"""What the JSON Schema of such a field has, for processes without its code."""
 _DEEPEST: Final = 50
+_MOST_SEEN: Final = 1_000
+"""Texts of one context that are known again when an error names them: those of some hundred models."""
 
 
 class _Sealer(NamedTuple):
     tenant: str
     sealing: Sealing
     writes: bool
+    seen: set[str]
+    """The texts of sensitive fields that were read here."""
 
+
+HIDDEN: Final = "[sensitive]"
+"""What is shown in the place of a sensitive text."""
 
 _sealer: ContextVar[_Sealer | None] = ContextVar("holdfast_sealer", default=None)
 
 
 def seal_for(tenant: str, sealing: Sealing) -> None:
     """Have sensitive fields be sealed and opened for a tenant in the rest of this context."""
-    _sealer.set(_Sealer(tenant, sealing, writes=True))
+    _sealer.set(_Sealer(tenant, sealing, writes=True, seen=set()))
 
 
 @contextmanager
 def sealed_for(tenant: str, sealing: Sealing) -> Iterator[None]:
     """The same inside a block."""
-    with _as(_Sealer(tenant, sealing, writes=True)):
+    with _as(_Sealer(tenant, sealing, writes=True, seen=set())):
         yield
 
 
@@ -67,7 +72,14 @@ class SensitiveText(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "'[sensitive]'"
+        return f"'{HIDDEN}'"
+
+
+class _Hidden:
+    """Stands for what is given in the place of a text and is none: an error shows its input."""
+
+    def __repr__(self) -> str:
+        return HIDDEN
 
 
 class Sensitive:
@@ -86,8 +98,9 @@ class Sensitive:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        """A sealed text fits no pattern and no length, so its schema has none."""
-        return {"type": "string", MARK: True}
+        """Return what a text has to be before it is sealed: a sealed one fits no pattern and no length, and is not held against
+        them (core.schema)."""
+        return {**handler(schema), SENSITIVE: True}
 
 
 def sealed(text: str) -> str:
@@ -102,13 +115,25 @@ def sealed(text: str) -> str:
 
 
 def _open(value: Any) -> Any:
+    if not isinstance(value, str):
+        return _Hidden()
     sealer = _sealer.get()
-    if sealer is None or not isinstance(value, str) or not value.startswith(SEALED):
-        return value
-    try:
-        return sealer.sealing.open_field(sealer.tenant, value)
-    except CorruptHistory as problem:
-        raise ValueError(f"it is sealed and cannot be read: {problem.message}") from None
+    if sealer is None:
+        return SensitiveText(value)
+    if value.startswith(SEALED):
+        try:
+            return SensitiveText(sealer.sealing.open_field(sealer.tenant, value))
+        except CorruptHistory as problem:
+            raise ValueError(f"it is sealed and cannot be read: {problem.message}") from None
+    if len(sealer.seen) < _MOST_SEEN:
+        sealer.seen.add(str(value))
+    return SensitiveText(value)
+
+
+def shown(name: object) -> str:
+    """Return a name as an error may show it: the key of a dict is a sensitive text where its type says so."""
+    sealer = _sealer.get()
+    return HIDDEN if sealer is not None and name in sealer.seen else str(name)
 
 
 def sealed_by(schema: Mapping[str, Any], data: Any) -> Any:
@@ -120,14 +145,18 @@ def _sealed_by(root: Mapping[str, Any], schema: Any, data: Any, depth: int) -> A
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return data
     if isinstance(data, str):
-        data = sealed(data) if schema.get(MARK) is True else data
+        data = sealed(data) if schema.get(SENSITIVE) is True else data
     if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/$defs/"):
         data = _sealed_by(root, root.get("$defs", {}).get(ref.removeprefix("#/$defs/")), data, depth + 1)
     for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
         data = _sealed_by(root, each, data, depth + 1)
     if isinstance(data, dict):
         fields, others = schema.get("properties", {}), schema.get("additionalProperties")
-        return {name: _sealed_by(root, fields.get(name, others), each, depth + 1) for name, each in data.items()}
+        names = schema.get("propertyNames")
+        return {
+            _sealed_by(root, names, name, depth + 1): _sealed_by(root, fields.get(name, others), each, depth + 1)
+            for name, each in data.items()
+        }
     if isinstance(data, list):
         first = schema.get("prefixItems", ())
         kinds = [*first, *[schema.get("items")] * max(0, len(data) - len(first))]

@@ -19,6 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
+from pydantic import ValidationError
+
+from holdfast.authoring.arguments import describe
 from holdfast.border import joined, leaves, text_of
 
 MOST_TRACE: Final = 3000
@@ -57,11 +60,18 @@ def _traced(problem: BaseException) -> str | None:
     if not links:
         return None
     parts = [
-        "".join([*frames.format(), *(recorded_text(line, each) for line in traceback.format_exception_only(type(each), each))])
+        "".join([*frames.format(), *(recorded_text(line, each) for line in _last_lines(each))])
         for each, frames in links
     ]  # fmt: skip
     text = "which led to:\n".join(parts)
     return text if len(text) <= MOST_TRACE else _CUT + text[len(_CUT) - MOST_TRACE :]
+
+
+def _last_lines(problem: BaseException) -> list[str]:
+    """Return what Python says below the frames; of Pydantic's errors without what was given."""
+    if type(problem) is ValidationError:
+        return [f"pydantic_core.ValidationError: {describe(problem)}\n"]
+    return traceback.format_exception_only(type(problem), problem)
 
 
 def innermost(problem: BaseException) -> str | None:
@@ -86,6 +96,8 @@ def told(problem: BaseException) -> str:
     if len(ends) > 1:
         return joined([told(each) for each in ends])
     text = text_of(ends[0])
+    if type(ends[0]) is ValidationError:
+        return f"ValidationError: {describe(ends[0])}"
     try:
         return recorded_text(text, ends[0])
     except BaseException:  # noqa: BLE001 - as above

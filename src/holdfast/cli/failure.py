@@ -13,7 +13,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import FAILED, USAGE, of_error
 from holdfast.errors import HoldfastError
-from holdfast.masking import without_passwords
+from holdfast.masking import without_inputs, without_passwords
 
 _HINT = (
     "This is nothing that Holdfast expected. Runs are safe: what was committed stays, and a worker takes the rest up"
@@ -40,7 +40,7 @@ def tell(problem: Exception, *, as_json: bool) -> int:
         from holdfast.border import text_of
 
         code, message = FAILED, text_of(problem)
-        trace = f"{''.join(traceback.format_exception(problem))}{_HINT}\n"
+        trace = f"{without_inputs(''.join(traceback.format_exception(problem)), problem)}{_HINT}\n"
     message = without_passwords(_typed(message))
     if trace is not None:
         terminal.say_trace(without_passwords(trace))

@@ -27,7 +27,7 @@ from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.contribution import shown_now
 from holdfast.core.events import GateOpened
-from holdfast.core.gates import asked_together, closed, no_gate, offered
+from holdfast.core.gates import asked_together, closed, expect_fields, no_gate, offered
 from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.limits import whole_tokens
@@ -320,7 +320,10 @@ class Commands(ControlBase):
         form = asked.opened.form if (asked := state.gates.get(gate)) is not None else None
         with self.sensitive(state.tenant):
             plain = self.payloads.plain(data)
-            return plain if form is None else sealed_by(form, plain)
+            if form is None:
+                return plain
+            expect_fields(gate, form, plain)
+            return sealed_by(form, plain)
 
     def _expect_response(self, state: State, gate: GateId, data: Any) -> None:
         """Raise InvalidInput for an answer that the tool cannot have given whose call a gate is about, if it is known here."""

@@ -416,6 +416,16 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     return inline(_filled(opened.gate, opened.form, shown, c))
 
 
+def expect_fields(gate: GateId, form: dict[str, Any], data: Any) -> None:
+    """Raise InvalidDecision for data whose sensitive fields do not fit their form: once they are sealed nobody sees that."""
+    from holdfast.core import schema  # noqa: PLC0415 - see above
+
+    if not isinstance(data, dict) or not schema.is_sensitive(form):
+        return
+    given = {name: each for name, each in form.items() if name != "required"}  # what is shown fills in the rest
+    _expect_fit(gate, schema, given, data)
+
+
 def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: commands.DecideGate) -> dict[str, Any]:
     """The form with what was shown in it, and above that what the person gave. Raises InvalidDecision where it does not fit."""
     if c.decision in ("edit", "answer") and not c.data:
@@ -425,13 +435,17 @@ def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: comman
     from holdfast.core import schema  # noqa: PLC0415 - see above
 
     data = {**shown, **(c.data or {})}
+    _expect_fit(gate, schema, form, data)
+    return data
+
+
+def _expect_fit(gate: GateId, schema: Any, form: dict[str, Any], data: dict[str, Any]) -> None:
     try:
         problems = schema.problems(form, data, "data")
     except schema.TooMuch as problem:
         raise InvalidDecision(f"Gate {gate}: the data cannot be held against its form: {problem}.") from None
     if problems:
         raise InvalidDecision(f"Gate {gate}: the data does not fit its form: {'; '.join(problems)}.")
-    return data
 
 
 def _check_approval(opened: ev.GateOpened, shown: dict[str, Any], data: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -23,6 +23,8 @@ import referencing.jsonschema
 from jsonschema.validators import extend
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_jsonable_python
+
+from holdfast.core.sealing import SEALED, SENSITIVE
 
 MOST_LOOKS: Final = 3_000
 """Of keywords at values, for one value: less than a tenth of a second at the worst."""
@@ -96,6 +98,8 @@ def filled(schema: Mapping[str, Any], value: Any, kept_as: str, *, looks: int = 
 def _problems(schema: Any, value: Any, most: int, looks: int, whole: str, **known: Any) -> list[str]:
     with _bounded(looks):
         errors = islice(_Bounded(schema, **known).iter_errors(value), most)
+        if is_sensitive(schema):
+            return [f"{_named_place(each) or whole}: {_words_of_schema(each)}" for each in errors]
         return [f"{_place(each) or whole}: {each.message[:_MOST_WORDS]}" for each in errors]
 
 
@@ -110,6 +114,28 @@ def _bounded(looks: int) -> Iterator[None]:
         raise TooMuch("it is nested too deep") from None
     finally:
         _looks.reset(token)
+
+
+def is_sensitive(schema: Any) -> bool:
+    """Return True if texts of it are stored sealed: then no error shows a value."""
+    return isinstance(schema, Mapping) and SENSITIVE.encode() in msgspec.json.encode(schema)
+
+
+def _words_of_schema(problem: Any) -> str:
+    """Return what a schema asks for, without a word of what was given."""
+    if problem.validator == "required":
+        return str(problem.message[:_MOST_WORDS])
+    asked = msgspec.json.encode({problem.validator: problem.validator_value}).decode()
+    return f"it does not fit {asked[:_MOST_WORDS]}"
+
+
+def _named_place(problem: Any) -> str:
+    """Return the place of a problem as the schema names it: other names are data."""
+    path = [*problem.absolute_schema_path]
+    named = {name for word, name in pairwise(path) if word == "properties"}
+    return ".".join(
+        str(part) if isinstance(part, int) or part in named else "*" for part in islice(problem.absolute_path, 20)
+    )
 
 
 def _place(problem: Any) -> str:
@@ -160,6 +186,16 @@ def _additional_properties(validator: Any, inner: Any, value: Any, schema: Any) 
         yield jsonschema.ValidationError(f"Additional properties are not allowed ({these} {verb} unexpected)")
 
 
+def _unless_sealed(keyword: Keyword) -> Keyword:
+    """What is asked of a text, asked of a sensitive one before it is sealed only."""
+
+    def held(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[Any] | None:
+        is_sealed = isinstance(value, str) and value.startswith(SEALED) and schema.get(SENSITIVE) is True
+        return None if is_sealed else keyword(validator, asked, value, schema)
+
+    return held
+
+
 def _unique(validator: Any, is_asked: bool, value: Any, schema: Any) -> Iterator[Any]:
     items = value if is_asked and isinstance(value, list) else []
     if len({msgspec.json.encode(each, order="sorted") for each in items}) < len(items):
@@ -167,8 +203,9 @@ def _unique(validator: Any, is_asked: bool, value: Any, schema: Any) -> Iterator
 
 
 _KEYWORDS: Final = jsonschema.Draft202012Validator.VALIDATORS | {
-    "pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties,
-    "uniqueItems": _unique,
+    "pattern": _unless_sealed(_pattern), "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties, "uniqueItems": _unique,
+    **{name: _unless_sealed(jsonschema.Draft202012Validator.VALIDATORS[name]) for name in ("minLength", "maxLength")},
 }  # fmt: skip
 _DEAR: Final = {"$ref": 20, "$dynamicRef": 20}
 """Of looks: to find out what is referred to takes as long as so many others."""

@@ -42,6 +42,8 @@ _BLOB_ESCAPED: Final = b"\0hf0"
 _CANARY: Final = b"holdfast"
 SEALED: Final = "[sensitive:"
 """How a sensitive text begins that is sealed."""
+SENSITIVE: Final = "x-holdfast-sensitive"
+"""What the JSON Schema of a sensitive text has, for processes without the code that declares it."""
 GONE: Final = "[encrypted, and its key is gone]"
 """Stands in lists in the place of a text that cannot be read any more."""
 

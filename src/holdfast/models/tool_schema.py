@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
+from holdfast.core.sealing import SENSITIVE
+
 Schema: TypeAlias = dict[str, Any]
 
 _NAMED: Final = frozenset({"$defs", "definitions", "patternProperties", "properties"})
@@ -16,6 +18,7 @@ _NESTED: Final = frozenset({"additionalProperties", "allOf", "anyOf", "items", "
 """Keywords that hold schemas by name, and those that hold one or a list of them."""
 
 _WORDS_FOR_NOBODY: Final = frozenset({"$schema", "title"})
+_OF_TEXTS: Final = frozenset({SENSITIVE, "maxLength", "minLength", "pattern"})
 
 # What OpenAI holds a model to word by word: "Structured outputs" in its guides, and what pydantic-ai 2.68 found refused
 # (profiles/openai.py).
@@ -36,8 +39,13 @@ _STRICT_PROPERTIES: Final = 5_000
 
 def bare(schema: Schema) -> Schema:
     """Without titles: they repeat the names, and are paid for in every request."""
-    made: Schema = _rewritten(_rooted(schema), lambda node: _without(node, _WORDS_FOR_NOBODY))
+    made: Schema = _rewritten(_rooted(schema), lambda node: _without(_unsealed(node), _WORDS_FOR_NOBODY))
     return made
+
+
+def _unsealed(node: Schema) -> Schema:
+    """A sensitive text that a model was shown is sealed, and its answer may be the same."""
+    return _without(node, _OF_TEXTS) if node.get(SENSITIVE) is True else node
 
 
 def closed(schema: Schema) -> tuple[Schema, bool]:
@@ -54,7 +62,7 @@ def _rooted(schema: Schema) -> Schema:
 
 
 def _close(node: Schema) -> Schema:
-    node = _without(node, _WORDS_FOR_NOBODY | {"discriminator"})
+    node = _without(_unsealed(node), _WORDS_FOR_NOBODY | {"discriminator"})
     if "$ref" in node and len(node) > 1:
         node["anyOf"] = [{"$ref": node.pop("$ref")}]  # no other word may stand beside a reference
     if node.get("type") == "object":
