@@ -62,7 +62,7 @@ class StandingApprovals(ControlBase):
         approval = StandingApproval(
             word("tool", tool), claim.name, now_ms, now_ms + int(for_s * 1000), most, tuple(when),
             None if workflow is None else word("workflow", workflow),
-            None if run is None else run.run, self._roles(roles), self._clean(reason) or "",
+            None if run is None else run.run, self._roles(roles), self._clean(reason) or "", maker=claim.maker,
         )  # fmt: skip
         key = self.runtime.runs.new_approval()
         written = SharedValue(msgspec.to_builtins(approval), 1, now_ms, claim.name)

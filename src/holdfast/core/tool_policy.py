@@ -104,7 +104,8 @@ class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
     """A person's decision that calls of the tools that `tool` names, whose arguments all of `when` hold for, need not be asked
-    about: until `until_ms`, `most` times at most, in runs of one `workflow`, or in one `run`, where that is said."""
+    about: until `until_ms`, `most` times at most, in runs of one `workflow`, or in one `run`, where that is said. It was
+    granted with a key of `maker`."""
 
     tool: str
     by: str
@@ -118,6 +119,7 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     used: int = 0
     revoked_by: str | None = None
+    maker: str | None = None
 
     @property
     def left(self) -> int | None:
@@ -146,8 +148,12 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
         if rule.quorum > 1:
             return False
         is_asked = not rule.reviewers or is_among(rule.reviewers, self.by, self.roles)
-        is_another = folded(requester) != "" and folded(self.by) not in map(folded, (requester, *contributors))
-        return is_asked and (not rule.four_eyes or is_another)
+        return is_asked and (not rule.four_eyes or self._is_another(requester, contributors))
+
+    def _is_another(self, requester: str | None, contributors: Sequence[str]) -> bool:
+        """Return True if neither who granted it nor who made their key has a hand in a run."""
+        involved = {*map(folded, (requester, *contributors))}
+        return folded(requester) != "" and involved.isdisjoint({folded(self.by), folded(self.maker)})
 
 
 def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:

@@ -64,6 +64,8 @@ async def used(
         return None if told is None else _approval(told)
     for _ in range(_TRIES):
         state = await journal.attempt.state()
+        if state.contributors_lost and rule is not None and rule.four_eyes:  # nobody knows who else there was
+            return None
         call = tool, arguments, state.workflow, state.run, rule, state.by, contributors(state)
         # This process's clock may be behind the run's history.
         now_ms = max(journal.attempt.services.runtime.store.clock.now_ms(), state.at_ms)

@@ -1,0 +1,76 @@
+"""Who made a key acts along with it, over HTTP: no person is their own second pair of eyes, whatever they come with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Engine, ToolRule, Workflow, tool, tool_node
+from holdfast.compose.api import HttpPort, answering
+from holdfast.core.access import Access, Grant
+from holdfast.service.identity import Holder
+from holdfast.service.service import Service
+from tests.http.kit import Asked, Port, known
+
+REFUSED = (409, "decision_refused")
+
+
+def person(name: str, *roles: str, may: tuple[Grant, ...] = ("operator", "reviewer")) -> Holder:
+    """As a signed token makes one."""
+    return Holder(name, tenant="acme", roles=roles, access=Access(may), is_person=True)
+
+
+IDENTITY = known(alice=person("alice", "fin", may=("admin",)), bob=person("bob"), carol=person("carol", "fin"))
+
+
+@tool(effect="once")
+def pay(to: str, amount: int) -> str:
+    """Send money."""
+    return f"paid {to} {amount}"
+
+
+paying = Workflow("paying", tools=[pay], tool_rules=[ToolRule("pay", "ask", four_eyes=True)])
+paying.node("pay")(tool_node(name=pay)(lambda state: state.input))
+
+WORKFLOWS: tuple[Workflow | Any, ...] = (paying,)
+MINE = {"to": "alice", "amount": 1_000_000}
+
+
+@pytest.fixture
+async def port(tmp_path: Path) -> AsyncIterator[Port]:
+    async with (
+        Engine.open(tmp_path / "runs.db", workflows=WORKFLOWS) as engine,
+        answering(Service(engine, WORKFLOWS), HttpPort("127.0.0.1:0", IDENTITY), lambda _: None) as address,
+    ):
+        yield Port(address, engine)
+
+
+@asynccontextmanager
+async def asking(port: Port, *names: str) -> AsyncIterator[Sequence[Asked]]:
+    async with AsyncExitStack() as opened:
+        yield [await opened.enter_async_context(port.asked(name * 4)) for name in names]
+
+
+@asynccontextmanager
+async def with_key_of(port: Port, maker: Asked, *may: str) -> AsyncIterator[Asked]:
+    """One who comes with a key that `maker` has made."""
+    key = (await maker.post("/keys", {"name": "k", "may": list(may)}))["key"]
+    async with port.asked(key) as asked:
+        yield asked
+
+
+async def run_of(api: Asked, workflow: str, given: Any = None, **headers: str) -> Any:
+    """A run that has ended or asks."""
+    return await api.post("/runs", {"workflow": workflow, "input": given}, wait_s=10, **headers)
+
+
+async def test_a_key_of_one_s_own_approves_nothing_beforehand(port: Port) -> None:
+    async with asking(port, "alice", "bob") as (alice, bob), with_key_of(port, alice, "reviewer") as key:
+        for headers in ({}, {"holdfast_as": "zed"}):
+            await key.post("/approvals", {"tool": "pay", "for_s": 600}, **headers)
+            assert (await run_of(alice, "paying", MINE))["status"] == "waiting", headers
+        assert (await run_of(bob, "paying", MINE))["output"] == "paid alice 1000000"
