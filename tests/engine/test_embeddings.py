@@ -43,6 +43,15 @@ async def test_vectors_are_held_paid_for_and_made_once(store: str, server: Model
         assert (await run.state()).budget.settled_nanousd == settled.cost_nanousd
 
 
+async def test_who_watches_a_run_that_embeds_is_told_of_the_call_and_of_no_text(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    async with opened(store, workflows=[embeds], model=model) as engine:
+        run = await engine.start(embeds, {"texts": ["the rent is due"]})
+        await run.result()
+        assert [each async for each in engine.watch_stream(run.id)] == []
+
+
 async def test_a_call_for_vectors_that_does_not_fit_the_limit_is_not_made(
     store: str, server: ModelServer, model: Providers
 ) -> None:

@@ -240,7 +240,8 @@ class Listening:
             return None, {}
         if isinstance(value, list):  # what a cache had
             return (value[0]["reply"]["text"] if value else None), {}
-        return (value, {}) if isinstance(value, str) else (value["text"], value.get("besides", {}))
+        # Vectors are no text.
+        return (value, {}) if isinstance(value, str) else (value.get("text"), value.get("besides", {}))
 
     # --- What comes ---------------------------------------------------------------------------------------------------
 
