@@ -5,16 +5,28 @@ Never here: who is asked, and what an answer comes to (core.gates).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from holdfast.authoring.sensitive import sealed_by
 
-def form_of(model: type[BaseModel], shown: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The JSON Schema of `model`, and what is filled in: the fields that are `shown` under the same name, and those with a
-    default."""
+
+class Form(NamedTuple):
+    """The JSON Schema of a model, what is filled in, and what is shown, with the model's sensitive fields sealed in both."""
+
+    schema: dict[str, Any]
+    filled: dict[str, Any]
+    shown: Any
+
+
+def form_of(model: type[BaseModel], shown: Any) -> Form:
+    """Return the form that asks for a model beside what is `shown`, JSON data. Filled in are its fields that are shown under
+    the same name, and those with a default."""
     schema = model.model_json_schema()
     fields = schema.get("properties", {})
     defaults = {name: shape["default"] for name, shape in fields.items() if "default" in shape}
-    given = {name: shown[name] for name in fields if name in shown} if isinstance(shown, dict) else {}
-    return schema, {**defaults, **given}
+    if not isinstance(shown, dict):
+        return Form(schema, sealed_by(schema, defaults), shown)
+    given = sealed_by(schema, {name: shown[name] for name in fields if name in shown})
+    return Form(schema, sealed_by(schema, {**defaults, **given}), {**shown, **given})

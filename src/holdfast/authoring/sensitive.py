@@ -114,6 +114,11 @@ def sealed(text: str) -> str:
         raise ValueError(problem.message.removesuffix(".")) from None
 
 
+def as_kept(text: str) -> str:
+    """Return any text as it is stored and shown: a sensitive one sealed."""
+    return sealed(text) if type(text) is SensitiveText else text
+
+
 def _open(value: Any) -> Any:
     if not isinstance(value, str):
         return _Hidden()

@@ -12,6 +12,7 @@ from typing import Final, cast
 import msgspec
 
 from holdfast.authoring.embedder import Embedder, FunctionEmbedder, ModelEmbedder, expected
+from holdfast.authoring.sensitive import as_kept
 from holdfast.core import commands as cmd
 from holdfast.core.ids import Path
 from holdfast.core.payload import digest, inline
@@ -55,4 +56,4 @@ def asked(texts: Sequence[str], model: str, dimensions: int | None) -> Embedding
         raise InvalidInput(
             f"dimensions={dimensions!r}: a vector has 1 to {MOST_DIMENSIONS:,} numbers. Nothing was called."
         )
-    return EmbeddingRequest(model, tuple(texts), dimensions)
+    return EmbeddingRequest(model, tuple(map(as_kept, texts)), dimensions)

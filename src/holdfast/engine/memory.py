@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.embedder import Embedder
 from holdfast.authoring.memory import By, MemoryTool, memory_tools
+from holdfast.authoring.sensitive import as_kept
 from holdfast.core import commands as cmd
 from holdfast.core import memory as rule
 from holdfast.core.memory import CONTEXT_TOKENS, IMPORTANCE, MOST_ENTRIES, RECALLED, Kind, Memory, MemoryStats
@@ -89,6 +90,7 @@ class AgentMemory:
             raise InvalidInput(
                 f"limit={limit!r}, by={by!r}: a recall brings 1 to {MOST_ENTRIES} memories, by words or by meaning."
             )
+        query = None if query is None else as_kept(query)
         asked = None if query is None else await self._query(query, by)
         args_hash = digest(["recall", query, list(kinds or []), least_relevance, limit, by])
         with cursor().place() as path:

@@ -19,6 +19,7 @@ from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.authoring.node import CODE, OFFERED, NodeDefinition
 from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.parts import NodeResult
+from holdfast.authoring.plain import encode
 from holdfast.authoring.router import expect_complexity
 from holdfast.authoring.skill import introduced
 from holdfast.authoring.view import Fields
@@ -280,12 +281,13 @@ async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str
     shown = _as_data(await _handled(attempt, context))
     if not isinstance(shown, dict):
         shown = {"diff": shown}
+    shown = msgspec.json.decode(encode(shown))
     form: type[BaseModel] | None = settings["form"]
     if form is None:
         schema: dict[str, Any] = {"type": "object", "properties": {EDITED_BODY: {}}, "required": [EDITED_BODY]}
         filled = {EDITED_BODY: shown.get("diff", {k: v for k, v in shown.items() if k != "reviewers"})}
     else:
-        schema, filled = form_of(form, shown)
+        schema, filled, shown = form_of(form, shown)
     reviewers = shown.get("reviewers", settings["reviewers"])
     await context.open_gate(
         shown,

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.authoring.plain import encode
+from holdfast.authoring.sensitive import as_kept
 from holdfast.core.payload import INLINE_BYTES, Payload
 from holdfast.core.sealing import PLAIN, Sealing
 from holdfast.errors import BlobLost, InvalidInput, NotFound
@@ -115,7 +116,7 @@ class Payloads:
         return content
 
     def redact(self, text: str) -> str:
-        return self._secrets.redact(text)
+        return self._secrets.redact(as_kept(text))
 
     def masking(self) -> Masking:
         """The same of a text that comes in pieces."""

@@ -17,6 +17,7 @@ from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.compaction import told
 from holdfast.authoring.content import Audio, Document, Image, is_part, part_of
 from holdfast.authoring.plain import encode
+from holdfast.authoring.sensitive import as_kept
 from holdfast.core.content import MOST_PARTS
 from holdfast.errors import InvalidInput
 from holdfast.models.turn import in_words
@@ -118,7 +119,7 @@ def as_text(part: Any) -> str:
             " model would see the JSON and nothing else. Nothing was called. What a person says may hold Image(...), Audio(...)"
             " and Document(...); the messages of an agent loop are kept by the node itself."
         )
-    return part if isinstance(part, str) else encode(part).decode()
+    return as_kept(part) if isinstance(part, str) else encode(part).decode()
 
 
 def _content(part: Any) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from holdfast.authoring.sensitive import SensitiveText, sealed
+from holdfast.authoring.sensitive import as_kept
 from holdfast.core.ids import CallId
 from holdfast.core.streams import MODEL, TOOLS, result_of
 from holdfast.engine.cursor import Suspension, cursor, note_calls
@@ -44,9 +44,8 @@ class Stream:
         """Have a value stand next in the stream; see Context."""
         mark = cursor().mark(self._name.stream)
         payloads = self._journal.attempt.services.payloads
-        if type(value) is SensitiveText:
-            value = sealed(value)
         if isinstance(value, str):
+            value = as_kept(value)
             border, _ = self._journal.borders.get(self._name.stream) or (payloads.masking_of_texts(), "")
             self._journal.borders[self._name.stream] = border, mark
             told = border.feed(value.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
