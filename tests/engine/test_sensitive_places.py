@@ -209,5 +209,5 @@ async def test_a_sensitive_text_is_sealed_in_all_that_a_run_writes_and_shows(
         told += [repr(await run.state()), repr(await run.events())]
         assert len(told) > 30, "most can be asked"
         assert SEALED in "".join(told)
-    for text in (*told, caplog.text, stored().decode("utf-8", "replace")):
+    for text in (*told, caplog.text, stored().decode("utf-8", "replace"), repr(server.calls)):
         assert CANARY not in text
