@@ -49,6 +49,15 @@ def test_a_replay_finds_its_timer_where_it_left_it() -> None:
     assert game.due_ms == 60_000
 
 
+def test_timers_of_a_step_that_are_due_together_fire_in_the_order_of_their_times() -> None:
+    game = Game(graph("a > b"))
+    for number, seconds in enumerate((30, 10, 20, 10)):
+        game.do(cmd.StartTimer(*game.at("a"), Path(f"0.{number}.0"), "x", seconds * 1000))
+    game.suspend("a")
+    game.tick(60)
+    assert [event.path for event in game.events(ev.TimerFired)] == ["0.1.0", "0.3.0", "0.2.0", "0.0.0"]
+
+
 def test_several_timers_of_a_step_fire_each_in_its_time() -> None:
     game = Game(graph("a > b"))
     for number, seconds in enumerate((30, 10, 20)):

@@ -12,6 +12,8 @@ import pytest
 from holdfast import Context, Run, flow, step
 from holdfast.core.ids import Path as Place
 from holdfast.core.status import status
+from holdfast.engine.flow_outcomes import FlowOutcomes
+from holdfast.engine.flowing import Flowing
 from holdfast.settings import Settings
 from tests.engine.kit import Time, engine_at, eventually, lose_lease
 
@@ -275,7 +277,175 @@ async def test_a_limit_that_has_begun_goes_on_while_no_process_is_there(tmp_path
         assert await engine.run(run_id).result() == "late"
 
 
-@pytest.mark.parametrize("settings", [Settings(resident_flows_mb=64), NONE_KEPT], ids=["kept", "replayed"])
+KEPT_OR_NOT = pytest.mark.parametrize("settings", [Settings(resident_flows_mb=64), NONE_KEPT], ids=["kept", "replayed"])
+
+
+@KEPT_OR_NOT
+async def test_timers_that_are_due_together_fire_in_the_order_of_their_times(
+    tmp_path: Path, settings: Settings
+) -> None:
+    @flow
+    async def race(ctx: Context) -> list[Any]:
+        late = [asyncio.create_task(asyncio.sleep(LATE_S - number, number)) for number in range(4)]
+        order = [await each for each in asyncio.as_completed(late)]
+        inner = await asyncio.wait_for(asyncio.sleep(LIMIT_S, "slept"), LATE_S)
+        both = [asyncio.ensure_future(asyncio.sleep(seconds, seconds)) for seconds in (LATE_S, LIMIT_S)]
+        [first], _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return [order, inner, first.result()]
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[race], settings=settings) as engine:
+        run = await engine.start(race)
+        for place in ("~0.@0", "@0", "~4.@0"):
+            await at_a_wait(run, place)
+            time.forward(2 * LATE_S)
+        assert await run.result() == [[3, 2, 1, 0], "slept", LIMIT_S]
+
+
+@pytest.mark.parametrize("seconds", [0.5, LIMIT_S], ids=["near", "far"])
+async def test_sleeps_of_one_length_end_in_the_order_in_which_they_began(tmp_path: Path, seconds: float) -> None:
+    begun: list[int] = []
+
+    @flow
+    async def twelve(ctx: Context) -> list[int]:
+        order: list[int] = []
+
+        async def one(number: int) -> None:
+            begun.append(number)
+            await asyncio.sleep(seconds)
+            order.append(number)
+
+        await asyncio.gather(*map(one, range(12)))
+        return order
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[twelve]) as engine:
+        run = await engine.start(twelve)
+        if seconds == LIMIT_S:
+            await at_a_wait(run, "~11.@0")
+        await eventually(lambda: len(begun) == 12)
+        time.forward(LIMIT_S)
+        assert await run.result() == [*range(12)]
+
+
+async def test_a_sleep_is_as_long_where_its_code_hears_late_of_what_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @flow
+    async def buy(ctx: Context) -> str:
+        await note(1)
+        await asyncio.sleep(LIMIT_S)
+        return "done"
+
+    time, finish = Time(), FlowOutcomes._finish
+
+    def late(*given: Any, **named: Any) -> None:
+        time.forward(LIMIT_S / 2)  # as where something else holds the event loop
+        finish(*given, **named)
+
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        monkeypatch.setattr(FlowOutcomes, "_finish", late)
+        run = await engine.start(buy)
+        await at_a_wait(run, "@0")
+        monkeypatch.undo()
+        assert LIMIT_S - 1 < await left_s(run, time) <= LIMIT_S
+
+
+async def test_a_first_sleep_is_as_long_where_its_code_begins_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @flow
+    async def buy(ctx: Context) -> str:
+        await asyncio.sleep(LIMIT_S)
+        return "done"
+
+    time, carry = Time(), Flowing.carry
+
+    async def late(flowing: Flowing) -> Any:
+        time.forward(LIMIT_S / 2)
+        return await carry(flowing)
+
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        monkeypatch.setattr(Flowing, "carry", late)
+        run = await engine.start(buy)
+        await at_a_wait(run, "@0")
+        monkeypatch.undo()
+        assert LIMIT_S - 1 < await left_s(run, time) <= LIMIT_S
+
+
+async def test_a_timer_begins_when_the_code_begins_it_and_not_when_it_waits(tmp_path: Path) -> None:
+    @flow
+    async def computes(ctx: Context) -> list[str]:
+        order: list[str] = []
+
+        async def rest(name: str, seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            order.append(name)
+
+        first = asyncio.create_task(rest("first", LIMIT_S))
+        await asyncio.sleep(0)
+        time.forward(LIMIT_S - 10)  # as where the flow itself computes
+        await asyncio.gather(first, rest("second", 20))
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                time.forward(LIMIT_S + 1)
+                await asyncio.sleep(LIMIT_S)
+        except TimeoutError:
+            order.append("late")
+        return order
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[computes]) as engine:
+        run = await engine.start(computes)
+        await at_a_wait(run, "~1.@0")
+        assert 9 < await left_s(run, time, "~0.@0") <= 10
+        assert 19 < await left_s(run, time, "~1.@0") <= 20
+        time.forward(20)
+        assert await run.result() == ["first", "second", "late"]
+
+
+async def test_a_flow_may_hear_of_the_errors_of_its_callbacks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    @flow
+    async def calls(ctx: Context) -> list[str]:
+        loop, heard = asyncio.get_running_loop(), list[str]()
+
+        def fail() -> None:
+            raise ValueError("odd")
+
+        loop.call_soon(fail)
+        await asyncio.sleep(0)
+        loop.set_exception_handler(lambda _, context: heard.append(str(context["exception"])))
+        assert loop.get_exception_handler() is not None
+        loop.call_soon(fail)
+        await asyncio.sleep(0)
+        return heard
+
+    async with engine_at(tmp_path, Time(), workflows=[calls]) as engine:
+        assert await (await engine.start(calls)).result() == ["odd"]
+    assert [each.getMessage() for each in caplog.records] == ["holdfast: a callback of a flow failed: ValueError: odd"]
+
+
+async def test_who_asks_for_a_time_that_stands_still_is_warned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @flow
+    async def waits(ctx: Context) -> int:
+        loop, number = asyncio.get_running_loop(), 0
+        end = loop.time() + 10
+        while loop.time() < end and number < 3:
+            await asyncio.to_thread(time.forward, LIMIT_S)
+            number += 1
+        return number
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[waits]) as engine:
+        assert await (await engine.start(waits)).result() == 3
+    [warning] = [each.getMessage() for each in caplog.records if "stands still" in each.getMessage()]
+    assert "Ask `await ctx.now()`" in warning
+    assert "test_flow_time.py:" in warning
+
+
+@KEPT_OR_NOT
 async def test_each_of_several_sleeps_is_as_long_as_it_says(tmp_path: Path, settings: Settings) -> None:
     @flow
     async def beats(ctx: Context) -> str:

@@ -1200,6 +1200,10 @@ class Auditor:
         self._fired(books, run, e)
         if books.at_ms < due_at_ms:
             self.fault("no timer fires early", run, f"{e.step} {e.path}: at {books.at_ms}, due {due_at_ms}")
+        for (step, path), (before_ms, *_) in books.timers.items():
+            is_open = (step, path) not in books.fired | books.called_off
+            if step == e.step and is_open and before_ms < due_at_ms:
+                self.fault("timers fire in the order of their times", run, f"{step} {path}: {before_ms}, {due_at_ms}")
         passed_ms = (self.loop.time() - since_s) * 1000
         # The event's time was read before the commit, so what passed before the timer's own commit does not count.
         if not self.clock_jumped and passed_ms + 65_000 < wait_ms:

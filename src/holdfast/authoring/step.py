@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
-from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.authoring.adapter import loader
 from holdfast.authoring.node import NodeDefinition, retry_policy
@@ -26,6 +26,7 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.errors import UsageError
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 T = TypeVar("T")
 
 
@@ -88,6 +89,10 @@ class Step(Generic[P, T]):
             return called
         return flow.call_step(self, args, given)
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Step[P, T]: ...
+    @overload
+    def __get__(self: Step[Concatenate[Any, Q], T], instance: object, owner: Any = None) -> Step[Q, T]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Step[Any, T]:
         """A method is the step of its object; only its arguments say what was asked for."""
         if instance is None:

@@ -6,6 +6,7 @@ Never here: people (gates), money (calls, limits).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -107,13 +108,18 @@ def deliver(d: Decision) -> None:
             d.emit(ev.SignalDelivered(step_id, path, signal.number))
 
 
+def _is_due(op: Operation, now_ms: int) -> bool:
+    return op.status in ("open", "retrying") and op.due_at_ms is not None and op.due_at_ms <= now_ms
+
+
 def fire_due(d: Decision) -> None:
     """Wake the steps whose timers have run out, have what failed tried again whose time has come, and give up waits for
-    signals whose time is over."""
+    signals whose time is over: of each step in the order of their times."""
     for name in d.state.timed():
         step = d.state.steps[name]
-        for path, op in list(step.unsettled()):
-            if op.status not in ("open", "retrying") or op.due_at_ms is None or op.due_at_ms > d.now_ms:
+        due = [(op.due_at_ms, path, op) for path, op in step.unsettled() if _is_due(op, d.now_ms)]
+        for _, path, op in sorted(due, key=itemgetter(0)):  # of one time, the one that was begun first
+            if not _is_due(op, d.now_ms):
                 continue
             if op.status == "retrying":
                 d.emit(ev.OperationReopened(step.id, path))

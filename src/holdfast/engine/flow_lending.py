@@ -101,6 +101,8 @@ class LendingLoop(_Loop):
         self.closing: set[AsyncGenerator[Any, Any]] = set()
         """The asynchronous generators that were left before their ends, and are not closed yet."""
         self.left: Suspension | None = None
+        self.handler: Callable[[Any, dict[str, Any]], object] | None = None
+        """Who of the flow's own code hears of the errors of callbacks."""
 
     @property
     def is_recording(self) -> bool:
@@ -173,8 +175,23 @@ class LendingLoop(_Loop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         pass
 
-    def get_exception_handler(self) -> None:
-        return None
+    def set_exception_handler(self, handler: Callable[[Any, dict[str, Any]], object] | None) -> None:
+        """Have a callback's error come to this. An error of a task that no code takes is the flow's, as without it."""
+        self.handler = handler
+
+    def get_exception_handler(self) -> Callable[[Any, dict[str, Any]], object] | None:
+        return self.handler
+
+    def _tell(self, problem: BaseException) -> None:
+        """Have the error of a callback heard of."""
+        about = {"message": "A callback of a flow failed.", "exception": problem}
+        try:
+            if self.handler is not None:
+                self.handler(self, about)
+                return
+        except Exception as another:  # noqa: BLE001 - the user's own code: asyncio logs this too
+            problem = another
+        log.error("holdfast: a callback of a flow failed: %s", text_of(problem), exc_info=problem)
 
     def get_task_factory(self) -> None:
         return None

@@ -17,10 +17,10 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from inspect import CORO_CREATED, getcoroutinestate
-from types import CodeType, CoroutineType, NoneType, coroutine
+from types import CodeType, CoroutineType, FrameType, NoneType, coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from holdfast.border import fact, is_ours, is_signal, text_of
+from holdfast.border import fact, is_ours, is_signal
 from holdfast.engine import cursor as places
 from holdfast.engine import user_lines
 from holdfast.engine.cursor import Cursor, Refusal, Suspension
@@ -54,6 +54,12 @@ LEFT_OPEN: Final = (
     "Write `async with contextlib.aclosing(generator)` around the loop over an asynchronous generator: the loop was left before"
     " its end, and the `finally` of the generator asks for an operation, at a moment that is not recorded"
 )
+STANDS: Final = (
+    "holdfast: loop.time() stands still while a flow computes, or waits for what is not recorded, like asyncio.to_thread. A"
+    " loop that waits for it to go on has no end. Ask `await ctx.now()`, or do the work in a step. It is asked for at %s, in %s"
+)
+_STANDS_MS: Final = 5_000
+"""How long the time has to have stood still before code that asks for it is warned."""
 GOES_ROUND: Final = (
     "Wait for an operation, or for asyncio.sleep(1), in that loop: the flow goes round and round without waiting for anything"
     " that is recorded (a loop around asyncio.sleep(0)?)"
@@ -234,17 +240,31 @@ class Timer(asyncio.TimerHandle):
     """A callback that waits for recorded time: asyncio.sleep, timeout, wait_for and the time-outs of wait come here."""
 
     path = ""
+    late_ms = 0
+    """How long after the loop's time it was begun."""
     is_sleep = False
     """True if asyncio.sleep waits for it."""
+
+
+def _warned_of_standing(asks: FrameType, about: str) -> bool:
+    """Say that the time stands still, if it is the user's own code that asks for it: a loop may wait for it without end."""
+    line = user_lines.first_of([asks])
+    if line is not None:
+        log.warning(STANDS, line, about)
+    return line is not None
 
 
 class FlowLoop(LendingLoop):
     """The tasks, futures, callbacks and timers of one flow. Keeps cursor.Tasks."""
 
-    def __init__(self, run: str, now_s: float, moved: Callable[[], None]) -> None:
-        """`now_s` is the recorded time at which the flow began. `moved` is called when something from outside is ready."""
+    def __init__(self, run: str, now_s: float, moved: Callable[[], None], late_ms: Callable[[], int]) -> None:
+        """`now_s` is the recorded time at which the flow began. `moved` is called when something from outside is ready.
+        `late_ms` says how long after the loop's time it is."""
         super().__init__(run, moved)
         self._refused = 0
+        self._late_ms = late_ms
+        self._about = run
+        self._has_warned = False
         self.now_s = now_s
         self.main: FlowTask | None = None
         self.tasks: dict[FlowTask, None] = {}
@@ -297,6 +317,8 @@ class FlowLoop(LendingLoop):
 
     def time(self) -> float:
         """The time of the last outcome, in seconds: a replay has the same."""
+        if not self._has_warned and self._late_ms() > _STANDS_MS:
+            self._has_warned = _warned_of_standing(sys._getframe(1), self._about)
         return self.now_s
 
     def call_later(  # type: ignore[override]
@@ -320,7 +342,7 @@ class FlowLoop(LendingLoop):
         timer.is_sleep = callback is _WAKES
         if timer.is_sleep:
             self.expect_unmixed()
-        timer.path = self._here().timer()
+        timer.path, timer.late_ms = self._here().timer(), self._late_ms()
         self.timers[timer.path] = timer
         self.timers_begun.append(timer)
         return timer
@@ -411,7 +433,7 @@ class FlowLoop(LendingLoop):
                 if is_signal(problem):
                     raise
                 if all(fact(task, "_exception") is not problem for task in self.tasks):  # a task's own comes here too
-                    log.error("holdfast: a callback of a flow failed: %s", text_of(problem), exc_info=problem)
+                    self._tell(problem)
         return False
 
     def hand_over(self, outcome: Outcome, result: Any, problem: BaseException | None) -> None:

@@ -96,9 +96,8 @@ class FlowOperations(FlowOutcomes):
     """Those of one flow that is under way in this attempt."""
 
     def __init__(self, journal: StepJournal) -> None:
-        super().__init__(
-            journal, FlowLoop(f"{journal.run}/{journal.step}", journal.before.heard_ms(0) / 1000, self.ring)
-        )
+        began_s = journal.before.heard_ms(0) / 1000
+        super().__init__(journal, FlowLoop(f"{journal.run}/{journal.step}", began_s, self.ring, self._late_ms))
         task = asyncio.current_task()
         assert task is not None
         self._carrier = task
@@ -155,7 +154,7 @@ class FlowOperations(FlowOutcomes):
                 raise
             self._carrier.uncancel()
         finally:
-            self._is_alone, self._heard_ms = None, self._clock.now_ms()
+            self._is_alone = None
             self.moving.pop(operation, None)
 
     def _heed(self, state: State) -> None:
@@ -340,10 +339,11 @@ class FlowOperations(FlowOutcomes):
     async def _fire_due(self) -> None:
         """Have it recorded that timers fire whose time has come, in the order of their times."""
         now_ms = self._clock.now_ms()
-        due = sorted((due_ms, path) for path, due_ms in self._timers.items() if due_ms <= now_ms)
+        due = [path for path, due_ms in self._timers.items() if due_ms <= now_ms]
         if not due:
             return
-        values = tuple(cmd.Value(Path(path), SLEEP, None, None, TIMER, TIMER_HASH) for _, path in due)
+        due.sort(key=lambda path: (self._timers[path], self._loop.timers[path].when()))
+        values = tuple(cmd.Value(Path(path), SLEEP, None, None, TIMER, TIMER_HASH) for path in due)
         await self._journal.record(*values)
         await self._see_what_came()
 

@@ -53,11 +53,13 @@ class FlowOutcomes:
         self._finished: list[Finished] = []
         self._numbered = 0
         self._is_cancelled = False
-        self._heard_ms = self._handed_ms = self._clock.now_ms()
-        """When this process last heard of something, and when that was as it handed the code its last outcome; in Unix
-        milliseconds."""
         self._came_before = 0
         """How many outcomes there were when this attempt began."""
+        self._had = journal.before.passed if journal.number > 1 else -1
+        """The number of the last outcome that the code of an attempt before may have had."""
+        self._handed_ms = 0
+        """When the code was handed its last outcome that has a time, in Unix milliseconds: for the first time at that time."""
+        self._note_handed(0, loop.now_s)
         self.is_live = not journal.before.settlements
         """Everything recorded was handed over; what is begun from here on is done."""
 
@@ -77,7 +79,6 @@ class FlowOutcomes:
         """Take note of the timers that the flow has begun; one that has fired is an outcome."""
         begun, self._loop.timers_begun = self._loop.timers_begun, []
         known = self._step().journal
-        late_ms = self._late_ms()
         for timer in begun:
             if timer.path not in self._loop.timers:
                 continue  # it was cancelled at once
@@ -87,7 +88,7 @@ class FlowOutcomes:
                 self._fired(timer.path, op)
             elif op is None or not op.settled:
                 due_ms = None if op is None else op.due_at_ms
-                self._timers[timer.path] = int(timer.when() * 1000) + late_ms if due_ms is None else due_ms
+                self._timers[timer.path] = int(timer.when() * 1000) + timer.late_ms if due_ms is None else due_ms
 
     async def _begin_timers(self) -> None:
         """Take note of the timers that the flow has begun, and of what is known of them."""
@@ -108,6 +109,14 @@ class FlowOutcomes:
             if (op := step.journal.get(path)) is not None and op.status == "done":
                 del self._timers[path]
                 self._fired(path, op)
+
+    def _note_handed(self, settled: int, at_s: float) -> None:
+        """Move the loop's time to that of an outcome which the code is handed, or of its beginning (0). The way there takes
+        time, but none in a replay, which comes later. What was looked at has no time, and moves none."""
+        if not at_s:
+            return
+        self._loop.now_s = max(self._loop.now_s, at_s)
+        self._handed_ms = int(self._loop.now_s * 1000) if settled > self._had else self._clock.now_ms()
 
     def _late_ms(self) -> int:
         """How long the code has gone on since it was handed the last outcome, or began. The loop's time stands still meanwhile,

@@ -79,7 +79,8 @@ class Flowing(FlowOperations):
         self._carrier = task
         self._attempt = self._journal.attempt
         self._attempt.heeds = self._heed
-        self._came_before, self._heard_ms = (step := self._step()).settlements, self._clock.now_ms()
+        step = self._step()
+        self._came_before = step.settlements
         if step.cancelled_at and not self._is_cancelled:
             self._note_cancelling(step)
         code, self._code = self._code, None
@@ -88,6 +89,7 @@ class Flowing(FlowOperations):
                 self._fired(CLOSING, closing)
             loop.start(code, loop.row(""))
         elif self.stands:
+            self._had = step.passed
             self._wake(step)
         is_dropped = False
         try:
@@ -318,7 +320,7 @@ class Flowing(FlowOperations):
                 return False
         settled, _, at_s, operation, place = heappop(finished)
         self._handed_over = max(self._handed_over, settled)
-        loop.now_s, self._handed_ms = max(loop.now_s, at_s), self._heard_ms
+        self._note_handed(settled, at_s)
         if operation is not None:
             outcome = operation.outcome
             if not outcome.done():  # it may have been called off meanwhile
@@ -336,7 +338,6 @@ class Flowing(FlowOperations):
     async def _heard(self, at_most_s: float | None = None) -> bool:
         """Wait for what comes from outside, or for the time of a timer. Returns True if anything has come."""
         if self._has_rung:
-            self._heard_ms = self._clock.now_ms()
             return True
         wait_s = LOOK_S if self._waiting else at_most_s
         due_s = self._next_timer_s() if self.is_live else None
@@ -349,7 +350,7 @@ class Flowing(FlowOperations):
             else:
                 await asyncio.wait([self._bell], timeout=wait_s)
         finally:
-            self._bell, self._heard_ms = None, self._clock.now_ms()
+            self._bell = None
         has_rung = self._has_rung
         if self._waiting and not has_rung:
             await self._attempt.patiently(self._attempt.mailbox.current)

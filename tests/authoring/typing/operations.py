@@ -18,6 +18,16 @@ def double(number: int, by: int = 2) -> int:
     return number * by
 
 
+class Desk:
+    @step
+    async def file(self, number: int, word: str = "") -> str:
+        return word
+
+    @step(retry=2)
+    def look(self, number: int) -> bool:
+        return number > 0
+
+
 @step(effect="idempotent")
 async def charge(amount: float, key: str = "") -> str:
     return key
@@ -45,6 +55,12 @@ async def right(ctx: Context, items: list[str]) -> None:
     assert_type((cost, twice, paid), tuple[float, int, str])
     assert_type(await ctx.gather(*[price(item) for item in items]), list[float])
     assert_type(await ctx.gather(price("a"), ctx.sleep(1), ctx.child(count, 3)), tuple[float, None, int])
+
+    desk = Desk()
+    assert_type(await desk.file(1, word="a"), str)
+    assert_type(await ctx.gather(desk.file(1), desk.look(2)), tuple[str, bool])
+    await desk.file("1")  # type: ignore[arg-type]
+    await desk.look("2")  # type: ignore[arg-type]
 
     assert_type(await ctx.child(count, 3), int)
     assert_type(await ctx.child(count, 3, key="once", on_failure="return"), ChildOutcome[int])
