@@ -62,7 +62,7 @@ def test_a_scope_can_be_told_to_a_person() -> None:
 
 
 def test_tokens_have_scopes_of_their_own_that_no_name_can_take() -> None:
-    every = above(Game(graph("a"), team="tokens").state, NOVEMBER_14)
+    every = above("default", "tokens", (), NOVEMBER_14)
     assert every[4:] == tuple(map(in_tokens, every[:4]))
     assert len(set(every)) == 8
     assert [counts_tokens(scope) for scope in every] == [False] * 4 + [True] * 4

@@ -21,7 +21,6 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from holdfast.core.ids import RunId
-from holdfast.core.state import State
 
 Period = Literal["day", "month"]
 PERIODS: Final[tuple[Period, ...]] = ("day", "month")
@@ -178,11 +177,13 @@ def is_team_budget(scope: str) -> bool:
     return level(scope) == AGENT and budget_of(scope) is None
 
 
-def above(state: State, at_ms: int, agent: str | None = None) -> tuple[str, ...]:
+def above(
+    tenant: str, team: str | None, shared: tuple[str, ...], at_ms: int, agent: str | None = None
+) -> tuple[str, ...]:
     """The scopes in which a run's money and tokens of that moment count, those that it shares included, as those of `agent` in
     its team budget."""
-    dated = money_scopes(state.tenant, state.team, at_ms)
-    return (*dated, *map(in_tokens, dated), *with_agents(state.shared, agent))
+    dated = money_scopes(tenant, team, at_ms)
+    return (*dated, *map(in_tokens, dated), *with_agents(shared, agent))
 
 
 def with_agents(shared: tuple[str, ...], agent: str | None) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def room(d: Decision, step: StepId, offer: commands.Offer) -> Room:
     loans: dict[str, int] = {}
     if not d.shortages:
         return Room(None, loans)
-    for scope in scopes.above(d.state, d.now_ms, agent_of(d, step)):
+    for scope in scopes.above(d.state.tenant, d.state.team, d.state.shared, d.now_ms, agent_of(d, step)):
         known = d.shortages.get(scope)
         missing = 0 if known is None else _taken_of(scope, offer) - known.left
         if missing > 0:
