@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from holdfast import Engine
+from holdfast import Engine, Workflow
 from holdfast.compose.api import HttpPort, answering
 from holdfast.service.identity import Holder, Identity, hashed
 from holdfast.service.service import Service
@@ -119,16 +119,16 @@ def known(**tokens: Holder) -> Identity:
 @asynccontextmanager
 async def served(
     store: Path | str, identity: Identity | None = None, *, address: str = "127.0.0.1:0", execute: bool = True,
-    bounds: PortBounds | None = None, proxies: int = 0,
+    bounds: PortBounds | None = None, proxies: int = 0, workflows: Sequence[Workflow] = WORKFLOWS,
 ) -> AsyncIterator[Port]:  # fmt: skip
     """An engine on a store, or one in that folder, and its port."""
     where = str(store)
     if isinstance(store, Path):
         where = str(file if (file := store / "runs.db").exists() else empty_store(file))
     async with (
-        Engine.open(where, workflows=WORKFLOWS if execute else (), execute=execute) as engine,
+        Engine.open(where, workflows=workflows if execute else (), execute=execute) as engine,
         answering(
-            Service(engine, WORKFLOWS if execute else (), turns=(turns := Turns(bounds))),
+            Service(engine, workflows if execute else (), turns=(turns := Turns(bounds))),
             HttpPort(address, identity or Identity(), proxies=proxies), lambda _: None,
         ) as at,
     ):  # fmt: skip

@@ -19,7 +19,7 @@ from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
 from holdfast.wire import CallFailed, Job, Tasks, worker
 from holdfast.wire import wire_pb2 as wire
-from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub, handlers
+from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, SERVICES, Stub, handlers
 from holdfast.wire.connection import MOST_INBOX, MOST_SLOTS, MOST_TASKS, WorkerConnection
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
@@ -375,7 +375,7 @@ async def test_a_worker_whose_server_does_not_read_connects_to_another(monkeypat
             yield wire.ToWorker(heartbeat=wire.Heartbeat())
 
     first = grpc.aio.server(options=OPTIONS)
-    first.add_generic_rpc_handlers((handlers("Workers", {"Work": deaf}),))
+    first.add_generic_rpc_handlers((handlers(SERVICES["Workers"], {"Work": deaf}),))
     port = first.add_insecure_port("127.0.0.1:0")
     await first.start()
     registry, said = WorkerRegistry(PATIENT), list[str]()

@@ -21,7 +21,6 @@ from holdfast.errors import (
     NotFound,
     UsageError,
 )
-from holdfast.service import command
 from holdfast.testing.model_server import ModelServer
 from holdfast.wire import Client, Trust
 from holdfast.wire import wire_pb2 as wire
@@ -56,6 +55,22 @@ async def gate_of(client: Client, run: str) -> str:
 async def hash_of(client: Client, gate: str) -> str:
     """Return the hash of what a gate shows."""
     return str((await client.gate(gate))["shown_hash"])
+
+
+async def test_a_watcher_misses_nothing_of_a_run_that_is_ahead_of_the_store(client: Client) -> None:
+    async def watched(run: str) -> list[int]:
+        seen: list[int] = []
+        async for told in client.watch(run):
+            if isinstance(told, RunView):
+                assert told.seq == len(seen), "a view comes after all that it shows"
+            else:
+                seen.append(told.seq)
+        return seen
+
+    runs = [await client.submit("chain", by="ann") for _ in range(20)]
+    for seen in await asyncio.gather(*map(watched, runs)):
+        assert seen == list(range(1, len(seen) + 1))
+        assert len(seen) > 20
 
 
 async def test_a_watcher_is_told_every_event_once_and_then_the_end(client: Client) -> None:
@@ -94,18 +109,6 @@ async def test_only_those_who_are_asked_decide(client: Client) -> None:
     with pytest.raises(DecisionRefused, match="Decide `edit`"):
         await client.decide(gate, "approve", {"edited_body": "no!"}, by="ida", shown_hash=shown)
     assert (await client.decide(gate, by="bob", roles=["ida"], shown_hash=shown)).status == "completed"
-
-
-async def test_a_question_is_handed_on_and_given_to_others(client: Client) -> None:
-    gate = await gate_of(client, await client.submit("gated"))
-    with pytest.raises(DecisionRefused):
-        await client.tell(command.Delegate(gate, ("bob",)), by="eve")
-    await client.tell(command.Delegate(gate, ("bob",), "I am away"), by="ida")
-    await client.tell(command.Reassign(gate, ("cid",)), by="ann")
-    shown = await hash_of(client, gate)
-    with pytest.raises(DecisionRefused):
-        await client.decide(gate, by="bob", shown_hash=shown)
-    assert (await client.decide(gate, by="cid", shown_hash=shown)).status == "completed"
 
 
 async def test_several_persons_approve_each_with_their_own_name(client: Client) -> None:

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.service import command, query
+from holdfast import Engine
+from holdfast.service import query
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
 from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
 from holdfast.wire.client import Event
@@ -129,14 +132,16 @@ async def test_a_script_at_a_worker_is_told_what_it_has_of_pools_and_its_use_is_
     client: Client, hire_shell: Hire, server: Server
 ) -> None:
     hire_shell("frugal")
-    await client.tell(command.SetPool(name="LICENCES", slots=9))
+    async with Engine.open(str(server.folder / "runs.db"), execute=False) as engine:
+        await engine.set_pool("LICENCES", slots=9)
     says = "echo has=$HOLDFAST_POOL_LICENCES; printf 'LICENCES=3\\nX=1\\n' >> $HOLDFAST_USAGE"
     run = await client.submit(yaml=file_of(says, pools={"LICENCES": 5}))
     assert (await client.result(run)).status == "completed"
     server.process.says(r"has=5")
     server.process.says(r"line 2: 'X' is no pool that the job takes of")
-    async with asyncio.timeout(MOST_S):
-        while not (learned := (await client.ask(query.Pools(name="LICENCES"))).rows[0]["estimates"]):
+    async with asyncio.timeout(MOST_S), Engine.open(str(server.folder / "runs.db"), execute=False) as engine:
+        service = Service(engine, [])
+        while not (learned := (await service.ask(Principal(), query.Pools(name="LICENCES"))).rows[0]["estimates"]):
             await asyncio.sleep(0.05)
     assert [(each["node"], each["amount"]) for each in learned] == [("work", 3)]
 

@@ -15,7 +15,7 @@ from holdfast import Engine, Workflow, remote_task, task
 from holdfast.core.claim import Claim
 from holdfast.core.events import RunCancelling
 from holdfast.errors import NotFound, NotPermitted, TooMuch, UsageError
-from holdfast.service import command, query, subscription
+from holdfast.service import command, subscription
 from holdfast.service.identity import Identity, read_tokens
 from holdfast.service.key import ApiKeys
 from holdfast.service.principal import Principal
@@ -33,6 +33,7 @@ from tests.wire.test_bounds import registration
 from tests.wire.test_refusals import TOKENS, private
 
 CLIENT, ACME, EVERYBODYS, TENANTS = (Trust(letter * 32) for letter in "cabt")
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PATIENT = Bounds(lease_s=60.0, heartbeat_s=60.0, ack_s=60.0)
 
 wf = Workflow(name="echo")
@@ -64,8 +65,11 @@ async def do(job: Job, arguments: Any) -> Any:
 class Port:
     """A server with these tokens, and its engine."""
 
-    def __init__(self, address: str, engine: Engine, registry: WorkerRegistry, identity: Identity) -> None:
+    def __init__(
+        self, address: str, engine: Engine, registry: WorkerRegistry, identity: Identity, server: Server
+    ) -> None:
         self.address, self.engine, self.registry, self.identity = address, engine, registry, identity
+        self.server = server
 
     def client(self, trust: Trust) -> Any:
         return Client.connect(self.address, trust)
@@ -96,7 +100,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
     ):
         registry.open(engine.executor.placing)
         server.service = Service(engine, [wf, broken])
-        yield Port(f"127.0.0.1:{number}", engine, registry, identity)
+        yield Port(f"127.0.0.1:{number}", engine, registry, identity, server)
 
 
 async def test_calls_that_say_nothing_keep_no_other_tenant_from_being_answered(port: Port) -> None:
@@ -162,6 +166,7 @@ ASKED = {
     "list": lambda client: client.list_(),
     "cancel": lambda client: client.cancel("run"),
     "decide": lambda client: client.decide("gate"),
+    "gate": lambda client: client.gate("gate"),
     "signal": lambda client: client.signal("run", "go"),
     "watch": lambda client: client.result("run"),
 }
@@ -180,33 +185,16 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
         theirs, own = await everybodys.submit("echo", 1, tenant="globex"), await client.submit("echo", 2)
         assert (await client.query(own)).tenant == "acme"
         assert [each.run for each in await client.list_()] == [own]
-        assert [row["run_id"] for row in (await client.ask(query.Runs())).rows] == [own]
-        assert len((await everybodys.ask(query.Runs())).rows) == 2
+        assert {each.run for each in await everybodys.list_()} == {own, theirs}
         for asks in (
-            client.query(theirs), client.cancel(theirs), client.result(theirs), client.decide(f"{theirs}:echo#1:0"),
-            client.tell(command.Pause(theirs)), client.ask(query.Events(run=theirs)), client.ask(query.Gates(run=theirs)),
-            client.ask(query.Streams(run=theirs)), client.ask(query.DeadLetters(run=theirs)),
-            client.ask(query.DeadLetters(letter=f"{theirs}:echo#1")), client.ask(query.ForkQuote(run=theirs, step="echo#1")),
-            client.tell(command.EditDeadLetter(f"{theirs}:echo#1", 1)), client.tell(command.Fork(run=theirs, step="echo#1")),
-            client.tell(command.ReplayDeadLetter(f"{theirs}:echo#1")), client.tell(command.ResolveDeadLetter(f"{theirs}:echo#1")),
-            client.tell_many(command.BulkDeadLetters(deed="replay", run=theirs)),
-            client.tell(command.Reconcile(f"{theirs}:echo#1:0:1", "0")),
+            client.query(theirs), client.cancel(theirs), client.result(theirs), client.signal(theirs, "go"),
+            client.gate(f"{theirs}:echo#1:0"), client.decide(f"{theirs}:echo#1:0"),
         ):  # fmt: skip
             with pytest.raises(NotFound, match=f"There is no run {theirs}"):
                 await asks
-        for asks in (
-            client.submit("echo", 3, tenant="globex"), client.ask(query.Costs(tenant="globex")),
-            client.ask(query.Budget("globex")), client.tell(command.RemovePool("GPU")),
-            client.tell(command.SetBudget("acme", "day")), client.ask(query.Admission("globex")),
-            client.ask(query.DeadLetters(tenant="globex")), client.ask(query.DeadLetterSummary("globex")),
-            client.tell_many(command.Bulk(deed="cancel", tenant="globex")),
-            client.tell_many(command.BulkDeadLetters(deed="replay", tenant="globex")),
-        ):  # fmt: skip
+        for asks in (client.submit("echo", 3, tenant="globex"), client.list_(tenant="globex")):
             with pytest.raises(NotPermitted, match="'acme'"):
                 await asks
-        assert {row["tenant"] for row in (await client.ask(query.Queue())).rows} <= {"acme"}
-        paused = await client.tell_many(command.Bulk(deed="pause", status=("running", "waiting")))
-        assert [row["run_id"] for row in paused.rows] == [own]
         with pytest.raises(NotFound, match="no workflow 'other' for clients"):
             await client.submit("other")
     assert {row.tenant: row.status for row in await port.engine.runs()}["globex"] != "cancelled"
@@ -223,6 +211,14 @@ async def test_a_watcher_hears_nothing_once_its_key_is_taken_back(port: Port, mo
         with pytest.raises(UsageError, match="The token is missing or wrong"):
             async for _ in watching:
                 pass
+
+
+async def test_a_run_has_the_trace_of_the_call_that_began_it(port: Port) -> None:
+    async with port.client(CLIENT) as client:
+        traced = await client.traced(f"00-{TRACE}-00f067aa0ba902b7-01").submit("echo", 1)
+        untraced = await client.traced("00-nonsense").submit("echo", 1)
+        for run, trace_id in ((traced, TRACE), (untraced, None)):
+            assert {each.trace_id for each in await port.engine.run(run).events()} == {trace_id}
 
 
 async def test_the_record_says_whose_token_a_name_came_with(port: Port) -> None:

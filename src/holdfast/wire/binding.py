@@ -1,4 +1,4 @@
-"""The services of wire.proto on gRPC's asyncio: handlers for a server, callables for a client, both made of the descriptor.
+"""Services on gRPC's asyncio: handlers for a server, callables for a client, both made of the descriptor.
 
 Never here: what a method does.
 """
@@ -32,9 +32,12 @@ _KINDS: Final = {
 one message: that is read when the handler asks for it, where one that is given a message has read it by then."""
 
 
-def _methods(service: str) -> list[tuple[str, str, Callable[..., Any], Any, Any]]:
+SERVICES: Final = wire_pb2.DESCRIPTOR.services_by_name
+"""The services of wire.proto, by their names."""
+
+
+def _methods(service: Any) -> list[tuple[str, str, Callable[..., Any], Any, Any]]:
     """Of each method its name, its kind, what makes a handler of it, and the classes of what is asked and answered."""
-    described = wire_pb2.DESCRIPTOR.services_by_name[service]
     return [
         (
             method.name,
@@ -42,31 +45,34 @@ def _methods(service: str) -> list[tuple[str, str, Callable[..., Any], Any, Any]
             GetMessageClass(method.input_type),
             GetMessageClass(method.output_type),
         )
-        for method in described.methods
+        for method in service.methods
     ]
 
 
-def handlers(service: str, behaviours: Mapping[str, Callable[[AsyncIterator[bytes], Any], Any]]) -> Any:
-    """What a server registers for `service`: of each method, by name, what takes the stream of its messages, as bytes, and
-    the call's context. Nothing is read before it asks, and nothing is made of the bytes but by itself (shape)."""
+def handlers(service: Any, behaviours: Mapping[str, Callable[[AsyncIterator[bytes], Any], Any]]) -> Any:
+    """What a server registers for a service, which is a descriptor: of each method, by name, what takes the stream of its
+    messages, as bytes, and the call's context. Nothing is read before it asks, and nothing is made of the bytes but by itself
+    (shape). A method that has none is not implemented."""
     made = {
         name: make(behaviours[name], response_serializer=answered.SerializeToString)
         for name, _, make, _, answered in _methods(service)
+        if name in behaviours
     }
-    return grpc.method_handlers_generic_handler(f"holdfast.v1.{service}", made)
+    return grpc.method_handlers_generic_handler(service.full_name, made)
 
 
 class Stub:
-    """The methods of a service as callables on a channel: `stub.Submit(request)`."""
+    """The methods of a service of wire.proto as callables on a channel: `stub.Submit(request)`."""
 
-    def __init__(self, channel: Any, service: str) -> None:
+    def __init__(self, channel: Any, name: str) -> None:
+        service = SERVICES[name]
         self._methods = {
-            name: getattr(channel, kind)(
-                f"/holdfast.v1.{service}/{name}",
+            method: getattr(channel, kind)(
+                f"/{service.full_name}/{method}",
                 request_serializer=asked.SerializeToString,
                 response_deserializer=answered.FromString,
             )
-            for name, kind, _, asked, answered in _methods(service)
+            for method, kind, _, asked, answered in _methods(service)
         }
 
     def __getattr__(self, name: str) -> Any:

@@ -1,6 +1,6 @@
 """Submits, watches, asks about and decides runs of a serving process, without a store of its own.
 
-Never here: working (worker).
+Never here: working (worker); whatever else a server does (holdfast.client).
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import msgspec
 
 from holdfast.core import trace
 from holdfast.errors import InvalidInput
-from holdfast.service.command import Fork, OfAll, OfConversation, OfMany, OfRow, OfRun, OfSchedule, OfTenant
-from holdfast.service.query import Gate, Page, Query, View
 from holdfast.wire import credential, refusal
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
@@ -139,9 +137,11 @@ class Client:
     async def cancel(self, run: str, *, reason: str = "", by: str = "") -> RunView:
         return _view(await self._ask("Cancel", wire.CancelRequest(run=run, reason=reason, by=by)))
 
-    async def gate(self, gate: str) -> View:
+    async def gate(self, gate: str) -> dict[str, Any]:
         """A question with what it shows, and with its `shown_hash` for `decide`. Raises NotFound."""
-        return (await self.ask(Gate(gate))).rows[0]
+        reply: wire.GateView = await self._ask("Gate", wire.GateRequest(gate=gate))
+        row: dict[str, Any] = msgspec.json.decode(reply.gate_json)
+        return row
 
     async def decide(
         self, gate: str, decision: str = "approve", data: Any = _NOTHING, *, by: str = "", roles: Sequence[str] = (),
@@ -159,30 +159,6 @@ class Client:
     async def signal(self, run: str, name: str, data: Any = None, *, key: str = "", by: str = "") -> RunView:
         request = wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by, key=key)
         return _view(await self._ask("Signal", request))
-
-    async def tell(
-        self, command: Fork | OfRun | OfAll | OfTenant | OfSchedule | OfConversation, *, by: str = "", roles: Sequence[str] = ()
-    ) -> RunView | None:  # fmt: skip
-        """Have `command` done (holdfast.service.command); how the run stands to which it was done, where it was one. Who acts
-        is recorded with runs; of what several runs share nothing is kept about it."""
-        reply = await self._ask(type(command).__name__, _request(command, by=by, roles=roles))
-        return _view(reply) if isinstance(reply, wire.RunView) else None
-
-    async def tell_row(self, command: OfRow, *, by: str = "", roles: Sequence[str] = ()) -> View:
-        """Have done what is answered with a row, and is there over gRPC: an approval granted, costs counted."""
-        return (await self._page(command, by=by, roles=roles)).rows[0]
-
-    async def tell_many(self, bulk: OfMany, *, by: str = "") -> Page:
-        """Have a page of runs or dead letters told the same; a row for each says what became of it, or why it refused."""
-        return await self._page(bulk, by=by)
-
-    async def ask(self, query: Query) -> Page:
-        """A page of a list (holdfast.service.query), each row as --json prints it."""
-        return await self._page(query)
-
-    async def _page(self, said: OfMany | OfRow | Query, **who: Any) -> Page:
-        reply: wire.Page = await self._ask(type(said).__name__, _request(said, **who))
-        return Page([msgspec.json.decode(row) for row in reply.row_json], reply.cursor or None)
 
     async def _ask(self, method: str, request: Any) -> Any:
         size = request.ByteSize()
@@ -202,23 +178,6 @@ def _encoded(value: Any) -> str:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError) as problem:
         raise InvalidInput(f"This is no JSON data: {problem}. Nothing was sent.") from None
-
-
-def _request(said: Any, **who: Any) -> Any:
-    """The message that says a command or a query: its fields are called alike."""
-    message = getattr(wire, f"{type(said).__name__}Request")()
-    fields = message.DESCRIPTOR.fields_by_name
-    for name, value in (msgspec.structs.asdict(said) | who).items():
-        try:
-            if name not in fields and f"{name}_json" in fields and value is not msgspec.UNSET:
-                setattr(message, f"{name}_json", _encoded(value))
-            elif name in fields and isinstance(value, tuple | list):
-                getattr(message, name).extend(value)
-            elif name in fields and value is not None:
-                setattr(message, name, str(value) if name.endswith("_usd") else value)
-        except (TypeError, ValueError) as problem:
-            raise InvalidInput(f"{name}={value!r:.80} cannot be said: {problem}. Nothing was sent.") from None
-    return message
 
 
 def _view(said: wire.RunView) -> RunView:

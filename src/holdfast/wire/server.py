@@ -23,12 +23,12 @@ from holdfast.service.subscription import while_permitted
 from holdfast.service.turn import Turns
 from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
-from holdfast.wire.binding import OPTIONS, handlers
+from holdfast.wire.binding import OPTIONS, SERVICES, handlers
 from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.credential import NO_TLS, Tls
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.registry import WorkerRegistry
-from holdfast.wire.workflows import METHODS, Workflows
+from holdfast.wire.workflows import TAKES, Workflows
 
 log = logging.getLogger("holdfast")
 
@@ -70,10 +70,10 @@ class Server:
             ("grpc.server_handshake_timeout_ms", int(bounds.head_s * 1000)),
         )  # fmt: skip
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=(1 + _STRANGERS) * bounds.connections)
-        asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in METHODS}
+        asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in TAKES}
         server.add_generic_rpc_handlers((
-            handlers("Workflows", {**asked, "Watch": self._watch}),
-            handlers("Workers", {"Work": self._work}),
+            handlers(SERVICES["Workflows"], {**asked, "Watch": self._watch}),
+            handlers(SERVICES["Workers"], {"Work": self._work}),
         ))  # fmt: skip
         try:
             if credentials is None:

@@ -1,23 +1,22 @@
-"""The service Workflows of wire.proto: what clients say, as commands and queries of a Service, and its answers as messages.
+"""The service Workflows of wire.proto: requests of client programs as commands and queries of a Service, answers as messages.
 
-Fields of a message that are called as those of a command or query are those. Never here: gRPC's contexts and codes (server),
+A field of a message has the name of the field of the command that it becomes. Never here: gRPC's contexts and codes (server),
 who may do what (service).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from holdfast.core import events
-from holdfast.core.ids import RunId
 from holdfast.core.state import State
 from holdfast.core.status import describe, status, waiting_for
 from holdfast.errors import InvalidInput
 from holdfast.service import command, query
-from holdfast.service.declaration import declaration_of
 from holdfast.service.identity import ANYBODY, Holder
 from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
@@ -35,35 +34,17 @@ _MOST_BYTES: Final = MESSAGE_BYTES - 65_536
 _OF_PRINCIPAL: Final = {"by", "roles"}
 _JSON: Final = "_json"
 
-_OF_RUN: Final = (
-    command.Cancel, command.Decide, command.DecideTogether, command.Delegate,
-    command.Reassign, command.Signal, command.Pause, command.Resume,
-    command.Retry, command.Migrate, command.Extend,
-    command.RaiseBudget, command.Resolve, command.Reconcile, command.Fork, command.EditDeadLetter,
-    command.ReplayDeadLetter, command.ResolveDeadLetter,
-)  # fmt: skip
-_OF_ALL: Final = (
-    command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
-    command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.OpenConversation, command.Say,
-    command.DeleteConversation, command.WriteSharedValue, command.SetTeamBudget, command.RemoveTeamBudget,
-    command.RevokeApproval, command.ForgetCachedAnswer,
-)  # fmt: skip
-_OF_ROW: Final = (command.GrantApproval, command.RollUpCosts)
-_OF_MANY: Final = (command.Bulk, command.BulkDeadLetters, command.Backfill)
-_LISTS: Final = (
-    query.Runs, query.Gates, query.Gate, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
-    query.DeadLetters, query.DeadLetterSummary, query.Costs, query.Doubts, query.Schedules, query.Conversations,
-    query.SharedValues, query.Pools, query.Budget, query.Admission, query.Workflows, query.Queue,
-    query.Evaluations, query.Evaluation, query.TeamBudgets, query.Approvals, query.Supervisors,
-)  # fmt: skip
-METHODS: Final = (
-    "Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_OF_ROW, *_OF_MANY, *_LISTS)),
-)  # fmt: skip
-"""Those that answer with one message."""
-TAKES: Final = {
-    each.__name__: declaration_of(each) for each in (command.Start, *_OF_RUN, *_OF_ALL, *_OF_ROW, *_OF_MANY, *_LISTS)
+TAKES: Final[dict[str, type]] = {
+    "Submit": command.Start,
+    "Watch": query.Run,
+    "Query": query.Run,
+    "List": query.Runs,
+    "Cancel": command.Cancel,
+    "Gate": query.Gate,
+    "Decide": command.Decide,
+    "Signal": command.Signal,
 }
-"""What each takes. Without that it is none: this module does not import."""
+"""The methods, each with the command or query that it stands for. The set is fixed: everything else is the HTTP API's."""
 
 
 class Workflows:
@@ -85,14 +66,10 @@ class Workflows:
 
     @property
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
-        """What is asked by which name."""
+        """The methods that answer with one message, by their names."""
         return {
-            "Submit": self.submit, "Query": self.query, "List": self.list_,
-            **{kind.__name__: self._telling(kind, self._of_run) for kind in _OF_RUN},
-            **{kind.__name__: self._telling(kind, self._done) for kind in _OF_ALL},
-            **{kind.__name__: self._paged(kind, self._one) for kind in _OF_ROW},
-            **{kind.__name__: self._paged(kind, self._service.tell_many) for kind in _OF_MANY},
-            **{kind.__name__: self._paged(kind, self._service.ask) for kind in _LISTS},
+            "Submit": self.submit, "Query": self.query, "List": self.list_, "Gate": self.gate,
+            **{name: partial(self._act, TAKES[name]) for name in ("Cancel", "Decide", "Signal")},
         }  # fmt: skip
 
     def _who(self, said: Any = None) -> Principal:
@@ -106,35 +83,18 @@ class Workflows:
         run = await self._service.tell(self._who(said), await _made(command.Start, said))
         return wire.SubmitReply(run=run or "")
 
-    def _telling(self, kind: Any, answer: Callable[[Principal, RunId | None], Awaitable[Any]]) -> Any:
-        async def tell(said: Any) -> Any:
-            who = self._who(said)
-            return await answer(who, await self._service.tell(who, await _made(kind, said)))
-
-        return tell
-
-    async def _of_run(self, who: Principal, run: RunId | None) -> wire.RunView:
+    async def _act(self, kind: Any, request: Any) -> wire.RunView:
+        """Do what a command says to a run."""
+        who = self._who(request)
+        run = await self._service.tell(who, await _made(kind, request))
         return await self._view(await self._service.state(who, run or ""))
-
-    async def _done(self, _: Principal, __: RunId | None) -> wire.Done:
-        return wire.Done()
-
-    async def _one(self, who: Principal, told: command.OfRow) -> query.Page:
-        return query.Page([await self._service.tell_row(who, told)], None)
 
     # --- Questions ----------------------------------------------------------------------------------------------------
 
-    def _paged(self, kind: Any, answer: Callable[[Principal, Any], Awaitable[query.Page]]) -> Any:
-        async def ask(said: Any) -> wire.Page:
-            page = await answer(self._who(said), await _made(kind, said))
-            rows = [msgspec.json.encode(row).decode() for row in page.rows]
-            if (size := sum(map(len, rows))) > _MOST_BYTES:
-                raise InvalidInput(
-                    f"This page has {size} bytes, and a message at most {MESSAGE_BYTES}. Ask for fewer rows: limit."
-                )
-            return wire.Page(row_json=rows, cursor=page.cursor or "")
-
-        return ask
+    async def gate(self, request: wire.GateRequest) -> wire.GateView:
+        (row,) = (await self._service.ask(self._who(), query.Gate(request.gate))).rows
+        encoded = _fitting(row, f"The gate {request.gate}", f"GET /api/v1/gates/{request.gate} has it.")
+        return wire.GateView(gate=row["gate_id"], run=row["run_id"], shown_hash=row["shown_hash"], gate_json=encoded)
 
     async def query(self, said: wire.QueryRequest) -> wire.RunView:
         return await self._view(await self._service.state(self._who(), said.run))
@@ -179,17 +139,14 @@ class Workflows:
             state = await run.until(lambda state, seq=seq: state.seq > seq)  # type: ignore[misc]
 
     async def _view(self, state: State) -> wire.RunView:
-        output = await self._service.control.output(state) if state.ended == "completed" else None
-        encoded = msgspec.json.encode(output)
-        if len(encoded) > _MOST_BYTES:
-            raise InvalidInput(
-                f"The output of run {state.run} has {len(encoded)} bytes, and a message at most {MESSAGE_BYTES}. Read it with"
-                " `holdfast runs show --json`."
-            )
+        encoded = ""
+        if state.ended == "completed":
+            output = await self._service.control.output(state)
+            encoded = _fitting(output, f"The output of run {state.run}", f"GET /api/v1/runs/{state.run} has it.")
         return wire.RunView(
             run=state.run, workflow=state.workflow, version=state.version, tenant=state.tenant, status=status(state),
             waiting_for_json=msgspec.json.encode([describe(wait) for wait in waiting_for(state)]).decode(), seq=state.seq,
-            output_json=encoded.decode() if state.ended == "completed" else "",
+            output_json=encoded,
             error_json=self._seen(msgspec.json.encode(state.error)) if state.error is not None else "",
         )  # fmt: skip
 
@@ -202,6 +159,14 @@ class Workflows:
         if self._holder.tenant is None:
             return encoded.decode()
         return msgspec.json.encode(self._service.seen(self._who(), msgspec.json.decode(encoded))).decode()
+
+
+def _fitting(value: Any, name: str, elsewhere: str) -> str:
+    """Encode as JSON what goes into a message. Raises InvalidInput for what has no room in one."""
+    encoded = msgspec.json.encode(value)
+    if len(encoded) > _MOST_BYTES:
+        raise InvalidInput(f"{name} has {len(encoded)} bytes, and a message at most {MESSAGE_BYTES}. {elsewhere}")
+    return encoded.decode()
 
 
 async def _made(kind: type[_Said], said: Any) -> _Said:

@@ -1,17 +1,19 @@
-"""Who watches a run over gRPC is told each word once, whoever is killed meanwhile: whoever tells him, and whoever works."""
+"""A listener to a run hears each word once, whichever process is killed meanwhile: the one that serves, or the one that works."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from holdfast import Context, Engine, flow
-from holdfast.service import query
+from holdfast.client import AsyncClient
+from holdfast.service.query import View
 from holdfast.testing.model_server import ModelServer, Rule
-from holdfast.wire import Client
-from tests.wire.kit import MOST_S, Server, ended, holdfast
+from tests.http.test_commands import serve
+from tests.wire.kit import MOST_S, Process, ended, holdfast
 
 SENTENCE = "Dear Ada, the parcel is late, and it will be at your door on Tuesday. Yours, Grace"
 
@@ -24,25 +26,28 @@ async def letter(ctx: Context, _: None) -> str:
     return said
 
 
-async def heard(server: Server, run: str, told: list[dict[str, Any]], letters: int | None = None) -> None:
+async def heard(server: Process, run: str, told: list[View], letters: int | None = None) -> None:
     """Go on to hear what is said, until so many letters of the latest call have come, or all is told."""
-    cursor: str | None = told[-1]["cursor"] if told else "start"
-    async with Client.connect(server.address) as client, asyncio.timeout(MOST_S):
-        while cursor is not None:
-            page = await client.ask(query.Streams(run=run, wait_s=1.0, cursor=cursor))
-            told += page.rows
-            cursor = page.cursor
-            if letters is not None and len(words(told, told[-1]["source"])) >= letters:
+    address = server.says(r"HTTP on (http://\S+)/api/v1\.")[1]
+    after = told[-1]["cursor"] if told else None
+    async with (
+        asyncio.timeout(MOST_S),
+        AsyncClient(address) as client,
+        aclosing(client.listen(run, after=after)) as listening,
+    ):
+        async for row in listening:
+            told.append(row)
+            if letters is not None and len(words(told, row["source"])) >= letters:
                 return
 
 
-def words(told: list[dict[str, Any]], source: str) -> str:
+def words(told: list[View], source: str) -> str:
     return "".join(each["text"] for each in told if each["kind"] == "text" and each["source"] == source)
 
 
 async def test_nothing_is_missed_and_nothing_told_twice_when_who_tells_and_who_works_are_killed(tmp_path: Path) -> None:
     """In mid-sentence: first the process that serves, then the one that asks the model."""
-    store, told = f"sqlite:///{tmp_path}/runs.db", list[dict[str, Any]]()
+    store, told = f"sqlite:///{tmp_path}/runs.db", list[View]()
     with ModelServer(
         journal=tmp_path / "calls.jsonl", rules=[Rule(text=SENTENCE, pause_s=0.5, times=1), Rule(text=SENTENCE)]
     ) as models:
@@ -50,12 +55,12 @@ async def test_nothing_is_missed_and_nothing_told_twice_when_who_tells_and_who_w
         def works() -> Any:
             return holdfast("worker", f"{__file__}:letter", "--store", store, folder=tmp_path, **models.environment)
 
-        first, second, worker = Server(tmp_path), Server(tmp_path), works()
-        with ended(first.process, second.process, worker):
+        first, second, worker = serve(tmp_path), serve(tmp_path), works()
+        with ended(first, second, worker):
             async with Engine.open(store, execute=False) as engine:
                 run = (await engine.start(letter, None)).id
             await heard(first, run, told, 10)
-            first.process.signal(signal.SIGKILL)
+            first.signal(signal.SIGKILL)
             await heard(second, run, told, 25)
             worker.signal(signal.SIGKILL)
             with ended(works()):
