@@ -101,6 +101,11 @@ _FOUR = 4 * MIB
 _REGISTER = wire.FromWorker(register=wire.Register(name="w", instance="w", tasks=["do"], slots=1)).SerializeToString()
 
 
+def _length(size: int) -> bytes:
+    """A length as it stands before a text in a message."""
+    return bytes([size & 0x7F | 0x80, *_length(size >> 7)]) if size > 0x7F else bytes([size])
+
+
 def two_million_jobs() -> bytes:
     """A worker that has so many."""
     register = wire.Register(name="w", instance="w", tasks=["do"], slots=1, jobs=[""] * (2 * MIB - 99))
@@ -108,7 +113,8 @@ def two_million_jobs() -> bytes:
 
 
 GRPC = (
-    Case("200 strangers with 4 MB each", doors.strangers, lambda: (200, submitting(input_json="x" * (_FOUR - 99))), "^UNAUTHENTICATED: The token is missing or wrong[^;]*$"),
+    Case("200 strangers with 4 MB each", doors.strangers, lambda: (200, "/holdfast.v1.Workflows/Submit", submitting(input_json="x" * (_FOUR - 99))), "^UNAUTHENTICATED: The token is missing or wrong[^;]*$"),
+    Case("200 strangers with 4 MB each for the health", doors.strangers, lambda: (200, "/grpc.health.v1.Health/Check", b"\x0a" + _length(_FOUR - 99) + b"x" * (_FOUR - 99)), "^INVALID_ARGUMENT: A request about health has 41942(09|10) bytes, and at most 1000. Nothing was done.(; RESOURCE_EXHAUSTED[^;]*)?$", 128.0),
     Case("5 messages of empty parts", doors.worker, lambda: [_REGISTER, *[b"\x7a\x00" * (2 * MIB)] * 5], "registered"),
     Case("a part in a part in a part", doors.worker, lambda: [_REGISTER, nested_parts(2000)], "registered"),
     Case("two million jobs of a worker", doors.worker, lambda: [two_million_jobs()], "more than 30000 fields"),
@@ -196,7 +202,7 @@ HARMLESS: dict[Door, Any] = {
     doors.job: (_JSON, {"text": "1"}), doors.http_reply: raw(200, b"1"), doors.clients: ("Submit", [submitting(yaml="name: small\njobs: {a: {runs-on: any, steps: [{run: echo}]}}")]),
     doors.form: (field(pattern="a"), {"edited_body": "a"}),
     doors.arguments: (field(pattern="a"), {"edited_body": "a"}),
-    doors.model: (CLAUDE, raw(200, claude(_HELLO))), doors.strangers: (1, b""), doors.worker: [_REGISTER],
+    doors.model: (CLAUDE, raw(200, claude(_HELLO))), doors.strangers: (1, "/holdfast.v1.Workflows/Submit", b""), doors.worker: [_REGISTER],
 }  # fmt: skip
 """What each door takes first, unmeasured."""
 

@@ -177,11 +177,11 @@ async def clients(sent: tuple[str, Sequence[bytes]]) -> str:
         return [await _call(channel, method, each) for each in messages][-1]
 
 
-async def strangers(sent: tuple[int, bytes]) -> str:
+async def strangers(sent: tuple[int, str, bytes]) -> str:
     """So many at once, each on a connection of its own, of whom nobody knows the token."""
-    many, said = sent
+    many, method, said = sent
     async with _serving() as (_, address):
-        words = (sys.executable, "-m", "tests.hostile.strangers", address, str(many))
+        words = (sys.executable, "-m", "tests.hostile.strangers", address, str(many), method)
         process = await asyncio.create_subprocess_exec(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         told, _ = await process.communicate(said)
         return told.decode()

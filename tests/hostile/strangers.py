@@ -1,4 +1,4 @@
-"""Calls of somebody who knows no token: `python -m tests.hostile.strangers ADDRESS MANY`, what each says on stdin; what they
+"""Calls of somebody who knows no token: `python -m tests.hostile.strangers ADDRESS MANY METHOD`, what each says on stdin; what they
 were told on stdout. A process of its own, because what it holds in memory is not the server's.
 """
 
@@ -12,12 +12,12 @@ import grpc
 from holdfast.wire.binding import OPTIONS
 
 
-async def told(address: str, many: int, said: bytes) -> set[str]:
+async def told(address: str, many: int, method: str, said: bytes) -> set[str]:
     async def one() -> str:
         options = (*OPTIONS, ("grpc.use_local_subchannel_pool", 1))
         async with grpc.aio.insecure_channel(address, options=options) as channel:
             try:
-                await channel.unary_unary("/holdfast.v1.Workflows/Submit")(said)
+                await channel.unary_unary(method)(said)
             except grpc.aio.AioRpcError as problem:
                 return f"{problem.code().name}: {problem.details()}"
             return "answered"
@@ -26,4 +26,4 @@ async def told(address: str, many: int, said: bytes) -> set[str]:
 
 
 if __name__ == "__main__":
-    print(*sorted(asyncio.run(told(sys.argv[1], int(sys.argv[2]), sys.stdin.buffer.read()))), sep="; ")
+    print(*sorted(asyncio.run(told(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.stdin.buffer.read()))), sep="; ")

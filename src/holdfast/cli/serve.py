@@ -193,7 +193,7 @@ async def _serve(
     async with AsyncExitStack() as stack:
         opening = partial(serving, where, known, workflows, how, web, lane, terminal.say, partial(exported, known))
         served = await stack.enter_async_context(patiently(opening, wait_s))
-        health = Health(broken=lambda: served.broken, reach=served.reach, gauges=lambda: served.gauges)
+        health = Health(served.readiness, lambda: served.gauges)
         listening = await stack.enter_async_context(health.listening(host, port))
         what = f"Serving lane {lane}; health" if served.leader is not None else "Health"
         terminal.say(f"{what} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
@@ -207,8 +207,8 @@ async def _serve(
         stop = stopped("another process leads from now on" if how is None and web is None else "nothing new is taken")
         led = False
         while not stop.done():
-            if served.broken is not None:
-                raise served.broken
+            if served.readiness.broken is not None:
+                raise served.readiness.broken
             if served.leads != led:
                 led = served.leads
                 terminal.say("This process leads." if led else "This process stands by.")

@@ -288,11 +288,11 @@ async def _health(engine: Engine, how: How) -> AsyncIterator[None]:
         return
     with needs("fleet", "`holdfast worker --port`"):
         from holdfast.observe.health import Health
+        from holdfast.observe.readiness import Readiness
 
     health = Health(
-        broken=lambda: engine.broken,
-        reach=lambda: engine.runs(limit=1),
-        gauges=lambda: {
+        Readiness(lambda: engine.broken, lambda: engine.runs(limit=1)),
+        lambda: {
             "holdfast_worker_slots": ("Steps that this worker may be at.", how.slots),
             "holdfast_worker_steps": ("Steps that it is at.", engine.working),
         },

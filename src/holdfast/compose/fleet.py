@@ -28,6 +28,7 @@ from holdfast.errors import UsageError
 from holdfast.extra import needs
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.masking import without_passwords
+from holdfast.observe.readiness import Readiness
 from holdfast.ports import Administration
 from holdfast.service.identity import Identity
 from holdfast.service.service import Recorder, Service
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.observe.health import Gauges
     from holdfast.wire.registry import WorkerRegistry
+    from holdfast.wire.server import Server
 
 
 # --- Leading ----------------------------------------------------------------------------------------------------------
@@ -147,6 +149,7 @@ class Taking(NamedTuple):
     engine: Engine
     service: Service
     registry: WorkerRegistry
+    server: Server
     address: str
     """`host:port`, where it listens."""
 
@@ -190,7 +193,7 @@ async def taking(
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         say(f"gRPC on {host}:{port}, store {without_passwords(where)}: {names}.")
         try:
-            yield Taking(engine, server.service, registry, f"{host}:{port}")
+            yield Taking(engine, server.service, registry, server, f"{host}:{port}")
         finally:
             server.service = None
             registry.drain()
@@ -215,12 +218,7 @@ class Serving(NamedTuple):
     taking: Taking | None
     http: str | None
     """Where it answers over HTTP: `http://127.0.0.1:8000`."""
-
-    @property
-    def broken(self) -> BaseException | None:
-        """Why it can no longer do its work, if so."""
-        problem = self.leader.broken if self.leader is not None else None
-        return problem if problem is not None or self.engine is None else self.engine.broken
+    readiness: Readiness
 
     @property
     def leads(self) -> bool:
@@ -241,12 +239,21 @@ class Serving(NamedTuple):
             "holdfast_slots_free": ("Slots of those workers that are free.", leader.free),
         }
 
-    async def reach(self) -> None:
-        """Ask the store anything. Raises StoreError."""
-        if self.leader is not None:
-            await self.leader.reach()
-        elif self.engine is not None:
-            await self.engine.runs(limit=1)
+
+def _readiness(leader: Leader | None, engine: Engine | None) -> Readiness:
+    """Return the readiness of a process that leads, or answers on ports, or both."""
+
+    def broken() -> BaseException | None:
+        problem = leader.broken if leader is not None else None
+        return problem if problem is not None or engine is None else engine.broken
+
+    async def reach() -> None:
+        if leader is not None:
+            await leader.reach()
+        elif engine is not None:
+            await engine.runs(limit=1)
+
+    return Readiness(broken, reach)
 
 
 @asynccontextmanager
@@ -273,4 +280,7 @@ async def serving(
             service = Service(engine, workflows, recorder=recorder, turns=Turns(known.bounds))
         if http is not None and service is not None:
             address = await stack.enter_async_context(answering(service, http, say))
-        yield Serving(leader, engine, taken, address)
+        readiness = _readiness(leader, engine)
+        if taken is not None:
+            taken.server.readiness = readiness
+        yield Serving(leader, engine, taken, address, readiness)

@@ -10,10 +10,8 @@ told otherwise.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -23,23 +21,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from holdfast.observe.listening import listening
+from holdfast.observe.readiness import Readiness
 
 Gauges = Mapping[str, tuple[str, float]]
 """Figures by name, each with a sentence on what it counts."""
-
-_READY_S: Final = 5.0
 
 
 class Health:
     """What the port answers."""
 
-    def __init__(
-        self, *, broken: Callable[[], BaseException | None], reach: Callable[[], Awaitable[object]],
-        gauges: Callable[[], Gauges],
-    ) -> None:  # fmt: skip
-        """`reach` asks the store anything and raises where it cannot be reached."""
-        self._broken = broken
-        self._reach = reach
+    def __init__(self, readiness: Readiness, gauges: Callable[[], Gauges]) -> None:
+        self._readiness = readiness
         self._gauges = gauges
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -56,16 +48,12 @@ class Health:
             yield taken
 
     async def _alive(self, request: Request) -> Response:
-        problem = self._broken()
-        return PlainTextResponse("ok\n") if problem is None else PlainTextResponse("given up\n", 503)
+        return PlainTextResponse("ok\n") if self._readiness.broken is None else PlainTextResponse("given up\n", 503)
 
     async def _ready(self, request: Request) -> Response:
-        try:
-            async with asyncio.timeout(_READY_S):
-                await self._reach()
-        except Exception:  # noqa: BLE001 - whatever it is: not ready; the log says why
-            return PlainTextResponse("the store cannot be reached\n", 503)
-        return PlainTextResponse("ok\n")
+        if await self._readiness.reaches():
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("the store cannot be reached\n", 503)
 
     async def _metrics(self, request: Request) -> Response:
         return Response(generate_latest(self._registry), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -7,26 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
-from urllib.parse import unquote
 
 import grpc
 
 from holdfast.core import trace
-from holdfast.errors import HoldfastError, InvalidInput, TooMuch, UsageError
+from holdfast.errors import InvalidInput, TooMuch, UsageError
+from holdfast.observe.readiness import Readiness
 from holdfast.service import query
 from holdfast.service.identity import Holder, Identity
 from holdfast.service.service import Service
 from holdfast.service.subscription import while_permitted
 from holdfast.service.turn import Turns
-from holdfast.wire import credential, refusal, shape
+from holdfast.wire import credential, health, reflection, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, SERVICES, handlers
+from holdfast.wire.caller import Callers, origin_of, received, refuse
 from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.credential import NO_TLS, Tls
+from holdfast.wire.health import Health
 from holdfast.wire.outbox import Outbox
+from holdfast.wire.reflection import Reflection
 from holdfast.wire.registry import WorkerRegistry
 from holdfast.wire.workflows import TAKES, Workflows
 
@@ -57,7 +60,10 @@ class Server:
         self._identity = identity
         self._tls = tls
         self._turns = Turns() if turns is None else turns
+        self._callers = Callers(identity, self._turns)
         self.service: Service | None = None
+        self.readiness: Readiness | None = None
+        """Whether the process is ready; until it is known, it is not."""
 
     @asynccontextmanager
     async def listening(self, address: str) -> AsyncIterator[int]:
@@ -71,9 +77,13 @@ class Server:
         )  # fmt: skip
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=(1 + _STRANGERS) * bounds.connections)
         asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in TAKES}
+        checked = Health(self._is_serving, [each.full_name for each in SERVICES.values()])
+        described = Reflection(self._callers, [*SERVICES.values(), health.SERVICE, reflection.SERVICE])
         server.add_generic_rpc_handlers((
             handlers(SERVICES["Workflows"], {**asked, "Watch": self._watch}),
             handlers(SERVICES["Workers"], {"Work": self._work}),
+            handlers(health.SERVICE, checked.behaviours),
+            handlers(reflection.SERVICE, described.behaviours),
         ))  # fmt: skip
         try:
             if credentials is None:
@@ -88,41 +98,32 @@ class Server:
         finally:
             await server.stop(_LAST_WORDS_S)
 
-    async def _holder(self, context: Any) -> Holder:
-        """Who calls. Ends the call of somebody who has no token of ours, before any of it is read."""
-        origin = _origin(context)
-        async with self._turns.of_stranger(origin):
-            holder = await credential.holder(self._identity, context.invocation_metadata() or (), origin)
-        if holder is None:
-            words = "The token is missing or wrong: send it as the metadata `authorization: Bearer TOKEN`. Nothing was done."
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
-        assert holder is not None
-        return holder
+    async def _is_serving(self) -> bool:
+        """True while clients are answered and workers are taken, and the process is ready."""
+        ready = self.service is not None and self.readiness is not None and await self.readiness.is_ready()
+        return ready and self.service is not None  # it may have begun to stop meanwhile
 
     # --- Clients ------------------------------------------------------------------------------------------------------
 
     async def _workflows(self, context: Any) -> Workflows:
         """The service for a caller. Ends the call of one who is no client. Raises TooMuch."""
-        holder = await self._holder(context)
-        if not holder.asks:
-            words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
+        holder = await self._callers.client(context)
         if self.service is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
         assert self.service is not None
-        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()), _origin(context))
+        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()), origin_of(context))
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
             try:
                 workflows = await self._workflows(context)
                 with self._turns.calling(workflows.share):
-                    async with self._turns.asking(workflows.share, self._message(said)) as raw:
+                    async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
                         return await workflows.methods[name](_made(name, raw))
             except grpc.aio.AbortError:
                 raise  # it is no client's
             except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-                await self._refuse(context, name, problem)
+                await refuse(context, name, problem)
 
         return answer
 
@@ -130,7 +131,7 @@ class Server:
         try:
             workflows = await self._workflows(context)
             with self._turns.listening(workflows.share):
-                async with self._turns.asking(workflows.share, self._message(said)) as raw:
+                async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
                     request = _made("Watch", raw)
                 watched = query.Run(request.run)
 
@@ -144,38 +145,14 @@ class Server:
         except grpc.aio.AbortError:
             raise  # it is no client's, or its token is over
         except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-            await self._refuse(context, "Watch", problem)
-
-    def _message(self, said: AsyncIterator[bytes]) -> Callable[[], Awaitable[bytes]]:
-        """What reads the one message of a client. Raises InvalidInput."""
-        within_s = self._turns.bounds.body_s
-
-        async def message() -> bytes:
-            try:
-                async with asyncio.timeout(within_s):
-                    raw = await anext(aiter(said), None)
-            except TimeoutError:
-                raw = None
-            if raw is None:
-                raise InvalidInput(f"This call said nothing within {within_s:g} s. Nothing was done.")
-            return raw
-
-        return message
-
-    async def _refuse(self, context: Any, name: str, problem: Exception) -> None:
-        if not isinstance(problem, HoldfastError):
-            log.error("holdfast could not answer %s: %s", name, problem, exc_info=problem)
-        await refusal.abort(context, problem)
+            await refuse(context, "Watch", problem)
 
     # --- Workers ------------------------------------------------------------------------------------------------------
 
     async def _work(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.ToWorker]:
         """One worker's stream, from its registration to its end."""
         try:
-            holder = await self._holder(context)
-            if holder.works is None:
-                words = f"The token {holder.name!r} is a client's: it is given no work. Nothing was done."
-                await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
+            holder = await self._callers.worker(context)
             with self._turns.calling(holder.share):
                 async with aclosing(self._working(said, holder)) as working:
                     async for message in working:
@@ -202,12 +179,9 @@ class Server:
     async def _registered(
         self, said: AsyncIterator[bytes], outbox: Outbox[wire.ToWorker], holder: Holder
     ) -> WorkerConnection | wire.Refused:
+        raw = await received(said, self._turns.bounds.head_s)
         try:
-            async with asyncio.timeout(self._turns.bounds.head_s):
-                raw = await anext(aiter(said), None)
             first = None if raw is None else shape.made(wire.FromWorker, raw)
-        except TimeoutError:
-            first = None
         except InvalidInput as problem:
             return wire.Refused(reason=problem.message, again=False)
         if first is None or first.WhichOneof("said") != "register":
@@ -230,12 +204,6 @@ class Server:
             log.debug("the stream of worker %s broke: %s", connection.name, problem)
         finally:
             outbox.close()
-
-
-def _origin(context: Any) -> str:
-    """From which address a client speaks: gRPC says `ipv4:127.0.0.1:50000`, or `ipv6:%5B::1%5D:50000`."""
-    peer = unquote(context.peer() or "").partition(":")[2]
-    return peer.rpartition(":")[0].strip("[]")
 
 
 def _trace_id(sent: Iterable[tuple[str, str | bytes]]) -> str | None:
