@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.core import contribution
-from holdfast.core.contribution import contributors
+from holdfast.core.contribution import authors, contributors
 from holdfast.core.graph import Graph
 from holdfast.core.ids import GateId, Path, StepId
 from holdfast.core.payload import inline
@@ -115,27 +115,38 @@ def test_what_it_was_started_with_may_have_more_than_one_author() -> None:
         game.decide("approve", by="bob")
 
 
-def test_a_question_that_another_person_has_decided_clears_what_came_before_it() -> None:
-    game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann")
+@pytest.mark.parametrize("four_eyes", [True, False])
+def test_an_approval_clears_nobody_and_is_no_contribution(four_eyes: bool) -> None:
+    """What the question has shown of what was contributed is not known: it may be about something else."""
+    game = Game(
+        graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann", contributors=("dan",)
+    )
     _signals(game)
-    game.human_gate("one", four_eyes=True)
+    game.human_gate("one", four_eyes=four_eyes, form=FORM, filled=FILLED)
     game.do(cmd.SendSignal("go", NULL, Claim("cyd")), session=None)
     game.decide("approve", by="eve")
-    assert contributors(game.state) == ("cyd",), "who came after it was shown is not cleared"
+    assert contributors(game.state) == ("dan", "bob", "cyd")
     game.tick()
     game.human_gate("two", four_eyes=True)
-    for by in ("ann", "cyd"):
+    for by in ("ann", "bob", "cyd", "dan"):
         with pytest.raises(DecisionRefused, match="second pair of eyes"):
             game.decide("approve", by=by)
-    game.decide("approve", by="bob")
-
-
-def test_a_decision_without_four_eyes_clears_nobody_and_a_plain_approval_is_no_contribution() -> None:
-    game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann")
-    _signals(game)
-    game.human_gate("one", form=FORM, filled=FILLED)
     game.decide("approve", by="eve")
-    assert contributors(game.state) == ("bob",)
+
+
+def test_an_edit_that_another_person_has_approved_is_cleared() -> None:
+    """It is what the question has shown."""
+    game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann")
+    asked_first = {"four_eyes": True, "form": FORM, "filled": FILLED}
+    game.human_gate("one", **asked_first)
+    game.decide("edit", by="bob", data={"to": "bob"})
+    with pytest.raises(DecisionRefused, match="'bob' contributed"):
+        game.decide("approve", by="bob")
+    game.decide("approve", by="eve")
+    assert contributors(game.state) == ()
+    game.tick()
+    game.human_gate("two", four_eyes=True)
+    game.decide("approve", by="bob")
 
 
 @pytest.mark.parametrize(
@@ -171,17 +182,6 @@ def test_a_contributor_gives_a_gate_to_no_role_of_their_own() -> None:
         game.do(cmd.AssignGate(game.gate.gate, ("legal",), False, Claim(name, roles=("sales",))), session=None)
 
 
-@pytest.mark.parametrize("decision", ["reject", "retry"])
-def test_who_turns_down_what_was_contributed_has_not_agreed_to_it(decision: str) -> None:
-    game = Game(graph("work"), by="ann")
-    _signals(game)
-    allowed = ("approve", "reject", "retry")
-    for path in ("0", "1"):
-        game.do(cmd.OpenGate(*game.at("work"), Path(path), "question", "h", inline(5), "h", allowed, four_eyes=True))
-        game.decide(decision, by="eve")
-    assert contributors(game.state) == ("bob",)
-
-
 def test_another_question_is_for_another_person_and_not_for_another_key() -> None:
     game = Game(graph("work"), by="ann")
     one, two, three = (Claim(f"keys.{each}", maker=maker) for each, maker in (("1", "bob"), ("2", "bob"), ("3", "eve")))
@@ -203,6 +203,73 @@ def test_another_question_is_for_another_person_and_not_for_another_key() -> Non
             with pytest.raises(DecisionRefused, match=r"somebody else than keys\.1, bob"):
                 game.decide("approve", by=by)
         game.decide("approve", by=three if not_by else one)
+
+
+# --- Shared values, and the runs above and below ----------------------------------------------------------------------
+
+
+def _reads(game: Game) -> None:
+    read = cmd.Value(Path("9"), "shared_read", None, NULL, "board/case", authors=("bob", "ann"))
+    game.do(cmd.RecordValues(*game.at("work"), (read,)))
+
+
+def _waits(game: Game) -> None:
+    game.do(cmd.AwaitSharedValue(*game.at("work"), Path("9"), "board", "case", "h", 0))
+    game.do(cmd.BringSharedValue(StepId("work#1"), Path("9"), NULL, ("bob",)), session=None)
+
+
+def _changes(game: Game) -> None:
+    place = (*game.at("work"), Path("9"), "board", "case", "h", 1)
+    game.do(cmd.WriteSharedValue(*place, is_written=True, outcome=NULL, authors=("bob",)))
+
+
+@pytest.mark.parametrize("way", [_reads, _waits, _changes])
+def test_who_wrote_what_a_run_has_read_contributes_and_has_no_hand_in_what_it_writes(
+    way: Callable[[Game], None],
+) -> None:
+    game = Game(graph("work", node("gate", "human_gate")), by="ann", contributors=("cyd",))
+    way(game)
+    (named,) = game.events(ev.ContributorNamed)
+    assert (named.name, named.read, authors(game.state)) == ("bob", "board/case", ("ann", "cyd"))
+    asked(game)
+    with pytest.raises(DecisionRefused, match="'bob' contributed"):
+        game.decide("approve", by="bob")
+    _signals(game)
+    assert authors(game.state) == ("ann", "cyd", "bob")
+
+
+def test_what_a_step_has_read_as_it_asks_counts_for_the_question() -> None:
+    game = Game(graph("work"), by="ann")
+    read = cmd.Value(Path("0"), "shared_read", None, NULL, "board/case", authors=("bob",))
+    question = cmd.OpenGate(
+        *game.at("work"), Path("1"), "question", "h", inline(5), "h", ("approve",), four_eyes=True, values=(read,),
+        reviewers=("bob",),
+    )  # fmt: skip
+    with pytest.raises(InvalidInput, match="Name a reviewer who did not contribute"):
+        game.do(question)
+    game.do(msgspec.structs.replace(question, reviewers=()))
+    assert game.gate.contributors == ("bob",)
+
+
+def test_who_contributed_to_a_run_above_or_below_does_not_decide_and_is_not_made_a_reviewer() -> None:
+    game = started()
+    asked(game)
+    decide = cmd.DecideGate(game.gate.gate, "approve", None, BOB, kin=("bob",))
+    with pytest.raises(DecisionRefused, match="'bob' contributed to the run"):
+        game.do(decide, session=None)
+    with pytest.raises(DecisionRefused, match="too many runs are under way"):
+        game.do(msgspec.structs.replace(decide, by=EVE, kin=None), session=None)
+    with pytest.raises(DecisionRefused, match="'bob' contributed to, and is not given"):
+        game.do(cmd.AssignGate(game.gate.gate, ("bob",), False, Claim("kim"), kin=("bob",)), session=None)
+    game.do(msgspec.structs.replace(decide, by=EVE), session=None)
+
+
+def test_who_contributed_to_a_parent_contributes_to_a_child_that_it_has_tried_again() -> None:
+    game = started()
+    game.fail("work")
+    game.decide("reject", by="eve")
+    game.do(cmd.RetryRun(contributors=("bob", "ann")), session=None)
+    assert contributors(game.state) == ("bob",)
 
 
 # --- Edits ------------------------------------------------------------------------------------------------------------

@@ -148,12 +148,42 @@ def test_a_gate_is_given_to_enough_others_or_not_at_all() -> None:
     game = asked(reviewers=("bob", "eve"))
     game.decide("approve", by="bob")
     gate = game.gate.gate
-    game.do(cmd.AssignGate(gate, ("zoe",), False, Claim("kim")), session=None)
-    other = asked(reviewers=("bob", "eve"))
     with pytest.raises(DecisionRefused, match="Name more persons"):
-        other.do(cmd.AssignGate(gate, ("zoe",), False, Claim("kim")), session=None)
+        game.do(cmd.AssignGate(gate, ("zoe",), False, Claim("kim")), session=None)
+    game.do(cmd.AssignGate(gate, ("zoe", "bob"), False, Claim("kim")), session=None)
     game.decide("approve", by="zoe")
     assert game.step("publish").status == "ready"
+
+
+def test_only_approvals_of_those_who_are_asked_now_count() -> None:
+    kim = Claim("kim")
+    game = asked(reviewers=("bob", "role:legal", "eve"))
+    game.decide("approve", by="bob")
+    gate = game.gate.gate
+    game.do(cmd.AssignGate(gate, ("role:legal", "eve"), False, kim), session=None)
+    assert approved_by(game) == []
+    game.do(cmd.DecideGate(gate, "approve", None, Claim("lea"), roles=("legal",)), session=None)
+    assert approved_by(game) == ["lea"]
+    row = game.do(cmd.AssignGate(gate, ("lea", "eve", "role:legal"), False, kim), session=None)
+    assert approved_by(game) == ["lea"]
+    assert game.rows(row).gate_changes[0].approved_by == ("lea",)
+    row = game.do(cmd.AssignGate(gate, ("role:sales", "bob", "eve"), False, kim), session=None)
+    assert (approved_by(game), game.rows(row).gate_changes[0].approved_by) == ([], ())
+    game.decide("approve", by="eve")
+    assert game.status == "waiting"
+    game.decide("approve", by="bob")
+    assert game.step("gate").approvers == ["eve"]
+
+
+def test_an_approval_of_who_contributes_afterwards_does_not_count() -> None:
+    game = asked(four_eyes=True)
+    game.decide("approve", by=Claim("keys.k", maker="bob"))
+    game.do(cmd.SendSignal("go", inline({}), Claim("bob")), session=None)
+    assert approved_by(game) == []
+    game.decide("approve", by="eve")
+    assert game.status == "waiting"
+    game.decide("approve", by="zoe")
+    assert game.step("gate").approvers == ["eve"]
 
 
 def test_an_edit_that_too_few_others_could_decide_is_refused() -> None:

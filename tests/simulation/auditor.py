@@ -1262,7 +1262,7 @@ class Auditor:
             self.fault("a gate is opened once", run, e.gate)
         if e.reason == "tool_approval":
             self.approvals.asked(books, run, e)
-        books.gates[e.gate], books.shown[e.gate] = e, books.seq
+        books.gates[e.gate] = e
         if e.four_eyes and e.reviewers and {*e.reviewers} <= {e.requester, *books.contributors}:
             self.fault("a question that nobody can decide is not asked", run, f"{e.gate}: {e.reviewers}")
 
@@ -1273,7 +1273,7 @@ class Auditor:
             return
         self._check_is_another(books, run, gate, e.by)
         books.gates[e.gate] = msgspec.structs.replace(gate, filled=e.data, shown_hash=e.shown_hash)
-        books.shown[e.gate], books.approvals[e.gate] = books.seq, []
+        books.approvals[e.gate] = []
         books.edited.add((e.gate, e.by))
 
     def _gate_approved(self, books: Books, run: RunId, e: ev.GateApproved) -> None:
@@ -1286,10 +1286,12 @@ class Auditor:
         self._check_is_another(books, run, gate, e.by)
         if gate.reviewers and {e.by, *e.roles}.isdisjoint(gate.reviewers):
             self.fault("only those who are asked decide", run, f"{e.gate}: {e.by} as {e.roles}")
-        before.append(e.by)
+        before.append(e)
+        books.approved.add((e.gate, e.by))
 
     def _check_is_another(self, books: Books, run: RunId, gate: ev.GateOpened, by: str | None) -> None:
-        if (gate.gate, by) in books.edited or (gate.quorum > 1 and by in (None, *books.approvals.get(gate.gate, ()))):
+        before = [each.by for each in books.approvals.get(gate.gate, ())]
+        if (gate.gate, by) in books.edited or (gate.quorum > 1 and by in (None, *before)):
             self.fault("a quorum is of different persons, none of whom edited", run, f"{gate.gate}: {by}")
         if not gate.four_eyes:
             return
@@ -1306,14 +1308,14 @@ class Auditor:
         elif isinstance(event, ev.ChildEnded):
             names = [*event.contributors]
         elif isinstance(event, ev.GateDecided) and (gate := books.gates.get(event.gate)) is not None:
-            if gate.four_eyes and event.decision == "approve":  # somebody else has agreed to what came before
-                shown = books.shown[event.gate]
-                books.contributors = {name: seq for name, seq in books.contributors.items() if seq > shown}
             is_filled_in = event.decision == "approve" and (event.data.value() or {}) != (gate.filled.value() or {})
             names = (
                 [event.by] if gate.step is not None and (event.decision in ("edit", "answer") or is_filled_in) else []
             )
         books.contributors.update((name, books.seq) for name in names if name not in (None, books.requester))
+        for id_, approvals in books.approvals.items():
+            if books.gates[id_].four_eyes:
+                books.approvals[id_] = [each for each in approvals if each.by not in names]
 
     def _gate_decided(self, books: Books, run: RunId, e: ev.GateDecided) -> None:
         gate = books.gates.get(e.gate)
@@ -1361,6 +1363,8 @@ class Auditor:
         if gate.four_eyes and not e.delegated and {*e.reviewers} & {*books.contributors, *gate.contributors}:
             self.fault("a contributor is not made a reviewer", run, f"{e.gate}: {e.reviewers}")
         books.gates[e.gate] = msgspec.structs.replace(gate, reviewers=e.reviewers)
+        before = books.approvals.get(e.gate, [])
+        books.approvals[e.gate] = [each for each in before if not {each.by, *each.roles}.isdisjoint(e.reviewers)]
 
     def _gate_expired(self, books: Books, run: RunId, e: ev.GateExpired) -> None:
         gate = books.gates.get(e.gate)

@@ -131,10 +131,10 @@ class Books:
         self.gates: dict[str, ev.GateOpened] = {}
         self.contributors: dict[str, int] = {}
         """Who contributed to the run, besides its requester, and by which of its events at last."""
-        self.shown: dict[str, int] = {}
-        """Since which event each gate shows what it shows."""
-        self.approvals: dict[str, list[str | None]] = {}
-        """Who has approved a gate with a quorum, besides the last; of what it shows."""
+        self.approvals: dict[str, list[ev.GateApproved]] = {}
+        """Approvals of a gate with a quorum that count, besides the last; of what it shows."""
+        self.approved: set[tuple[str, str | None]] = set()
+        """Gates with a quorum, and who has ever approved them."""
         self.edited: set[tuple[str, str | None]] = set()
         """Gates with four eyes that were edited, and by whom."""
         self.closed_gates: dict[str, ev.GateDecided | None] = {}

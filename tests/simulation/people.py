@@ -656,9 +656,7 @@ class People:
             case "decided":
                 won = books.closed_gates.get(about)
                 return (
-                    (won is not None and won.by == by)
-                    or (about, by) in books.edited
-                    or by in books.approvals.get(about, ())
+                    (won is not None and won.by == by) or (about, by) in books.edited or (about, by) in books.approved
                 )
             case _:
                 return any(signal.by == by for signal in books.signals.values())

@@ -513,15 +513,15 @@ ANSWERED_WHOLE = draws("reply", Fixed(0.5))
 
 
 def test_an_answer_to_another_question_is_found(found: Found) -> None:
-    hits = CachedAnswers._hits
+    found_one = CachedAnswers._found
 
-    async def any_hits(self: Any) -> Any:
+    async def any_one(self: Any) -> Any:
         self._cache = self._cache._replace(threshold=-2.0)
-        return await hits(self)
+        return await found_one(self)
 
     asked = [Op("cached", (CACHE, number, "question {}")) for number in (0, 1)]
     scenario = Scenario(program_of(*asked), arrange=ANSWERED_WHOLE)
-    broken = found(scenario, (CachedAnswers, "_hits", any_hits))
+    broken = found(scenario, (CachedAnswers, "_found", any_one))
     assert broken == {"an answer is to a question that means the same"}
 
 

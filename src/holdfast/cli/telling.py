@@ -270,7 +270,9 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.SignalReceived: lambda e, at_ms: (
         f"the signal {e.name!r} arrived{by(e)}{f', from run {e.sender}' if e.sender else ''}"
     ),
-    ev.ContributorNamed: lambda e, at_ms: f"{e.name} contributed",
+    ev.ContributorNamed: lambda e, at_ms: (
+        f"{e.name} contributed" + (f": they wrote {e.read}, which was read" if e.read is not None else "")
+    ),
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
     ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
     ev.GateOpened: _asked,

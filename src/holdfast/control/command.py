@@ -37,6 +37,7 @@ from holdfast.core.policies import OnLimit
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
 from holdfast.engine import signalling
+from holdfast.engine.kin import contributors_of_kin
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.engine.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, SchemaMismatch, UsageError
@@ -304,12 +305,25 @@ class Commands(ControlBase):
         if given and decision == "answer":
             self._expect_response(await self.runtime.runs.state(run_of(gate)), gate, data)
         command = cmd.DecideGate(
-            gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
-        )
+            gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles),
+            await self._kin_of(gate),
+        )  # fmt: skip
         try:
             await self.runtime.runs.send(run_of(gate), command)
         except NotFound as lost:
             raise lost if gate in lost.message else no_gate(gate) from None
+
+    async def _kin_of(self, gate_id: str) -> tuple[str, ...] | None:
+        """Return who contributed to the runs above and below that of an open gate with four eyes; None where not all are
+        known."""
+        try:
+            state = await self.runtime.runs.state(run_of(gate_named(gate_id)))
+        except NotFound:  # as whoever brings the decision is answered
+            return ()
+        asked = state.gates.get(GateId(gate_id))
+        return (
+            await contributors_of_kin(self.runtime.runs, state) if asked is not None and asked.opened.four_eyes else ()
+        )
 
     async def _answer(self, gate: GateId, data: Any) -> Any:
         """Return the data of an answer as it is kept: sealed where the gate's form says that it is sensitive."""
@@ -359,7 +373,15 @@ class Commands(ControlBase):
         delegates: bool,
     ) -> None:  # fmt: skip
         gate, asked = gate_named(gate_id), self._roles(to)
-        command = cmd.AssignGate(gate, asked, delegates, self._claim(by), self._clean(reason), self._roles(roles))
+        command = cmd.AssignGate(
+            gate,
+            asked,
+            delegates,
+            self._claim(by),
+            self._clean(reason),
+            self._roles(roles),
+            await self._kin_of(gate),
+        )
         try:
             await self.runtime.runs.send(run_of(gate), command)
         except NotFound as lost:
@@ -389,8 +411,11 @@ class Commands(ControlBase):
             has_data = said.data is not NOT_GIVEN
             plain = await self._answer(gate_named(gate), said.data) if has_data else None
             reason = self._clean(said.reason)
+            kin = await self._kin_of(gate)
             commands.append(
-                cmd.DecideGate(gate_named(gate), said.decision, plain, claim, reason, given=has_data, roles=kept)
+                cmd.DecideGate(
+                    gate_named(gate), said.decision, plain, claim, reason, given=has_data, roles=kept, kin=kin
+                )
             )
         await self.runtime.runs.send(run_of(gate_named(first)), cmd.DecideTogether(tuple(commands)))
 

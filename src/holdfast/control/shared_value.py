@@ -15,6 +15,7 @@ from holdfast.control.change import changed
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core import shared_values as rule
 from holdfast.core.claim import Claim
+from holdfast.core.contribution import of_claim
 from holdfast.core.memory import MOST_ALLOWED, Memory, namespace, ranked
 from holdfast.core.projection import SharedChange
 from holdfast.core.shared_values import SharedValue
@@ -70,7 +71,7 @@ class SharedValues(ControlBase):
         with self.sensitive(tenant):
             plain = msgspec.json.decode(self.payloads.clean(value))
         rule.expect_size(msgspec.json.encode(plain))
-        author = self._claim(by).name or _NOBODY
+        claim = self._claim(by)
 
         async def attempt() -> SharedValue | None:
             current = await self.store.shared_values.find(*names)
@@ -80,7 +81,9 @@ class SharedValues(ControlBase):
                     f"{key!r} of {space!r} is at version {base}, and not at {expected_version}. Nothing was written: look at"
                     " it, and decide again."
                 )
-            written = SharedValue(plain, base + 1, self.store.clock.now_ms(), author)
+            written = SharedValue(
+                plain, base + 1, self.store.clock.now_ms(), claim.name or _NOBODY, authors=of_claim(claim)
+            )
             kept = await self.store.shared_values.put(SharedChange(*names, base, msgspec.json.encode(written)))
             return written if kept else None
 

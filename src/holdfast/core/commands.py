@@ -128,9 +128,10 @@ class UndoRun(Command, frozen=True):
 
 
 class RetryRun(Command, frozen=True):
-    """Take up a run that has failed, where it failed."""
+    """Take up a run that has failed, where it failed. `contributors`: who else has a part in that."""
 
     by: Claim = NOBODY
+    contributors: tuple[str, ...] = ()
 
 
 class EditDeadLetter(Command, frozen=True):
@@ -209,7 +210,8 @@ class SendMessage(Command, frozen=True):
 class DecideGate(Command, frozen=True):
     """Answer a gate. `shown_hash`, where given, is what the person saw.
 
-    `data` is the gate's form; `given` tells an answer of null from no answer. `roles` are those in which the person acts.
+    `data` is the gate's form; `given` tells an answer of null from no answer. `roles` are those in which the person acts. `kin`
+    are the contributors to the runs under way above and below, None where not all are known.
     """
 
     gate: GateId
@@ -220,11 +222,12 @@ class DecideGate(Command, frozen=True):
     shown_hash: str | None = None
     given: bool = False
     roles: tuple[str, ...] = ()
+    kin: tuple[str, ...] | None = ()
 
 
 class AssignGate(Command, frozen=True):
     """Have an open gate ask `to`, persons or roles: beside those whom it asks, who `delegates` being one of them, or in their
-    place."""
+    place. For `kin` see DecideGate."""
 
     gate: GateId
     to: tuple[str, ...]
@@ -232,6 +235,7 @@ class AssignGate(Command, frozen=True):
     by: Claim = NOBODY
     reason: str | None = None
     roles: tuple[str, ...] = ()
+    kin: tuple[str, ...] | None = ()
 
 
 class DecideTogether(Command, frozen=True):
@@ -272,7 +276,8 @@ class ReconcileCall(Command, frozen=True):
 class Value(msgspec.Struct, frozen=True):
     """Something a step looked at or came to, to be recorded with its next commit.
 
-    `name` and `args_hash` say of a function's result which function it was, and what it was given.
+    `name` and `args_hash` say of a function's result which function it was, and what it was given. `authors` wrote what it
+    looked at.
     """
 
     path: Path
@@ -281,6 +286,7 @@ class Value(msgspec.Struct, frozen=True):
     payload: Payload | None = None
     name: str = ""
     args_hash: str = ""
+    authors: tuple[str, ...] = ()
 
 
 class AttemptCommand(Command, frozen=True):
@@ -492,7 +498,8 @@ class AwaitSignal(AttemptCommand, frozen=True):
 class WriteSharedValue(AttemptCommand, frozen=True):
     """A write of a shared value, decided on version `base` of it: what it comes to, in `outcome` (a SharedValue, null where
     there is none), and if another version was expected, the `conflict`, with why it is refused where it is. For `index`, `keep`
-    and `dropped` see events.SharedValueWritten. From `until_ms` on it is not taken any more."""
+    and `dropped` see events.SharedValueWritten. From `until_ms` on it is not taken any more. `authors` wrote the version
+    of which it was made."""
 
     path: Path
     space: str
@@ -509,6 +516,7 @@ class WriteSharedValue(AttemptCommand, frozen=True):
     keep: int = MOST_VERSIONS
     dropped: tuple[str, ...] = ()
     until_ms: int | None = None
+    authors: tuple[str, ...] = ()
 
 
 class AwaitSharedValue(AttemptCommand, frozen=True):
@@ -524,11 +532,13 @@ class AwaitSharedValue(AttemptCommand, frozen=True):
 
 
 class BringSharedValue(Command, frozen=True):
-    """A step waits at `path` for a later version of a shared value, and there is one: `value`, a SharedValue."""
+    """A step waits at `path` for a later version of a shared value, and there is one: `value`, a SharedValue, which `authors`
+    wrote."""
 
     step: StepId
     path: Path
     value: Payload
+    authors: tuple[str, ...] = ()
 
 
 class OpenGate(AttemptCommand, frozen=True):

@@ -1,21 +1,33 @@
-"""Contributors to a run: those who started, edited, resolved, replayed, signalled or forked it. None of them decides a question
-that needs a second pair of eyes.
+"""Contributors to a run: the persons who have a hand in what it asks about. None of them decides a question that needs a second
+pair of eyes.
 
-A question with four eyes that another person has approved clears what was contributed before it was shown, except the start:
-somebody else has looked at it, and agreed. Never here: which decisions a gate takes (gates).
+Who starts, edits, resolves, replays, signals, forks or backfills a run contributes to it for as long as it lives. So does
+
+- who made the key that was used for that
+- who has set its schedule, or has said something before in its conversation
+- who wrote last a shared value that the run has read, or contributed to the run that wrote it
+- who contributed to its origin, to its parent before it was asked for, or to a child whose end the run has heard of
+
+Approving a question clears nobody, because nobody knows what of all this the question has shown. Only an edit of what it shows
+is known to be shown: its author contributes to that question, and to nothing any more once another person has approved it.
+
+Never here: which decisions a gate takes (gates), the runs under way above and below a run (engine.kin).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.claim import Claim, folded
+from holdfast.core.claim import Claim, folded, is_among
 from holdfast.core.payload import Payload
-from holdfast.core.state import Contributor, Gate, State
+from holdfast.core.state import Approval, Contributor, Gate, State
+
+if TYPE_CHECKING:
+    from holdfast.core.commands import Value
 
 MOST_CONTRIBUTORS: Final = 1000
 """Names that a run keeps. One with more has no question with four eyes decided, because it is not known who else there was."""
@@ -25,6 +37,8 @@ _BY_NAME: Final = (
     ev.EffectReopened, ev.SignalReceived, ev.MessageReceived,
 )  # fmt: skip
 """Events by which the person whom they name contributes. (Who edits what a gate shows contributes to that gate.)"""
+MOST_AUTHORS: Final = 100
+"""Names that are kept with a shared value or a schedule: the latest."""
 CONTRIBUTIONS: Final = frozenset({*_BY_NAME, ev.RunStarted, ev.ContributorNamed, ev.ChildEnded, ev.GateDecided})
 
 
@@ -33,34 +47,38 @@ def note(state: State, event: ev.Event) -> None:
     match event:
         case ev.RunStarted(contributors=names) | ev.ChildEnded(contributors=names):
             _add(state, names)
-        case ev.ContributorNamed(name=name):
-            _add(state, [name])
+        case ev.ContributorNamed(name=name, read=read):
+            _add(state, [name], has_read=read is not None)
         case ev.GateDecided():
-            gate = state.gates[event.gate]
-            if gate.opened.four_eyes and event.decision == "approve":
-                _clear(state, gate)
-            if gives_content(gate.opened, event.decision, event.data):
+            if gives_content(state.gates[event.gate].opened, event.decision, event.data):
                 _add(state, [event.by])
         case _:
             _add(state, [getattr(event, "by", None)])
 
 
-def _add(state: State, names: Iterable[str | None]) -> None:
+def _add(state: State, names: Iterable[str | None], *, has_read: bool = False) -> None:
     for name in names:
         key = folded(name)
         if not key or name is None or key == folded(state.by):
             continue
-        if key in state.contributors or len(state.contributors) < MOST_CONTRIBUTORS:
-            state.contributors[key] = Contributor(name, state.seq)
-        else:
+        known = state.contributors.get(key)
+        if known is None and len(state.contributors) >= MOST_CONTRIBUTORS:
             state.contributors_lost = True
+            continue
+        state.contributors[key] = Contributor(name, state.seq, has_read and (known is None or known.has_read))
+        for gate in state.gates.values():
+            if gate.opened.four_eyes and gate.approvals:
+                gate.approvals = [each for each in gate.approvals if key not in (folded(each.by), folded(each.maker))]
 
 
-def _clear(state: State, gate: Gate) -> None:
-    """Forget what was contributed before the gate was shown as it was decided."""
-    for key, known in list(state.contributors.items()):
-        if known.seq <= gate.shown_seq:
-            del state.contributors[key]
+def still_asked(gate: Gate) -> list[Approval]:
+    """Return the approvals of a gate by those whom it asks now."""
+    return [each for each in gate.approvals if is_asked(gate.opened, each)]
+
+
+def is_asked(opened: ev.GateOpened, approval: Approval | ev.GateApproved) -> bool:
+    """Return True if a gate asks the person who has approved it, as they acted then."""
+    return not opened.reviewers or is_among(opened.reviewers, approval.by, approval.roles)
 
 
 def gives_content(opened: ev.GateOpened, decision: str, data: Payload) -> bool:
@@ -77,6 +95,29 @@ def contributors(state: State, opened: ev.GateOpened | None = None) -> tuple[str
     found = {folded(name): name for name in (() if opened is None else opened.contributors)}
     found |= {key: known.name for key, known in state.contributors.items()}
     return tuple(found.values())
+
+
+def with_read(state: State, opened_with: Iterable[Value]) -> tuple[str, ...]:
+    """Return the contributors to the run once these values are recorded, which its step has looked at."""
+    read = [name for value in opened_with for name in value.authors]
+    return tuple(dict.fromkeys((*contributors(state), *(name for name in read if is_new(state, name)))))
+
+
+def is_new(state: State, name: str) -> bool:
+    """Return True if a person is not known to have a hand in the run."""
+    key = folded(name)
+    return bool(key) and key != folded(state.by) and key not in state.contributors
+
+
+def authors(state: State) -> tuple[str, ...]:
+    """Return those who have a hand in what the run writes, the latest of them: without who wrote what it has read."""
+    names = [known.name for known in state.contributors.values() if not known.has_read]
+    return tuple([*([] if state.by is None else [state.by]), *names][-MOST_AUTHORS:])
+
+
+def of_claim(by: Claim) -> tuple[str, ...]:
+    """Return the persons who act under a claim."""
+    return tuple(name for name in (by.name, by.maker) if name is not None)
 
 
 def edited(opened: ev.GateOpened, event: ev.GateEdited) -> ev.GateOpened:

@@ -5,10 +5,11 @@ Never here: a rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from holdfast.core.commands import AttemptCommand, Shortage, Taken, Value, Worker
-from holdfast.core.events import Event, ValueRecorded
+from holdfast.core.contribution import is_new
+from holdfast.core.events import ContributorNamed, Event, ValueRecorded
 from holdfast.core.evolve import evolve
 from holdfast.core.graph import Graph
 from holdfast.core.ids import EffectKey, NodeName, Path, StepId, node_of
@@ -73,6 +74,14 @@ class Decision:
                     step, value.path, value.kind, value.value, value.payload, value.name, value.args_hash
                 )
             )  # fmt: skip
+            if value.authors:
+                self.read(value.authors, value.name)
+
+    def read(self, authors: Iterable[str], name: str) -> None:
+        """Note who wrote what a step has read, a shared value or something found in a space of that name."""
+        for author in authors:
+            if is_new(self.state, author):
+                self.emit(ContributorNamed(author, name))
 
     def current(self, command: AttemptCommand) -> Step:
         """The step whose attempt sends `command`. Raises StaleAttempt if it no longer speaks for the step."""

@@ -95,10 +95,11 @@ class AdmissionDeferred(Event, frozen=True):
 
 
 class ContributorNamed(Event, frozen=True):
-    """`name` contributed to the run, by an event beside this one: with words in a step's place, or as the maker of the key that
-    was used."""
+    """`name` contributed to the run, by an event beside this one: with words in a step's place, as the maker of the key that
+    was used, or because they wrote what the run has `read`, a shared value (`SPACE/KEY`) or one that was found in a space."""
 
     name: str
+    read: str | None = None
 
 
 class RunPaused(Event, frozen=True):

@@ -24,7 +24,7 @@ from holdfast.core import (
 )
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, suffices
-from holdfast.core.contribution import contributors, gives_content
+from holdfast.core.contribution import gives_content, with_read
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
 from holdfast.core.graph import EXPIRED, GATE_DECISIONS
@@ -36,7 +36,6 @@ from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UN
 from holdfast.core.readiness import chosen, may_loop
 from holdfast.core.reviewers import (
     MOST_REVIEWERS,
-    approved_by,
     asked,
     barred,
     check_another_can_decide,
@@ -98,7 +97,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             " the question before this one ask reviewers, whose names are kept. Nobody was asked."
         )
     _check_quorum(c)
-    known = contributors(d.state) if c.four_eyes else ()
+    known = with_read(d.state, c.values) if c.four_eyes else ()
     check_somebody_can_decide(d, c, known)
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
@@ -189,12 +188,10 @@ def assign_gate(d: Decision, c: commands.AssignGate) -> None:
         raise InvalidInput(f"Say whom gate {c.gate} is to ask, by names or roles. It still asks {asked(opened)}.")
     check_assigned(d.state, opened, c)
     reviewers = tuple(dict.fromkeys((*(opened.reviewers if c.delegates else ()), *c.to)))
-    if opened.quorum > 1 and not suffices(
-        (*reviewers, *approved_by(d.state, c.gate)), barred(d.state, opened), opened.quorum
-    ):
+    if opened.quorum > 1 and not suffices(reviewers, barred(d.state, opened), opened.quorum):
         raise DecisionRefused(
-            f"Name more persons: gate {c.gate} needs {opened.quorum} who approve, and {', '.join(reviewers)} are fewer with"
-            f" those who have. It still asks {asked(opened)}. Write one that is a role as role:NAME."
+            f"Name more persons: gate {c.gate} needs {opened.quorum} who approve, and {', '.join(reviewers)} are fewer."
+            f" It still asks {asked(opened)}. Write one that is a role as role:NAME."
         )
     if len(reviewers) > MOST_REVIEWERS:
         raise InvalidInput(f"Gate {c.gate} can ask {MOST_REVIEWERS} at most. It still asks {asked(opened)}.")
@@ -291,7 +288,7 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
             f"Gate {c.gate} shows something else than what was decided about ({opened.shown_hash[:12]}, not"
             f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
         )
-    check_person(opened, c.by.name, c.roles, of=d.state, maker=c.by.maker)
+    check_person(opened, c.by.name, c.roles, of=d.state, maker=c.by.maker, kin=c.kin)
     if opened.quorum > 1:
         check_distinct(d.state, opened, c)
     data = _data(opened, c)

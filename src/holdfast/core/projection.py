@@ -435,11 +435,15 @@ def _gate(after: State, e: ev.GateOpened) -> GateRow:
 
 
 def _gate_assigned(after: State, e: ev.GateAssigned) -> GateChange | None:
-    told = _gate_told(after, e)
+    told = (
+        _gate_approvals(after, e)
+        if e.gate in after.gates and after.gates[e.gate].opened.quorum > 1
+        else _gate_told(after, e)
+    )
     return None if told is None else msgspec.structs.replace(told, reviewers=e.reviewers)
 
 
-def _gate_approvals(after: State, e: ev.GateApproved | ev.GateEdited) -> GateChange | None:
+def _gate_approvals(after: State, e: ev.GateApproved | ev.GateEdited | ev.GateAssigned) -> GateChange | None:
     told = _gate_told(after, e)
     if told is None:
         return None

@@ -13,7 +13,7 @@ from holdfast.core import events as ev
 from holdfast.core.claim import folded, is_among, suffices
 from holdfast.core.contribution import MOST_CONTRIBUTORS, contributors
 from holdfast.core.decision import Decision
-from holdfast.core.ids import GateId, run_of
+from holdfast.core.ids import run_of
 from holdfast.core.state import State
 from holdfast.errors import DecisionRefused, InvalidInput
 
@@ -31,11 +31,12 @@ def asked(opened: ev.GateOpened) -> str:
 
 
 def check_person(
-    opened: ev.GateOpened, name: str | None, roles: Iterable[str], *, of: State | None = None, maker: str | None = None
-) -> None:
+    opened: ev.GateOpened, name: str | None, roles: Iterable[str], *, of: State | None = None, maker: str | None = None,
+    kin: Sequence[str] | None = (),
+) -> None:  # fmt: skip
     """Raise DecisionRefused unless the person who decides is among those who are asked and, with four eyes, certainly did not
-    ask for the run or contribute to it, as its state `of` it says. The `maker` of a key or link that is used is held to
-    four eyes too. Names are compared, which nobody has verified."""
+    ask for the run or contribute to it, as its state `of` it says, nor, as one of `kin`, to a run under way above or
+    below. The `maker` of a key or link that is used is held to four eyes too. Names are compared, which nobody has verified."""
     if not (opened.reviewers or opened.four_eyes or opened.not_by or opened.quorum > 1):
         return
     gate = opened.gate
@@ -72,7 +73,14 @@ def check_person(
             f"Gate {gate} needs a second pair of eyes, and more than {MOST_CONTRIBUTORS} persons contributed to the run: it is"
             f" not known who else did. It is still open: cancel the run (`holdfast runs cancel {run_of(gate)}`)."
         )
-    involved = {*map(folded, (opened.requester, *(opened.contributors if of is None else contributors(of, opened))))}
+    if kin is None:
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes, and too many runs are under way above or below this one to know who"
+            " contributed to them. It is still open: decide it when fewer are."
+        )
+    involved = {
+        *map(folded, (opened.requester, *kin, *(opened.contributors if of is None else contributors(of, opened))))
+    }
     for each in (name, maker):
         if folded(each) and folded(each) in involved:
             raise DecisionRefused(
@@ -101,11 +109,6 @@ def barred(state: State, opened: ev.GateOpened) -> tuple[str, ...]:
     """Return the names of those who cannot decide an open gate."""
     involved = (opened.requester or "", *contributors(state, opened)) if opened.four_eyes else opened.contributors
     return (*involved, *opened.not_by)
-
-
-def approved_by(state: State, gate: GateId) -> tuple[str, ...]:
-    known = state.gates.get(gate)
-    return () if known is None else tuple(each.by for each in known.approvals)
 
 
 def check_distinct(state: State, opened: ev.GateOpened, c: commands.DecideGate) -> None:
@@ -170,7 +173,8 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
             f"Gate {c.gate} is about a run that {opened.requester!r} asked for, and is not given to them. It still asks"
             f" {asked(opened)}: name another person."
         )
-    for name in contributors(state, opened):
+    others = (*contributors(state, opened), *(c.kin or ()))
+    for name in others:
         if folded(name) in map(folded, c.to) and (
             opened.four_eyes or (not c.delegates and _is_new(opened, name, c.to))
         ):
@@ -178,7 +182,7 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
                 f"Gate {c.gate} is about a run that {name!r} contributed to, and is not given to them. It still asks"
                 f" {asked(opened)}: name another person."
             )
-    involved = {folded(opened.requester), *map(folded, contributors(state, opened))}
+    involved = {folded(opened.requester), *map(folded, others)}
     if not c.delegates and folded(c.by.name) in involved and is_among(c.to, c.by.name, c.by.roles):
         raise DecisionRefused(
             f"Gate {c.gate} is about a run that {c.by.name!r} asked for or contributed to, and is not given to a role of"

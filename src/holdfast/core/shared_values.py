@@ -54,7 +54,8 @@ _DEEPEST: Final = 100
 
 class SharedValue(msgspec.Struct, frozen=True, omit_defaults=True):
     """A version of a value: `by` whom it was written, and in which run, if it was in one. `gone`: the value was deleted, and
-    this stands in its place, so that nobody takes a later version for one that he has seen."""
+    this stands in its place, so that nobody takes a later version for one that he has seen. `authors` are the persons who
+    contributed to that write, or to the run that made it, and so to the runs that read it (core.contribution)."""
 
     value: Any
     version: int
@@ -62,6 +63,7 @@ class SharedValue(msgspec.Struct, frozen=True, omit_defaults=True):
     by: str
     run: str | None = None
     gone: bool = False
+    authors: tuple[str, ...] = ()
 
 
 class SharedIndex(msgspec.Struct, frozen=True, omit_defaults=True):

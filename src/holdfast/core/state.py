@@ -39,7 +39,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 16
+FOLD_VERSION: Final = 17
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -432,25 +432,26 @@ class Gate(msgspec.Struct, omit_defaults=True):
     at_ms: int
     reminders: int = 0
     escalated_at_ms: int | None = None
-    shown_seq: Seq = Seq(0)
-    """The event since which it shows what it shows."""
     approvals: list[Approval] = []
-    """Of what it shows; of a gate with a quorum."""
+    """Of what it shows, by those whom it asks; of a gate with a quorum."""
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A person's approval of what a gate with a quorum shows; `maker` has made the key that was used."""
+    """A person's approval of what a gate with a quorum shows, in these roles; `maker` has made the key that was used."""
 
     by: str
     at_ms: int
     maker: str | None = None
+    roles: tuple[str, ...] = ()
 
 
 class Contributor(msgspec.Struct, frozen=True):
-    """A person or program that contributed to the run, the latest time by its event `seq`."""
+    """A person or program that contributed to the run, the latest time by its event `seq`; `has_read`: only by what they wrote,
+    and the run has read."""
 
     name: str
     seq: Seq
+    has_read: bool = False
 
 
 class Decided(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -202,7 +202,7 @@ class Children:
 def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.Command]:
     """What a child is told to begin with."""
     if again:
-        begin: cmd.Command = cmd.RetryRun()
+        begin: cmd.Command = cmd.RetryRun(contributors=contributors(parent))
     else:
         depth = parent.parent.depth + 1 if parent.parent is not None else 1
         begin = cmd.StartRun(

@@ -97,10 +97,11 @@ class AgentMemory:
             known = self._journal.found(path, SHARED_USE, self._space.name, args_hash)
             if known is not None and known.outcome is not None:
                 return msgspec.json.decode(known.outcome.json, type=list[Memory])
-            found = await self._found(asked)
-            chosen = rule.chosen(found, kinds, least_relevance, limit)
-            kept = inline(msgspec.to_builtins(chosen))
-            self._journal.note(cmd.Value(path, SHARED_USE, None, kept, self._space.name, args_hash))
+            found = await self._space.search(asked, rule.MOST_ALLOWED)
+            chosen = rule.chosen(self._ordered(found, asked), kinds, least_relevance, limit)
+            kept, keys = inline(msgspec.to_builtins(chosen)), {each.key for each in chosen}
+            authors = tuple(dict.fromkeys(name for each in found if each.key in keys for name in each.latest.authors))
+            self._journal.note(cmd.Value(path, SHARED_USE, None, kept, self._space.name, args_hash, authors))
         return chosen
 
     async def context(self, *, max_tokens: int = CONTEXT_TOKENS, query: str | None = None) -> str:
@@ -133,9 +134,10 @@ class AgentMemory:
 
     async def _found(self, query: SharedIndex | None) -> list[Memory]:
         """All memories that answer, the likest first, or without a query the most relevant."""
-        now_ms = self._now_ms()
-        found = [recalled(each) for each in await self._space.search(query, rule.MOST_ALLOWED)]
-        order = rule.ranked(found, now_ms)
+        return self._ordered(await self._space.search(query, rule.MOST_ALLOWED), query)
+
+    def _ordered(self, found: Sequence[SharedFound], query: SharedIndex | None) -> list[Memory]:
+        order = rule.ranked([recalled(each) for each in found], self._now_ms())
         if query is None:
             return order
         scored = {each.key: each for each in order}

@@ -68,9 +68,10 @@ class CachedAnswers:
             if known is not None and known.outcome is not None:
                 hits = msgspec.json.decode(known.outcome.json, type=list[Hit])
             else:
-                hits = await self._hits()
-                kept = inline(msgspec.to_builtins(hits))
-                self._journal.note(cmd.Value(path, SHARED_USE, None, kept, self._space.name, args_hash))
+                found = await self._found()
+                hits = [] if found is None else [self._hit(*found)]
+                kept, by = inline(msgspec.to_builtins(hits)), () if found is None else found[1].authors
+                self._journal.note(cmd.Value(path, SHARED_USE, None, kept, self._space.name, args_hash, by))
         return msgspec.convert(hits[0].reply, ModelReply) if hits else None
 
     async def keep(self, reply: ModelReply) -> None:
@@ -82,16 +83,16 @@ class CachedAnswers:
         plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean(value))
         await self._space.keep(self._key, Kept(plain, await self._index(), self._crowded_out))
 
-    async def _hits(self) -> list[Hit]:
+    async def _found(self) -> tuple[str, SharedValue, float] | None:
         """The one answer that is found, if there is one: that to the same question, or else to the likest."""
         same = await self._space.latest(self._key)
         if same is not None and not same.gone and self._is_young(same):
-            return [self._hit(self._key, same, 1.0)]
+            return self._key, same, 1.0
         if self._cache.embedder is None:
-            return []
+            return None
         found = await self._space.search(await self._index(), _MOST_LOOKED_AT)
-        near = [each for each in found if each.likeness >= self._cache.threshold and self._is_young(each.latest)]
-        return [self._hit(each.key, each.latest, each.likeness) for each in near[:1]]
+        near = (each for each in found if each.likeness >= self._cache.threshold and self._is_young(each.latest))
+        return next(((each.key, each.latest, each.likeness) for each in near), None)
 
     def _hit(self, key: str, kept: SharedValue, likeness: float) -> Hit:
         value = kept.value

@@ -17,6 +17,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
 from holdfast.core import shared_values as rule
+from holdfast.core.contribution import authors
 from holdfast.core.ids import Path, node_of
 from holdfast.core.payload import Payload, digest, inline
 from holdfast.core.policies import TEMPORARY
@@ -70,6 +71,8 @@ class _Write(NamedTuple):
     keep: int = MOST_VERSIONS
     found_by: SharedIndex | None = None
     evict: Evict | None = None
+    is_change: bool = False
+    """What it writes is made of the version that stands there."""
 
 
 _LEFT: Final = rule.Resolution(None, is_written=False, is_conflict=True)
@@ -95,8 +98,12 @@ class SharedSpace:
             known = self._journal.found(path, SHARED_READ, name)
             if known is None:
                 await self._locks.within(held)
-                body = msgspec.json.encode(await self.latest(key))
-                self._journal.note(cmd.Value(path, SHARED_READ, None, Payload(json=msgspec.Raw(body)), name=name))
+                latest = await self.latest(key)
+                body = msgspec.json.encode(latest)
+                seen = cmd.Value(
+                    path, SHARED_READ, None, Payload(json=msgspec.Raw(body)), name=name, authors=authors_of(latest)
+                )
+                self._journal.note(seen)
             else:
                 assert known.outcome is not None
                 body = bytes(known.outcome.json)
@@ -152,7 +159,7 @@ class SharedSpace:
             made = self._journal.attempt.services.payloads.clean(change(None if current is None else current.value))
             return rule.Resolution(msgspec.json.decode(made), is_written=True, is_conflict=False)
 
-        asked = _Write(key, {"value": None, "update": key}, decide, None, "last_write")
+        asked = _Write(key, {"value": None, "update": key}, decide, None, "last_write", is_change=True)
         written = await self._write(asked, self._locks.around(self._space, key))
         assert written is not None
         return written
@@ -245,9 +252,10 @@ class SharedSpace:
                 await self._journal.attempt.services.runtime.clock.sleep(pause_s)
             fence = None if lost is not None else await self._locks.within(held)
             current = await self.latest(write.key)
+            by = authors(await self._journal.attempt.state())
             dropped = await write.evict() if write.evict is not None else ()
             try:
-                command = self._command(path, write, args_hash, current, fence, lost)
+                command = self._command(path, write, args_hash, current, fence, lost, by)
                 await self._journal.send(msgspec.structs.replace(command, dropped=dropped))
             except SharedValueMoved:
                 continue
@@ -263,7 +271,7 @@ class SharedSpace:
 
     def _command(
         self, path: Path, write: _Write, args_hash: str, current: SharedValue | None, fence: int | None,
-        lost: SharedLockLost | None,
+        lost: SharedLockLost | None, by: tuple[str, ...],
     ) -> cmd.WriteSharedValue:  # fmt: skip
         journal, base = self._journal, current.version if current is not None else 0
         made = write.decide(current) if lost is None else _LEFT
@@ -271,17 +279,18 @@ class SharedSpace:
         if made.is_written:
             rule.expect_size(encode(made.value))
             now_ms = journal.attempt.services.runtime.store.clock.now_ms()
-            outcome = inline(SharedValue(made.value, base + 1, now_ms, self._by, journal.run, write.gone))
+            outcome = inline(SharedValue(made.value, base + 1, now_ms, self._by, journal.run, write.gone, by))
         if made.is_conflict:
-            by, there = ("", None) if current is None else (current.by, current.value)
+            found_by, there = ("", None) if current is None else (current.by, current.value)
             expected = base if write.expected is None else write.expected
             sides = inline(there), inline(write.asked["value"])
-            conflict = SharedConflict(expected, base, by, write.strategy, *sides)
+            conflict = SharedConflict(expected, base, found_by, write.strategy, *sides)
             if lost is not None or write.strategy == "reject":
-                refusal = lost.message if lost is not None else self._refusal(write, base, by)
+                refusal = lost.message if lost is not None else self._refusal(write, base, found_by)
+        is_change = made.is_written and (write.is_change or (made.is_conflict and write.strategy == "merge"))
         return cmd.WriteSharedValue(
             journal.step, journal.number, path, self._space, write.key, args_hash, base, made.is_written, outcome, conflict,
-            refusal, fence, journal.take(), write.found_by, write.keep,
+            refusal, fence, journal.take(), write.found_by, write.keep, authors=authors_of(current) if is_change else (),
         )  # fmt: skip
 
     def _refusal(self, write: _Write, base: int, by: str) -> str:
@@ -301,6 +310,11 @@ class SharedSpace:
 
 
 note_calls(SharedSpace, "shared", "read", "write", "delete", "update", "changed", "versions")
+
+
+def authors_of(version: SharedValue | None) -> tuple[str, ...]:
+    """Return the persons who wrote a version."""
+    return () if version is None else version.authors
 
 
 def _come_to(known: Recall, path: Path) -> SharedValue:

@@ -48,7 +48,7 @@ class SharedWaits:
         return len(found)
 
     async def _bring(self, arrival: SharedArrival) -> None:
-        command = cmd.BringSharedValue(arrival.step, arrival.path, inline(arrival.version))
+        command = cmd.BringSharedValue(arrival.step, arrival.path, inline(arrival.version), arrival.version.authors)
         try:
             await self._runtime.runs.send(arrival.run, command)
         except Conflict:

@@ -20,6 +20,7 @@ from holdfast.core.shared_values import APPROVALS, SharedValue
 from holdfast.core.state import SHARED, Operation, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule
 from holdfast.engine.attempt import Attempt
+from holdfast.engine.kin import contributors_of_kin
 from holdfast.errors import SharedValueMoved
 from holdfast.ports import Asked
 
@@ -64,9 +65,11 @@ async def used(
         return None if told is None else _approval(told)
     for _ in range(_TRIES):
         state = await journal.attempt.state()
-        if state.contributors_lost and rule is not None and rule.four_eyes:  # nobody knows who else there was
+        is_for_others = rule is not None and rule.four_eyes
+        kin = await contributors_of_kin(journal.attempt.services.runtime.runs, state) if is_for_others else ()
+        if is_for_others and (kin is None or state.contributors_lost):  # nobody knows who else there was
             return None
-        call = tool, arguments, state.workflow, state.run, rule, state.by, contributors(state)
+        call = tool, arguments, state.workflow, state.run, rule, state.by, (*contributors(state), *(kin or ()))
         # This process's clock may be behind the run's history.
         now_ms = max(journal.attempt.services.runtime.store.clock.now_ms(), state.at_ms)
         found = await _covering(journal, call, now_ms)

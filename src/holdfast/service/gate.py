@@ -14,13 +14,14 @@ from holdfast.control.command import AskedTogether
 from holdfast.control.control import Control
 from holdfast.core import events as ev
 from holdfast.core.claim import is_among
-from holdfast.core.contribution import contributors, edited, shown_now
+from holdfast.core.contribution import contributors, edited, is_asked, shown_now
 from holdfast.core.events import GateDecided, GateOpened, Recorded
 from holdfast.core.gates import TOOL_APPROVAL, closed, offered
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.projection import RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.reviewers import check_person
+from holdfast.engine.kin import contributors_of_kin
 from holdfast.errors import InvalidDecision, NotFound
 from holdfast.ports import ToDecide
 from holdfast.service.view import is_verified, iso
@@ -61,9 +62,10 @@ async def decidable(
     if gate not in state.gates:
         raise closed(state, gate)
     opened = state.gates[gate].opened
-    check_person(opened, by, roles, of=state, maker=key_maker)
+    kin = await contributors_of_kin(control.runtime.runs, state) if opened.four_eyes else ()
+    check_person(opened, by, roles, of=state, maker=key_maker, kin=kin)
     # Four eyes hold for both of them.
-    check_person(msgspec.structs.replace(opened, reviewers=()), maker, (), of=state, maker=key_maker)
+    check_person(msgspec.structs.replace(opened, reviewers=()), maker, (), of=state, maker=key_maker, kin=kin)
     return ToDecide(gate, opened.shown_hash, by)
 
 
@@ -102,7 +104,8 @@ def _after(story: Story, recorded: Recorded) -> Story:
     match event := recorded.event:
         case ev.GateAssigned():
             opened = msgspec.structs.replace(story.opened, reviewers=event.reviewers)
-            return story._replace(opened=opened, assigned=(*story.assigned, recorded))
+            kept = tuple(each for each in story.approvals if is_asked(opened, _approved(each)))
+            return story._replace(opened=opened, assigned=(*story.assigned, recorded), approvals=kept)
         case ev.GateApproved():
             return story._replace(approvals=(*story.approvals, recorded))
         case ev.GateEdited():
@@ -129,8 +132,9 @@ def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
 async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
     """All about a gate: whom it asks what, what they see, and what they decided."""
     opened, decided, value = story.opened, story.decided, control.payloads.value
-    is_asked = story.state in ("open", "escalated") and opened.reason == TOOL_APPROVAL
-    together = await control.asked_together(opened.gate) if is_asked else None
+    is_together = story.state in ("open", "escalated") and opened.reason == TOOL_APPROVAL
+    together = await control.asked_together(opened.gate) if is_together else None
+    approvals = await _approvals(control, story)
     return {
         "gate_id": opened.gate,
         "run_id": run.run,
@@ -145,8 +149,8 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "contributors": list(await _contributors(control, story)),
         "edited_by": opened.edited_by,
         "quorum": opened.quorum,
-        "approvals": [_approval(each) for each in story.approvals],
-        "approved_by": [event.by for each in story.approvals if isinstance(event := each.event, ev.GateApproved)],
+        "approvals": [_approval(each) for each in approvals],
+        "approved_by": [_approved(each).by for each in approvals],
         "opened_at": iso(story.opened_at_ms),
         "due_at": iso(opened.due_at_ms),
         "reminders": story.reminders,
@@ -183,7 +187,18 @@ async def _contributors(control: Control, story: Story) -> Sequence[str]:
     opened = story.opened
     if not opened.four_eyes or story.state not in ("open", "escalated"):
         return opened.contributors
-    return contributors(await control.run(run_of(opened.gate)).state(), opened)
+    state = await control.run(run_of(opened.gate)).state()
+    kin = await contributors_of_kin(control.runtime.runs, state)
+    return tuple(dict.fromkeys((*contributors(state, opened), *(kin or ()))))
+
+
+async def _approvals(control: Control, story: Story) -> Sequence[Recorded]:
+    """Return the approvals that count; of an open gate, as things stand."""
+    if not story.approvals or story.state not in ("open", "escalated"):
+        return story.approvals
+    gate = (await control.run(run_of(story.opened.gate)).state()).gates.get(story.opened.gate)
+    counted = {each.by for each in gate.approvals} if gate is not None else set()
+    return [each for each in story.approvals if _approved(each).by in counted]
 
 
 async def _allowed(control: Control, story: Story) -> list[str]:
@@ -195,12 +210,17 @@ async def _allowed(control: Control, story: Story) -> list[str]:
 
 
 def _approval(recorded: Recorded) -> dict[str, Any]:
-    event = recorded.event
-    assert isinstance(event, ev.GateApproved)
+    event = _approved(recorded)
     return {
         "at": iso(recorded.at_ms), "by": event.by, "roles": list(event.roles), "reason": event.reason,
         "verified": is_verified(event),
     }  # fmt: skip
+
+
+def _approved(recorded: Recorded) -> ev.GateApproved:
+    event = recorded.event
+    assert isinstance(event, ev.GateApproved)
+    return event
 
 
 def _assigned(recorded: Recorded) -> dict[str, Any]:

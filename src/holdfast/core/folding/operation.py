@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
-from holdfast.core.contribution import edited
+from holdfast.core.contribution import edited, still_asked
 from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
 from holdfast.core.graph import EXPIRED
@@ -176,25 +176,26 @@ def _message_read(s: State, e: ev.MessageRead, at_ms: int) -> None:
 
 def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
     s.gates_opened += 1
-    s.gates[e.gate] = Gate(e, at_ms, shown_seq=s.seq)
+    s.gates[e.gate] = Gate(e, at_ms)
     if e.step is not None and e.path is not None:
         op = operation(s, e.step, e.path, "gate", e.reason, e.args_hash, at_ms)
         op.gate = e.gate
 
 
 def _gate_approved(s: State, e: ev.GateApproved, at_ms: int) -> None:
-    s.gates[e.gate].approvals.append(Approval(e.by or "", at_ms, e.maker))
+    s.gates[e.gate].approvals.append(Approval(e.by or "", at_ms, e.maker, e.roles))
     _note_maker(s, e)
 
 
 def _gate_edited(s: State, e: ev.GateEdited, at_ms: int) -> None:
     gate = s.gates[e.gate]
-    gate.opened, gate.shown_seq, gate.approvals = edited(gate.opened, e), s.seq, []
+    gate.opened, gate.approvals = edited(gate.opened, e), []
 
 
 def _gate_assigned(s: State, e: ev.GateAssigned, at_ms: int) -> None:
     gate = s.gates[e.gate]
     gate.opened = msgspec.structs.replace(gate.opened, reviewers=e.reviewers)
+    gate.approvals = still_asked(gate)
 
 
 def _gate_reminded(s: State, e: ev.GateReminded, at_ms: int) -> None:
