@@ -16,6 +16,8 @@ from pydantic import BaseModel
 from holdfast import Engine, flow
 from holdfast.authoring.flow import Flow
 from holdfast.control.schedule import MOST_MADE_UP_FOR
+from holdfast.core.claim import Claim
+from holdfast.core.contribution import contributors
 from holdfast.core.schedules import Schedule, stamp
 from holdfast.core.status import status
 from holdfast.engine.firing import Firing
@@ -306,3 +308,16 @@ async def test_who_acts_for_a_tenant_has_schedules_of_his_own(store: str) -> Non
         assert ([row["tenant"] for row in page.rows], page.cursor) == (["default"], None)
         with pytest.raises(InvalidInput):
             await service.ask(everybody, query.Schedules(cursor="nonsense"))
+
+
+async def test_whoever_has_set_a_schedule_contributes_to_what_it_starts(store: str) -> None:
+    """Also who set it before another did: what they said may still be in it."""
+    async with opened(store, workflows=[report()]) as engine:
+        await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at", by=Claim("keys.k", maker="bob"))
+        await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at", by="eve")
+        await hourly(engine, report(), 1, by=Claim("keys.l", maker="zoe"))
+        run = (await fire(engine)).last_run
+        assert run is not None
+        assert contributors(await engine.run(run).state()) == ("keys.k", "bob", "eve", "keys.l", "zoe")
+        await engine.remove_schedule("nightly")
+        assert (await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at", by="eve")).authors == ()

@@ -21,6 +21,7 @@ from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
 from holdfast.core import schedules
 from holdfast.core.claim import Claim
+from holdfast.core.contribution import MOST_AUTHORS, of_claim
 from holdfast.core.ids import RunId
 from holdfast.core.payload import INLINE_BYTES
 from holdfast.core.schedules import Overlap, Schedule
@@ -65,7 +66,7 @@ class Schedules(Commands):
         by: str | Claim | None = None,
     ) -> Schedule:
         """Start a run of a workflow at each time of a cron line, from now on; or replace what was said under this name: what
-        it has started, and whether it is paused, stays.
+        it has started, and whether it is paused, stays. Whoever has set it contributes to each run until it is removed.
 
         `cron` has five fields (minute, hour, day of the month, month, day of the week), its times are those of `timezone`, an
         IANA name. `time_field` is the field of the input that is set to the nominal time (`2026-11-23T02:30:00Z`).
@@ -205,7 +206,8 @@ def _in_place_of(before: Schedule, schedule: Schedule, now_ms: int) -> Schedule:
             "pending",
         )
     }
-    return _armed(msgspec.structs.replace(schedule, **kept), now_ms, paused=before.paused)
+    authors = tuple(dict.fromkeys((*before.authors, *of_claim(before.by), *of_claim(schedule.by))))[-MOST_AUTHORS:]
+    return _armed(msgspec.structs.replace(schedule, **kept, authors=authors), now_ms, paused=before.paused)
 
 
 def _armed(schedule: Schedule, now_ms: int, *, paused: bool) -> Schedule:

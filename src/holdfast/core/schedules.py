@@ -78,6 +78,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overlap: Overlap = "skip"
     catch_up_s: float = 3600
     by: Claim = NOBODY
+    authors: tuple[str, ...] = ()
+    """Those who have set it since it was made, and who made their keys; who set it last is in `by` too."""
     created_ms: int = 0
     paused: bool = False
     checked_ms: int = 0

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core import commands as cmd
 from holdfast.core import schedules
 from holdfast.core.claim import NOBODY, Claim
+from holdfast.core.contribution import of_claim
 from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, digest
 from holdfast.core.schedules import Schedule
@@ -115,7 +116,7 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim
         mailbox.run, schedule.tenant, Payload(json=msgspec.Raw(given)), digest([schedule.workflow, given.decode()]),
         schedule.limit_nanousd, key, schedules.claim_of(schedule), team=schedule.team, queue=True,
         shared=shared, agent=schedule.agent,
-        contributors=tuple(name for name in (by.name, by.maker, schedule.by.maker) if name is not None),
+        contributors=tuple(dict.fromkeys((*schedule.authors, *of_claim(schedule.by), *of_claim(by)))),
     )  # fmt: skip
     try:
         await mailbox.send(command)
