@@ -148,13 +148,13 @@ class Conversations(Commands):
         conversation = await dialogues.carry_on(tenant, name)
         if conversation is None:
             raise no_conversation(name)
-        how = conversation.on_busy if on_busy is None else _expect(on_busy)
+        how, claim = conversation.on_busy if on_busy is None else _expect(on_busy), self._claim(by)
         lasting: tuple[str, ...] = ()
         if how == "rollback" and conversation.run is not None:
             lasting = await dialogues.lasting(conversation.run)
         new = Exchange(
-            number=0, text=clean, at_ms=self.now_ms(), on_busy=how, by=self._claim(by).name or conversation.by, key=key,
-            parts=tuple([await self._kept_part(each, tenant) for each in given]),
+            number=0, text=clean, at_ms=self.now_ms(), on_busy=how, by=claim.name or conversation.by, maker=claim.maker,
+            key=key, parts=tuple([await self._kept_part(each, tenant) for each in given]),
             tools=tuple(tools), context=tuple(context),
         )  # fmt: skip
         said: list[int] = []

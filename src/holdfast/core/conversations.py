@@ -71,6 +71,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: str = "waiting"
     on_busy: OnBusy = "enqueue"
     by: str | None = None
+    maker: str | None = None
+    """Who has made the key with which it was sent."""
     key: str | None = None
     """By which whoever sent it knows it: the same again is the same message."""
     run: RunId | None = None
@@ -396,6 +398,13 @@ def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> d
         "messages": [_message(said) for said in given(exchanges, number)],
         **{name: value for name, value in brought.items() if value},
     }
+
+
+def authors_of(exchanges: Exchanges, number: int) -> tuple[str, ...]:
+    """Return those who have said what comes before a message, and who made their keys."""
+    before = {each.number for each in path(exchanges, exchanges[number].parent)}
+    said = [each for each in exchanges.values() if each.number in before or each.steers in before]
+    return tuple(dict.fromkeys(name for each in said for name in (each.by, each.maker) if name is not None))
 
 
 def message_of(message: Exchange) -> dict[str, Any]:

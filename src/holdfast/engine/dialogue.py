@@ -157,10 +157,11 @@ class Dialogues:
         mailbox = runtime.runs.new(workflow.graph)
         start = cmd.StartRun(
             mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
-            digest([agent, encode(valid).decode()]), key=key, by=Claim(message.by),
+            digest([agent, encode(valid).decode()]), key=key, by=Claim(message.by, maker=message.maker),
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
             team=conversation.team, queue=True,
             shared=(*rule.scopes_of(tenant, conversation.id), *shared), agent=conversation.spends_as,
+            contributors=rule.authors_of(exchanges, message.number),
         )  # fmt: skip
         try:
             await mailbox.send(start)
@@ -189,7 +190,8 @@ class Dialogues:
             message = exchanges[number]
             said = await self._payloads.keep(rule.message_of(message), conversation.tenant, kept_ms)
             try:
-                await self._runtime.runs.send(conversation.run, cmd.SendMessage(number, said, Claim(message.by)))
+                by = Claim(message.by, maker=message.maker)
+                await self._runtime.runs.send(conversation.run, cmd.SendMessage(number, said, by))
             except RunEnded:
                 return None
         return rule.told(conversation)
