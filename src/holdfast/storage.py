@@ -38,25 +38,25 @@ async def open_store(
     elsewhere: BlobPlace | None = None,
     *,
     lease_s: float = settings_.LEASE_S,
-    audit_key: bytes = b"",
+    audit_keys: tuple[bytes, ...] = (),
     sealing: Sealing = PLAIN,
 ) -> Store:
     """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
 
     `elsewhere` is where archives are besides the store's own table, as `open_blobs` says. `lease_s` is how long a
-    session of this process lives without renewal. `audit_key` signs the entries that it adds to the audit log. `sealing` is
+    session of this process lives without renewal. `audit_keys` sign the entries that it adds to the audit log. `sealing` is
     how it keeps what users have stored, as `sealing_of` says.
     """
     text = str(where)
     if is_postgres(text):
         opened: Store = await postgres().PostgresStore.connect(
-            text, lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key, sealing=sealing
+            text, lease_s=lease_s, elsewhere=elsewhere, audit_keys=audit_keys, sealing=sealing
         )
         return opened
     from holdfast.stores.sqlite import SqliteStore
 
     return await SqliteStore.connect(
-        _path_of(text), lease_s=lease_s, elsewhere=elsewhere, audit_key=audit_key, sealing=sealing
+        _path_of(text), lease_s=lease_s, elsewhere=elsewhere, audit_keys=audit_keys, sealing=sealing
     )
 
 

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.audit import MOST_CHARACTERS, Entry, Head, Link, Verification, head_of, link
+from holdfast.core.audit import (
+    FIRST,
+    MOST_CHARACTERS,
+    Entry,
+    Head,
+    Keys,
+    Link,
+    Verification,
+    before_next,
+    head_of,
+    link,
+)
 
 ENTRIES = [Entry(at_ms, "Pause", f"run-{at_ms}", "done", "ann", False, "clients.ops") for at_ms in range(6)]
 KEY, OLDER, STRANGE = b"k" * 32, b"o" * 32, b"s" * 32
@@ -20,7 +32,7 @@ def chain(*keys: bytes) -> list[Link]:
     return links
 
 
-def problem(links: list[Link], head: Head | None, *keys: bytes, signed_from: int | None = None) -> str | None:
+def problem(links: list[Link], head: Head | None, *keys: bytes, signed_from: int = 1) -> str | None:
     reading = Verification(keys, signed_from)
     return next(filter(None, map(reading.problem, links)), None) or reading.problem_at_end(head)
 
@@ -34,7 +46,7 @@ def broken(links: list[Link]) -> int | None:
 def test_a_log_is_as_it_was_written() -> None:
     links = chain()
     assert problem(links, head_of(links[-1])) is None
-    assert problem([], None) is None
+    assert problem([], Head(0, FIRST)) is None
 
 
 @given(st.integers(0, 5), st.sampled_from(Entry._fields))
@@ -59,8 +71,7 @@ def test_a_log_that_was_cut_short_does_not_agree_with_its_head(left: int, is_sig
     links = chain(*(keys or (b"",)) * 6)
     head = head_of(links[-1], *keys)
     assert problem(links[:left], head, *keys) == f"Entries {left + 1} to 6 of the audit log are missing at its end."
-    if left or is_signed:
-        assert "has no head" in str(problem(links[:left], None, *keys))
+    assert "has no head" in str(problem(links[:left], None, *keys))
 
 
 def test_what_was_added_past_the_head_is_noticed() -> None:
@@ -93,13 +104,14 @@ def forged_head(last: Link) -> Head:
 
 def test_signatures_begin_somewhere_and_do_not_end() -> None:
     begun = chain(b"", b"", *[KEY] * 4)
-    assert problem(begun, head_of(begun[-1], KEY), KEY) is None
+    assert problem(begun, head_of(begun[-1], KEY), KEY, signed_from=3) is None
+    assert "Entry 1 " in str(problem(begun, head_of(begun[-1], KEY), KEY))
     assert "Entry 2 " in str(problem(begun, head_of(begun[-1], KEY), KEY, signed_from=2))
     rolled = chain(b"", KEY, b"", KEY, KEY, KEY)
-    assert "Entry 3 " in str(problem(rolled, head_of(rolled[-1], KEY), KEY))
+    assert "Entry 3 " in str(problem(rolled, head_of(rolled[-1], KEY), KEY, signed_from=2))
     assert problem(rolled, head_of(rolled[-1], KEY), KEY, signed_from=4) is None
     assert "Entry 1 " in str(problem(chain(), head_of(chain()[-1]), KEY, signed_from=1))
-    assert "The head" in str(problem(chain(), head_of(chain()[-1]), KEY))
+    assert "The head" in str(problem(chain(), head_of(chain()[-1]), KEY, signed_from=7))
 
 
 def test_an_older_key_counts_until_a_newer_one_was_used() -> None:
@@ -133,3 +145,56 @@ def test_no_text_of_an_entry_is_longer_than_it_may_be() -> None:
     ]
     assert entry.about.endswith("w…")
     assert (entry.at_ms, entry.verified) == (1, True)
+
+
+def ended(links: list[Link], *keys: bytes) -> Head | None:
+    """The last row, as an append finds it."""
+    return Head(links[-1].number, links[-1].hash, links[-1].signature) if links else None
+
+
+CUT = chain(*[KEY] * 6)
+UNSIGNED = chain()
+
+
+@pytest.mark.parametrize(
+    ("links", "head", "known", "keys"),
+    [
+        (CUT[:3], head_of(CUT[-1], KEY), None, (KEY,)),
+        ([], head_of(CUT[-1], KEY), None, (KEY,)),
+        (CUT, None, None, (KEY,)),
+        ([], None, None, (KEY,)),
+        (CUT, head_of(CUT[2], KEY), None, (KEY,)),
+        (CUT[:3], head_of(CUT[2]), None, (KEY,)),
+        (CUT[:3], forged_head(CUT[2]), None, (KEY,)),
+        (CUT[:3], head_of(CUT[2], STRANGE), None, (KEY, OLDER)),
+        (CUT[:3], head_of(CUT[2], KEY), head_of(CUT[-1], KEY), (KEY,)),
+        (UNSIGNED[:3], head_of(UNSIGNED[-1]), None, ()),
+        (UNSIGNED, None, None, ()),
+        (CUT[:3], head_of(CUT[2]), None, ()),
+    ],
+)  # fmt: skip
+def test_what_is_added_to_a_log_that_was_cut_hides_nothing(
+    links: list[Link], head: Head | None, known: Head | None, keys: Keys
+) -> None:
+    known_ = Head(0, FIRST) if known is None else known
+    is_there = known is None or known.number <= len(links)
+    for key in (b"", KEY):
+        before = before_next(head, ended(links), known_, is_there, keys)
+        again, ends = [*links], head
+        for _ in range(3):
+            again.append(link(before, ENTRIES[0], key))
+            ends = head_of(again[-1], key)
+            before = before_next(ends, ended(again), ends, True, keys)
+            assert before == ends
+            assert problem(again, ends, *keys) is not None
+            assert problem(again, ends) is not None
+
+
+@pytest.mark.parametrize(
+    ("links", "keys", "head_key"),
+    [(CUT, (KEY,), KEY), (CUT, (STRANGE, KEY), KEY), (CUT, (), KEY), (UNSIGNED, (KEY,), b""), (UNSIGNED, (), b"")],
+)
+def test_an_entry_follows_the_head_whoever_signs(links: list[Link], keys: Keys, head_key: bytes) -> None:
+    head = head_of(links[-1], head_key)
+    assert before_next(head, ended(links), head, True, keys) == head
+    assert before_next(Head(0, FIRST), None, Head(0, FIRST), True, keys) == Head(0, FIRST)

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, TypeVar, Unpack
 import msgspec
 
 from holdfast.core import model_estimates
-from holdfast.core.audit import Entry, Head, Link, head_of, link
+from holdfast.core.audit import FIRST, Entry, Head, Link, head_of, link
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use, learned
@@ -936,7 +936,7 @@ class Audit(Port):
 
     async def head(self) -> Head | None:
         await self._mount.read()
-        return head_of(self._disk.audit[-1]) if self._disk.audit else None
+        return head_of(self._disk.audit[-1]) if self._disk.audit else Head(0, FIRST)
 
 
 class Replies(Port):

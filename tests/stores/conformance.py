@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core import supervision
-from holdfast.core.audit import Entry, Verification
+from holdfast.core.audit import FIRST, Entry, Head, Verification
 from holdfast.core.claim import Claim
 from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import Cost, Uncounted
@@ -2138,7 +2138,7 @@ class StoreConformance:
             BORN_MS, "Decide", "run:gate", "done", "ann é", True, "clients.shop", "", "127.0.0.1", "acme", "t"
         )
         others = entry._replace(tenant="globex", outcome="not_found")
-        assert await store.audit.head() is None
+        assert await store.audit.head() == Head(0, FIRST)
         await asyncio.gather(
             *(each.audit.append(kind) for kind in (entry, others) for each in (store, there) for _ in range(3))
         )

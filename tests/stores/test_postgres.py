@@ -49,6 +49,7 @@ from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 from tests.conftest import new_schema, say
 from tests.engine.kit import bounded
+from tests.stores.rollback import ROLLED_BACK, rolled_back
 from tests.stores.story import ASKS, Story
 
 COMMIT = b"Q\x00\x00\x00\x0bcommit\x00"
@@ -661,7 +662,13 @@ async def test_no_connection_is_kept_from_those_who_wait_for_one(connect: Connec
         await connections._give_back(db)
 
 
-@pytest.mark.parametrize("deed", ["update audit set entry = 'x'", "delete from audit", "truncate audit"])
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "update audit set entry = 'x'", "delete from audit", "truncate audit",
+        "delete from audit_head", "truncate audit_head", "update audit_head set number = 0",
+    ],
+)  # fmt: skip
 async def test_nothing_of_the_audit_log_is_changed_or_taken_out(connect: Connect, database: str, deed: str) -> None:
     store = await connect()
     await store.audit.append(audit.Entry(1, "Pause", "run", "done", "ann", False))
@@ -669,4 +676,21 @@ async def test_nothing_of_the_audit_log_is_changed_or_taken_out(connect: Connect
     await db.execute(f"set search_path = {schema_of(database)}")
     with pytest.raises(asyncpg.InsufficientPrivilegeError, match="insert-only"):
         await db.execute(deed)
+    await db.close()
+
+
+@pytest.mark.parametrize("deed", ROLLED_BACK)
+async def test_a_process_notices_that_the_log_was_put_back_as_it_stood(
+    connect: Connect, database: str, deed: str
+) -> None:
+    store = await connect()
+    db = await asyncpg.connect(database.partition("?")[0])
+    await db.execute(f"set search_path = {schema_of(database)}")
+
+    async def by_hand(statements: str) -> None:
+        await db.execute(
+            f"alter table audit disable trigger user; alter table audit_head disable trigger user; {statements}"
+        )
+
+    await rolled_back(store, by_hand, deed)
     await db.close()

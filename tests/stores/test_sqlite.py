@@ -42,6 +42,7 @@ from holdfast.stores.sqlite.lock import is_free
 from holdfast.stores.sqlite.turnstile import Turnstile
 from tests.forks import AsyncFork
 from tests.stores.conformance import SLOTS, holder, visits
+from tests.stores.rollback import ROLLED_BACK, rolled_back
 from tests.stores.story import ASKS, TINY, Story, fold
 
 ROOT = Path(__file__).parents[2]
@@ -833,8 +834,13 @@ async def test_a_thread_ends_in_order_though_nobody_waits_for_that_any_more(
 
 
 @pytest.mark.parametrize(
-    "deed", ["update audit set entry = 'x'", "delete from audit", "replace into audit select * from audit"]
-)
+    "deed",
+    [
+        "update audit set entry = 'x'", "delete from audit", "replace into audit select * from audit",
+        "delete from audit_head", "update audit_head set number = 0",
+        "replace into audit_head select true, 0, '', ''",
+    ],
+)  # fmt: skip
 async def test_nothing_of_the_audit_log_is_changed_or_taken_out(path: Path, deed: str) -> None:
     store = await SqliteStore.connect(path)
     await store.audit.append(Entry(1, "Pause", "run", "done", "ann", False))
@@ -843,6 +849,23 @@ async def test_nothing_of_the_audit_log_is_changed_or_taken_out(path: Path, deed
     with pytest.raises(apsw.ConstraintError, match="insert-only"):
         db.execute(deed)
     db.close()
+
+
+@pytest.mark.parametrize("deed", ROLLED_BACK)
+async def test_a_process_notices_that_the_log_was_put_back_as_it_stood(path: Path, deed: str) -> None:
+    store = await SqliteStore.connect(path)
+
+    async def by_hand(statements: str) -> None:
+        db = apsw.Connection(str(path))
+        for (trigger,) in db.execute(
+            "select name from sqlite_schema where type = 'trigger' and name like 'audit%'"
+        ).fetchall():
+            db.execute(f"drop trigger {trigger}")
+        db.execute(statements)
+        db.close()
+
+    await rolled_back(store, by_hand, deed)
+    await store.aclose()
 
 
 LONG = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 20000000) select count(*) from n"

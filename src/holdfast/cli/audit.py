@@ -54,9 +54,9 @@ def verify(
         typer.Option("--hash", metavar="HASH", help="A hash that was noted before: it must still be that of an entry."),
     ] = None,
     signed_from: Annotated[
-        int | None,
+        int,
         typer.Option("--signed-from", metavar="NUMBER", min=1, help="Where signatures begin, if not with the first."),
-    ] = None,
+    ] = 1,
     file: Annotated[
         Path | None,
         typer.Option("--file", metavar="FILE", help="Verify what `audit export --json` wrote, not the log of the store."),

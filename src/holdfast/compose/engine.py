@@ -208,7 +208,7 @@ class Engine(Control):
                 store,
                 elsewhere,
                 lease_s=known.lease_s,
-                audit_key=next(iter(secrets.audit_keys()), b""),
+                audit_keys=secrets.audit_keys(),
                 sealing=sealing_of(known),
             )
         )

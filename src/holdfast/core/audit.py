@@ -1,21 +1,24 @@
 """The audit log: who did what from outside, from where, and what came of it, each entry chained to the one before by its hash.
 
-An entry that was changed, taken out or put in between breaks the chain from there on. The head, kept beside the log, says which
-entry is the last: a log that was cut short or emptied does not agree with it. One who can write the store can write chain and
-head again. With a key that is not in the store, each entry and the head are signed (HMAC with SHA-256, RFC 2104), which only a
-holder of the key can do. Never here: where it is kept (ports.caller).
+An entry that was changed, taken out or put in between breaks the chain from there on. The head, kept beside the log from before
+the first entry on, says which entry is the last: a log that was cut short or emptied does not agree with it. The next entry
+follows the head; where that is not the last row it follows nothing, so the break stays in the chain for ever. One who can write
+the store can write chain and head again. With a key that is not in the store, each entry and the head are signed (HMAC with
+SHA-256, RFC 2104), which only a holder of the key can do. Never here: where it is kept (ports.caller).
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 FIRST: Final = "0" * 64
 """What stands before the first entry."""
+BROKEN: Final = "f" * 64
+"""What stands before an entry that follows a log which was not as it was left: no entry has this hash."""
 DONE: Final = "done"
 MOST_CHARACTERS: Final = 200
 """Of each text of an entry: who is refused writes here too."""
@@ -62,11 +65,14 @@ class Link(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Which entry is the last."""
+    """Which entry is the last: number 0 before the first one."""
 
     number: int
     hash: str
     signature: str = ""
+
+
+Keys: TypeAlias = tuple[bytes, ...]
 
 
 def _cut(text: str) -> str:
@@ -85,6 +91,28 @@ def head_of(last: Link, key: bytes = b"") -> Head:
     return Head(last.number, last.hash, _signed(key, "head", last.number, last.hash))
 
 
+def before_next(
+    head: Head | None, last: Head | None, known: Head, is_known_there: bool, keys: Keys = ()
+) -> Head:  # fmt: skip
+    """Return what the next entry follows: the head, if that is the last row and was not put there by hand.
+
+    `last` is the last row. `known` is the last entry that this process has seen, `is_known_there` whether it is still there:
+    so a log that was put back as it once stood is noticed. `keys` are those that this process has, the newest first."""
+    last = Head(0, FIRST) if last is None else last
+    if head is not None and is_known_there and head[:2] == last[:2] and _is_signed_alike(head, last, keys):
+        return head
+    return Head(max(each.number for each in (head, last, known) if each), BROKEN)
+
+
+def _is_signed_alike(head: Head, last: Head, keys: Keys) -> bool:
+    """True if a head is signed with one of the keys; a head without a signature stands after a row without one only."""
+    if not head.signature:
+        return not last.signature
+    return not keys or any(
+        hmac.compare_digest(head.signature, _signed(key, "head", head.number, head.hash)) for key in keys
+    )
+
+
 def _hash(before: str, number: int, entry: Entry) -> str:
     return hashlib.sha256(msgspec.json.encode((before, number, *entry))).hexdigest()
 
@@ -98,9 +126,9 @@ class Verification:
     """A reading of the log from its first entry on, which says in words what is not as it was written.
 
     With `keys`, the newest first, signatures are compared too: an older key counts only until a newer one was used. Entries
-    from `signed_from` on must have a signature; where it is not said, those after the first that has one."""
+    from `signed_from` on must have a signature."""
 
-    def __init__(self, keys: tuple[bytes, ...] = (), signed_from: int | None = None) -> None:
+    def __init__(self, keys: Keys = (), signed_from: int = 1) -> None:
         self.last = Head(0, FIRST)
         self._keys = keys
         self._signed_from = signed_from
@@ -123,9 +151,7 @@ class Verification:
         """Return what is wrong with the log's end, after its last entry, by the head that is kept beside it."""
         last = self.last.number
         if head is None:
-            if last or self._keys:
-                return "The audit log has no head: it was taken away, or the log emptied."
-            return None
+            return "The audit log has no head: it was taken away, or the log emptied."
         if head.number > last:
             return f"Entries {last + 1} to {head.number} of the audit log are missing at its end."
         if (head.number, head.hash) != (last, self.last.hash):
@@ -137,13 +163,11 @@ class Verification:
             return None
         shown = f"Entry {number} of the audit log" if what == "entry" else "The head of the audit log"
         if not signature:
-            if what == "entry" and (self._signed_from is None or number < self._signed_from):
+            if what == "entry" and number < self._signed_from:
                 return None  # from before there was a key
             return f"{shown} is not signed: it was written by a process without the key, or before there was one, or forged."
         for place, key in enumerate(self._keys):
             if hmac.compare_digest(signature, _signed(key, what, number, hash_)):
                 self._keys = self._keys[: place + 1]
-                if self._signed_from is None:
-                    self._signed_from = number
                 return None
         return f"{shown} is not signed with the key: it was forged, or the key is another."

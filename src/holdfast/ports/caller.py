@@ -79,7 +79,8 @@ class Audit(Protocol):
     """The audit log. Nothing in it changes, and nothing leaves it."""
 
     async def append(self, entry: Entry) -> Link:
-        """Chain one more, and note that it is the last, also while others do."""
+        """Chain one more to the head, and note that it is the last, also while others do. Where the log does not end as the
+        head says, or as this process has seen it, what is added follows nothing, and the break stays."""
         ...
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
@@ -87,7 +88,8 @@ class Audit(Protocol):
         ...
 
     async def head(self) -> Head | None:
-        """Which entry is the last, as the append of it has noted; None where there was none yet."""
+        """Which entry is the last, as the append of it has noted, number 0 where there was none yet; None where that was taken
+        away."""
         ...
 
 

@@ -450,8 +450,8 @@ class Audit(Struct, frozen=True, kw_only=True):
 
 @query("admin", whole=Whole.COUNTS)
 class AuditHead(Struct, frozen=True):
-    """Which entry of the audit log is the last, with its hash and its signature if it has one. None where there is no entry,
-    and for a caller who acts for a tenant, who sees only some of them."""
+    """Which entry of the audit log is the last, with its hash and its signature if it has one; number 0 before the first.
+    No row for a caller who acts for a tenant, who sees only some of them."""
 
 
 Query: TypeAlias = (

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.audit import Entry, Head, Link, head_of, link
+from holdfast.core.audit import Entry, Head, Link
 from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
+from holdfast.stores.audit import Signing
 from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.row import decode_entry, decode_key, encode, pending_of
 
@@ -45,17 +46,19 @@ class Audit(StorePort):
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
-        self._key = context.audit_key
+        self._signing = Signing(context.audit_keys)
 
     async def append(self, entry: Entry) -> Link:
         async with self._db.writing() as db:
             await db.execute(self._sql["lock_audit"])
-            last = await db.fetchrow(self._sql["last_link"])
-            added = link(None if last is None else Head(*last), entry, self._key)
+            known = self._signing.known
+            found = await db.fetchrow(self._sql["audit_ends"], known.number)
+            added, head = self._signing.next(found, known, entry)
             text = msgspec.json.encode(entry).decode()
             await db.execute(self._sql["add_link"], added.number, added.tenant, added.hash, text, added.signature)
-            await db.execute(self._sql["move_audit_head"], *head_of(added, self._key))
-            return added
+            await db.execute(self._sql["move_audit_head"], *head)
+        self._signing.know(head)
+        return added
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
         found = await self._db.fetch(self._sql["links"], after, tenant, limit)

@@ -69,14 +69,14 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         lease_s: float = LEASE_S,
         connections: int = MOST_CONNECTIONS,
         elsewhere: BlobPlace | None = None,
-        audit_key: bytes = b"",
+        audit_keys: tuple[bytes, ...] = (),
         sealing: Sealing = PLAIN,
         own_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
 
         `lease_s` is how long this process's sessions live without renewal; `own_ms` takes the place of the database's
-        time in histories, where a test owns time; `elsewhere` is a place of archives beside the table; `audit_key` signs
+        time in histories, where a test owns time; `elsewhere` is a place of archives beside the table; `audit_keys` sign
         the audit log (core.audit); `sealing` is how payloads are kept. Raises UsageError, StoreUnreadable,
         StoreTooNew, StoreBusy; KeyMissing, StoreUnreadable where `sealing` is not the store's.
         """
@@ -93,7 +93,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
             clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
             context = StoreContext(
-                opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere, audit_key, sealing
+                opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere, audit_keys, sealing
             )
             undo.pop_all()
         return cls.on(context)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from holdfast.core.audit import Entry, Head, Link, head_of, link
+from holdfast.core.audit import Entry, Head, Link
 from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
+from holdfast.stores.audit import Signing
 from holdfast.stores.row import decode_entry, decode_key, encode, pending_of
 from holdfast.stores.sqlite.context import Bound, StoreContext, StorePort, rows, value
 
@@ -43,18 +44,21 @@ class Audit(StorePort):
 
     def __init__(self, context: StoreContext) -> None:
         super().__init__(context)
-        self._key = context.audit_key
+        self._signing = Signing(context.audit_keys)
 
     async def append(self, entry: Entry) -> Link:
-        def write(db: apsw.Connection) -> Link:
-            last = next(iter(rows(db, "last_link")), None)
-            added = link(None if last is None else Head(*last), entry, self._key)
+        def write(db: apsw.Connection) -> tuple[Link, Head]:
+            known = self._signing.known
+            (found,) = rows(db, "audit_ends", (known.number,))
+            added, head = self._signing.next(found, known, entry)
             text = msgspec.json.encode(entry).decode()
             rows(db, "add_link", (added.number, added.tenant, added.hash, text, added.signature))
-            rows(db, "move_audit_head", head_of(added, self._key))
-            return added
+            rows(db, "move_audit_head", head)
+            return added, head
 
-        return await self._writer.write(write)
+        added, head = await self._writer.write(write)
+        self._signing.know(head)
+        return added
 
     async def links(self, after: int, tenant: str | None, limit: int) -> Sequence[Link]:
         found = await self._reader.ask(lambda db: rows(db, "links", (after, tenant, limit)))

@@ -36,8 +36,8 @@ class StoreContext(NamedTuple):
     lease_s: float
     elsewhere: BlobPlace | None = None
     """Where archives go and are, besides the table."""
-    audit_key: bytes = b""
-    """With what the audit log is signed; empty: with nothing."""
+    audit_keys: tuple[bytes, ...] = ()
+    """With what the audit log is signed, the newest first; empty: with nothing."""
     sealing: Sealing = PLAIN
     """How what users have stored is kept."""
 

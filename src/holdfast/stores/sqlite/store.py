@@ -64,7 +64,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         lease_s: float = LEASE_S,
         wait_s: float = WAIT_S,
         elsewhere: BlobPlace | None = None,
-        audit_key: bytes = b"",
+        audit_keys: tuple[bytes, ...] = (),
         sealing: Sealing = PLAIN,
         machine_ms: Callable[[], int] | None = None,
         expects_keys: bool = True,
@@ -72,7 +72,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         """Open the store at `path`, made if it is not there.
 
         `lease_s` is how long this process's sessions live without renewal, `wait_s` bounds the wait for other
-        processes, `elsewhere` is a place of archives beside the table, `audit_key` signs the audit log (core.audit), `sealing`
+        processes, `elsewhere` is a place of archives beside the table, `audit_keys` sign the audit log (core.audit), `sealing`
         is how payloads are kept, `machine_ms` takes the machine's clock's place where a test owns time. Without `expects_keys`
         the store is opened by who reads and writes nothing of its users.
         Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy; KeyMissing and StoreUnreadable where `sealing` is
@@ -97,7 +97,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
                 data_version=await writer.ask(data_version),
                 lease_s=lease_s,
                 elsewhere=elsewhere,
-                audit_key=audit_key,
+                audit_keys=audit_keys,
                 sealing=sealing,
             )
             undo.pop_all()

@@ -1848,9 +1848,13 @@ order by name, coalesce(tenant, '') limit $4
 -- Each link follows from the one before: who adds one waits for those who do.
 select pg_advisory_xact_lock(hashtextextended('holdfast.audit', 3))
 
--- name: last_link
--- The entry that the next one follows.
-select number, hash from holdfast.audit order by number desc limit 1
+-- name: audit_ends
+-- How the log ends: its head, its last row, and the hash of the entry that this process knows as the last.
+select head.number, head.hash, head.signature, last.number, last.hash, last.signature, known.hash
+from (select 1) as one
+left join holdfast.audit_head as head on true
+left join (select number, hash, signature from holdfast.audit order by number desc limit 1) as last on true
+left join holdfast.audit as known on known.number = $1::bigint
 
 -- name: add_link
 -- One more entry, chained to the last.

@@ -1322,9 +1322,13 @@ select key from api_keys
 where (?1 is null or tenant = ?1) and (name, coalesce(tenant, '')) > (?2, ?3)
 order by name, coalesce(tenant, '') limit ?4
 
--- name: last_link
--- The entry that the next one follows.
-select number, hash from audit order by number desc limit 1
+-- name: audit_ends
+-- How the log ends: its head, its last row, and the hash of the entry that this process knows as the last.
+select head.number, head.hash, head.signature, last.number, last.hash, last.signature, known.hash
+from (select 1) as one
+left join audit_head as head on true
+left join (select number, hash, signature from audit order by number desc limit 1) as last on true
+left join audit as known on known.number = ?1
 
 -- name: add_link
 -- One more entry, chained to the last.
