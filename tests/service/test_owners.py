@@ -278,3 +278,26 @@ async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_ow
     assert [(row["name"], row["tenant"]) for page in pages for row in page.rows] == [
         ("fleet", None), ("shop", ACME), ("shop", "globex"),
     ]  # fmt: skip
+
+
+async def test_a_key_is_rotated_only_by_who_could_make_it(world: World) -> None:
+    """Patterns are compared by all that fits them, and code that no server offers is there for whom the fleet has named it."""
+    tell, admin = world.service.tell_row, of(ACME)
+    await tell(Principal("ops"), MakeKey(name="opskey", may=("operator",), workflows=("hidden",), tenant=ACME))
+    with pytest.raises(NotPermitted, match="code that no server offers"):
+        await tell(admin, RotateKey("opskey"))
+    assert (await tell(of(ACME, unoffered=True), RotateKey("opskey")))["key"].startswith("hfk_")
+    part = of(ACME, workflows=("qu???", "mail_*"), tools=("mail_*",))
+    for name, workflows in (("star", ("quic*",)), ("other", ("qu*??",)), ("two", ("qui*?", "quick")), ("all", ("*",))):
+        made = MakeKey(name=name, may=("operator",), workflows=workflows, tools=("mail_*",))
+        with pytest.raises(NotPermitted, match="grants no more"):
+            await tell(part, made)
+        await tell(admin, made)
+        for deed in (RotateKey(name), RevokeKey(name)):
+            with pytest.raises(NotFound, match="There is no key"):
+                await tell(part, deed)
+    await tell(part, MakeKey(name="own", may=("operator",), workflows=("quick", "mail_out_*"), tools=("mail_out",)))
+    assert (await tell(part, RotateKey("own")))["key"].startswith("hfk_")
+    assert [row["name"] for row in (await world.service.ask(part, query.Keys())).rows] == ["own"]
+    with pytest.raises(NotPermitted, match="has no say about the tool"):
+        await tell(of(ACME, workflows=part.access.workflows, tools=("mail_?",)), RotateKey("own"))

@@ -44,13 +44,26 @@ class Access(NamedTuple):
         """Whether runs of this workflow are there for them."""
         return _fits(self.workflows, workflow)
 
+    def reaches_all(self, patterns: Iterable[str]) -> bool:
+        """True if they reach every workflow whose name fits one of these; False where that cannot be seen at once."""
+        return all(_hold_all(self.workflows, each) for each in patterns)
+
+    def holds(self, other: Access) -> bool:
+        """True if they may do all that somebody with `other` may: grants, workflows and tools."""
+        return (
+            all(map(self.allows, other.may))
+            and self.reaches_all(other.workflows)
+            and all(map(self.handles_all, other.tools))
+            and (self.unoffered or not other.unoffered)
+        )
+
     def handles(self, tool: str) -> bool:
         """Whether they may decide about calls of this tool."""
         return _fits(self.tools, tool)
 
     def handles_all(self, pattern: str) -> bool:
         """Whether they may decide about calls of every tool whose name fits; False where that cannot be seen at once."""
-        return any(_holds_all(each, pattern) for each in self.tools)
+        return _hold_all(self.tools, pattern)
 
 
 EVERYTHING: Final = Access()
@@ -67,6 +80,10 @@ def problem(may: Iterable[str]) -> str | None:
 
 def _fits(patterns: Iterable[str], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _hold_all(patterns: Iterable[str], narrow: str) -> bool:
+    return any(_holds_all(each, narrow) for each in patterns)
 
 
 def _holds_all(wide: str, narrow: str) -> bool:

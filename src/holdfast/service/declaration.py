@@ -52,7 +52,8 @@ class Whole(Enum):
 class Declaration(NamedTuple):
     """What one command or query takes. A caller needs one of the `grants`, and those that the fields of `also` take where they
     are given. `about` says which field names which thing; the one that `makes` names may be a new one. `whole` is what it is
-    about where no field names a thing; in a list the field `rows` of a row names its workflow, its workflows or its run."""
+    about where no field names a thing; in a list the field `rows` of a row names its workflow, its workflows or its run, or with
+    `reach` the patterns of those that it reaches."""
 
     grants: tuple[Grant, ...]
     about: Mapping[str, Thing]
@@ -65,6 +66,7 @@ class Declaration(NamedTuple):
     """True where the same command again comes to what it came to once: it sets something, or is refused where it was done."""
     key: str = ""
     """The field by which the engine knows the same command again."""
+    reach: bool = False
 
 
 _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
@@ -79,10 +81,13 @@ def command(
 
 
 def query(
-    *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, rows: str = ""
+    *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, rows: str = "",
+    reach: bool = False,
 ) -> Callable[[_Kind], _Kind]:  # fmt: skip
     """The same for a query. A list names its `rows`."""
-    return _declaring(Declaration(grants, about, Whole.ROWS if rows else whole, rows, {}, "", is_command=False))
+    return _declaring(
+        Declaration(grants, about, Whole.ROWS if rows else whole, rows, {}, "", is_command=False, reach=reach)
+    )
 
 
 def declaration_of(kind: type) -> Declaration:

@@ -76,14 +76,15 @@ class ApiKeys:
             raise InvalidInput(f"This key cannot be: {wrong}. Nothing was made.")
         if asked.life_s is not None and not 0 < asked.life_s <= _MOST_LIFE_S:
             raise InvalidInput(f"life_s is {asked.life_s}; a key lives up to {_MOST_LIFE_S} seconds. Nothing was made.")
-        _expect_within(who, asked)
+        unoffered = asked.workflows != ANY and _holds_unoffered(who)
+        _expect_within(who, Access(asked.may, asked.workflows, asked.tools, unoffered), (*asked.roles, *asked.teams))
         now_ms = self._clock.now_ms()
         token = KEY + new_secret()
         key = ApiKey(
             name=asked.name, hash=hashed(token).hex(), tenant=who.of_tenant(asked.tenant), may=asked.may, roles=asked.roles,
             teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), maker=_in_hand_of(who),
             made_at_ms=now_ms, expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
-            vouches=who.vouches, unoffered=asked.workflows != ANY and (who.tenant is None or who.access.unoffered),
+            vouches=who.vouches, unoffered=unoffered,
         )  # fmt: skip
         if not await self._keys.put(key, None):
             raise Conflict(
@@ -122,7 +123,8 @@ class ApiKeys:
         """Another secret under the same name; the one before is over at once. Whoever is shown it may do as
         much. Raises NotFound, NotPermitted, Conflict, InvalidInput."""
         before = await self._named(who, name, tenant)
-        _expect_within(who, before)
+        access = Access(before.may, before.workflows, before.tools, before.unoffered)
+        _expect_within(who, access, (*before.roles, *before.teams))
         if before.vouches and not who.vouches and Access(before.may).allows("reviewer"):
             raise NotPermitted(
                 f"{before.name} says in which roles others decide, and {who.claim} acts in their own only. Nothing was made: a"
@@ -151,14 +153,20 @@ class ApiKeys:
         return of_key(key)
 
 
-def _expect_within(who: Principal, key: MakeKey | ApiKey) -> None:
+def _expect_within(who: Principal, access: Access, roles: Iterable[str]) -> None:
     """Raise NotPermitted for a key that allows more than is allowed to whom it is shown: grants, workflows, tools and roles."""
-    if not all(who.access.allows(grant) for grant in key.may):
-        raise NotPermitted(f"{who.claim} cannot grant what was not granted to them. Nothing was made.")
-    for theirs, given in ((who.access.workflows, key.workflows), (who.access.tools, key.tools)):
-        if theirs != ANY and not set(given) <= set(theirs):
-            raise NotPermitted(f"{who.claim} reaches {', '.join(theirs)} and grants no more. Nothing was made.")
-    expect_roles(who, (*key.roles, *key.teams))
+    if not who.access._replace(unoffered=_holds_unoffered(who)).holds(access):
+        reached = ", ".join((*who.access.may, *who.access.workflows, *who.access.tools))
+        hidden = ", and code that no server offers" if access.unoffered and not _holds_unoffered(who) else ""
+        raise NotPermitted(
+            f"{who.claim} holds {reached:.400} and grants no more, and this key reaches more{hidden}. Nothing was made."
+        )
+    expect_roles(who, roles)
+
+
+def _holds_unoffered(who: Principal) -> bool:
+    """True if somebody starts code that no server offers: whoever runs the fleet, and for whom they have named it."""
+    return who.tenant is None or who.access.unoffered
 
 
 def expect_roles(who: Principal, roles: Iterable[str]) -> None:

@@ -24,12 +24,14 @@ ANYTHING: Final = "*"
 
 class Owned(NamedTuple):
     """Whose something is: of a `tenant`, None for all of them; about `workflows`, None for all that the tenant has; about calls
-    of `tools`, which may be patterns; and of one `person` or program of that name, None for all who reach the rest."""
+    of `tools`, which may be patterns; and of one `person` or program of that name, None for all who reach the rest. `is_reach`
+    says that the workflows are patterns too."""
 
     tenant: str | None
     workflows: tuple[str, ...] | None = None
     tools: tuple[str, ...] = ()
     person: str | None = None
+    is_reach: bool = False
 
 
 class Asked(NamedTuple):
@@ -154,7 +156,7 @@ class Ownership:
         if not known:
             return None
         found = known[0]
-        return Owned(found.tenant, None if found.workflows == ANY else found.workflows, found.tools)
+        return Owned(found.tenant, None if found.workflows == ANY else found.workflows, found.tools, is_reach=True)
 
     async def _of_tools(self, asked: Asked) -> Owned:
         return Owned(asked.tenant, (), (asked.value,))

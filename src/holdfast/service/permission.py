@@ -77,7 +77,7 @@ class Permission:
             if run is not None and (said is None or said == run):
                 said = runs[run] = runs.get(run) or (await self._control.find(run)).workflow
             workflows = [said] if isinstance(said, str) else said
-            if workflows and all(map(who.access.reaches, workflows)):
+            if workflows and is_there(who, Owned(who.tenant, tuple(workflows), is_reach=declared.reach)):
                 kept.append(row)
         return kept
 
@@ -164,6 +164,8 @@ def is_there(who: Principal, owned: Owned) -> bool:
         return False
     if owned.workflows is None:
         return who.access.workflows == ANY
+    if owned.is_reach:
+        return who.access.reaches_all(owned.workflows)
     return all(map(who.access.reaches, owned.workflows))
 
 

@@ -430,7 +430,7 @@ class Workers(Struct, frozen=True):
     tenant is told their number and slots, in one row."""
 
 
-@query("admin", rows="workflows")
+@query("admin", rows="workflows", reach=True)
 class Keys(Struct, frozen=True, kw_only=True):
     """The keys of services, by name, also those that were taken back; of none what it is."""
 
