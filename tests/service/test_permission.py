@@ -48,7 +48,7 @@ EditDeadLetter       operator           404 404 ok  ok  h
 ReplayDeadLetter     operator           404 404 ok  ok  h
 ResolveDeadLetter    operator           404 404 ok  ok  h
 Bulk                 operator           403 404 ok  ok  h
-BulkDeadLetters      operator           403 404 ok  ok  h
+BulkDeadLetters      operator           403 404 ok  403 h
 Decide               reviewer           404 404 ok  403 hgla
 DecideTogether       reviewer           404 404 ok  403 h
 Delegate             reviewer           404 404 ok  403 h
@@ -194,7 +194,7 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
     await service.tell_row(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
     call = f"{run}:flow#1:0"
     return {
-        Thing.RUN: run, Thing.GATE: gate, Thing.GATES: {gate: "approve"}, Thing.TOOL_CALL: call, Thing.MODEL_CALL: call,
+        Thing.RUN: run, Thing.FAILED: run, Thing.GATE: gate, Thing.GATES: {gate: "approve"}, Thing.TOOL_CALL: call, Thing.MODEL_CALL: call,
         Thing.LETTER: f"{run}:flow#1", Thing.WORKFLOW: workflow.name, Thing.RUNS: workflow.name, Thing.SCHEDULE: name,
         Thing.CONVERSATION: name, Thing.SUPERVISOR: name, Thing.EVALUATION: kept.id, Thing.APPROVAL: approval,
         Thing.KEY: name, Thing.TOOLS: "pay",

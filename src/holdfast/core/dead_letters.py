@@ -14,7 +14,7 @@ from holdfast.core.claim import Claim
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import Path, StepId
-from holdfast.core.state import Operation, Step
+from holdfast.core.state import Operation, State, Step
 from holdfast.errors import Conflict, NotFound, RunEnded
 
 
@@ -42,6 +42,14 @@ def failed_call(step: Step) -> tuple[Path, Operation]:
             " run's input instead."
         )
     return step.failed_path, op
+
+
+def tools_that_failed(state: State, step: StepId | None = None) -> tuple[str, ...]:
+    """Return the tools whose calls the failed steps of a run have failed of or left open, or this step alone."""
+    failed = {each.id: each for each in state.steps.values() if each.status == "failed" and step in (None, each.id)}
+    ops = [each.journal.get(each.failed_path) for each in failed.values() if each.failed_path is not None]
+    left = [call.name for call in state.calls.values() if call.kind == "effect" and call.step in failed]
+    return tuple(dict.fromkeys([*(op.name for op in ops if op is not None and op.kind == "tool"), *left]))
 
 
 def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:

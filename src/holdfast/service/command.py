@@ -79,7 +79,7 @@ class Resume(Struct, frozen=True):
     run: str
 
 
-@command("operator", about={"run": Thing.RUN})
+@command("operator", about={"run": Thing.FAILED})
 class Retry(Struct, frozen=True):
     """Take up a failed run where it failed."""
 
@@ -140,7 +140,7 @@ class ResolveDeadLetter(Struct, frozen=True):
     reason: str | None = None
 
 
-@command("operator", about={"workflow": Thing.RUNS})
+@command("operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)})
 class Bulk(Struct, frozen=True, kw_only=True):
     """Do the same to all runs that are found, newest first; with `dry_run` only say what would become of it.
     `Service.tell_many` does it, a page at a time. Times are those of a run's start; `step` says from where runs are forked.
@@ -166,7 +166,7 @@ class Bulk(Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-@command("operator", about={"run": Thing.RUN, "workflow": Thing.RUNS})
+@command("operator", about={"run": Thing.RUN, "workflow": Thing.RUNS}, any_tool={"deed": ("replay", "resolve")})
 class BulkDeadLetters(Struct, frozen=True, kw_only=True):
     """Replay or resolve all open dead letters that are found, the oldest run's first; with `dry_run` only say what would become
     of it. `Service.tell_many` does it, a page at a time. Times are those of the latest failure."""

@@ -24,6 +24,7 @@ class Thing(Enum):
     """A kind of thing that belongs to a tenant, and mostly to a workflow of it."""
 
     RUN = "a run"
+    FAILED = "a run, with the tools whose calls it failed of"
     GATE = "a gate of a run"
     GATES = "gates of the run that another field names"
     TOOL_CALL = "the call of a tool"
@@ -52,8 +53,8 @@ class Whole(Enum):
 class Declaration(NamedTuple):
     """What one command or query takes. A caller needs one of the `grants`, and those that the fields of `also` take where they
     are given. `about` says which field names which thing; the one that `makes` names may be a new one. `whole` is what it is
-    about where no field names a thing; in a list the field `rows` of a row names its workflow, its workflows or its run, or with
-    `reach` the patterns of those that it reaches."""
+    about where no field names a thing; in a list the field `rows` of a row names its workflow, its workflows or its run,
+    or with `reach` the patterns of those that it reaches."""
 
     grants: tuple[Grant, ...]
     about: Mapping[str, Thing]
@@ -66,6 +67,8 @@ class Declaration(NamedTuple):
     """True where the same command again comes to what it came to once: it sets something, or is refused where it was done."""
     key: str = ""
     """The field by which the engine knows the same command again."""
+    any_tool: Mapping[str, tuple[str, ...]] = {}
+    """The fields and values with which a command decides about calls of tools that nobody looks up."""
     reach: bool = False
 
 
@@ -75,9 +78,10 @@ _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
 def command(
     *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, also: Mapping[str, Grant] = {},
     makes: str = "", repeats: bool = False, key: str = "",
+    any_tool: Mapping[str, tuple[str, ...]] = {},
 ) -> Callable[[_Kind], _Kind]:  # fmt: skip
     """Declare what a command takes: one of the grants, and more (`Declaration`). Raises TypeError for what means nothing."""
-    return _declaring(Declaration(grants, about, whole, "", also, makes, True, repeats or bool(key), key))
+    return _declaring(Declaration(grants, about, whole, "", also, makes, True, repeats or bool(key), key, any_tool))
 
 
 def query(
@@ -105,7 +109,8 @@ def declared() -> Mapping[type[msgspec.Struct], Declaration]:
 
 def _declaring(declaration: Declaration) -> Callable[[_Kind], _Kind]:
     def declare(kind: _Kind) -> _Kind:
-        fields = {*declaration.about, *declaration.also, *filter(None, [declaration.makes, declaration.key])}
+        named = filter(None, [declaration.makes, declaration.key])
+        fields = {*declaration.about, *declaration.also, *declaration.any_tool, *named}
         if unknown := sorted(fields - {*kind.__struct_fields__}):
             raise TypeError(f"{kind.__name__} has no field {unknown[0]!r} that could name something.")
         if not declaration.grants or not {*declaration.grants, *declaration.also.values()} <= {*GRANTS}:

@@ -5,17 +5,19 @@ Never here: who may do what with it (permission).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from holdfast.control.base import word
 from holdfast.control.control import Control
 from holdfast.core.access import ANY
+from holdfast.core.dead_letters import tools_that_failed
 from holdfast.core.gates import TOOL_APPROVAL
-from holdfast.core.ids import CallId, GateId, RunId, run_of
-from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.ids import CallId, GateId, RunId, StepId, run_of
+from holdfast.core.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.state import Gate, State
 from holdfast.errors import KeyMissing, NotFound
+from holdfast.service.command import ReplayDeadLetter
 from holdfast.service.declaration import Thing
 
 ANYTHING: Final = "*"
@@ -64,8 +66,22 @@ class Ownership:
         row = await self._control.find(asked.value)
         return Owned(row.tenant, (row.workflow,))
 
+    async def _failed(self, asked: Asked) -> Owned:
+        return await self._of_failures(asked, asked.value, None)
+
     async def _letter(self, asked: Asked) -> Owned:
-        return await self._run(asked._replace(value=asked.value.partition(":")[0]))
+        """A replay in a run that does not wait for it takes up all that failed."""
+        run, _, step = asked.value.partition(":")
+        return await self._of_failures(asked, run, StepId(step) if step else None)
+
+    async def _of_failures(self, asked: Asked, run: str, step: StepId | None) -> Owned:
+        owned = await self._run(asked._replace(value=run))
+        if not asked.decides:
+            return owned
+        state = await self._control.run(run).state()
+        found = None if step is None else state.step(step)
+        is_of_all = isinstance(asked.whole, ReplayDeadLetter) and (found is None or not found.parked)
+        return owned._replace(tools=tools_that_failed(state, None if is_of_all else step))
 
     async def _model_call(self, asked: Asked) -> Owned:
         return await self._run(asked._replace(value=run_of(CallId(asked.value))))
@@ -90,18 +106,20 @@ class Ownership:
     async def _tools(self, run: RunId, gates: list[str]) -> tuple[str, ...]:
         state = await self._control.run(run).state()
         found = [state.gates[GateId(each)] for each in gates if GateId(each) in state.gates]
-        return tuple([each for gate in found if (each := await self._tool(state, gate)) is not None])
+        return tuple([each for gate in found for each in await self._asked_about(state, gate)])
 
-    async def _tool(self, state: State, gate: Gate) -> str | None:
-        """The tool that a gate asks about; None where it asks about none."""
+    async def _asked_about(self, state: State, gate: Gate) -> Sequence[str]:
+        """The tools that a gate asks about: of a step that has failed for good those whose calls it failed of."""
         opened = gate.opened
+        if opened.reason == EXHAUSTED:
+            return tools_that_failed(state, StepId(opened.subject or ""))
         called = state.calls.get(CallId(opened.subject or ""))
         if called is not None and called.kind == "effect":
-            return called.name
+            return [called.name]
         shown = await self._control.payloads.value(opened.shown, state.tenant)
         tool = shown.get("tool") if isinstance(shown, dict) else None
-        unknown = ANYTHING if opened.reason in (TOOL_APPROVAL, EFFECT_UNKNOWN) else None
-        return tool if isinstance(tool, str) else unknown
+        unknown = [ANYTHING] if opened.reason in (TOOL_APPROVAL, EFFECT_UNKNOWN) else []
+        return [tool] if isinstance(tool, str) else unknown
 
     # --- What a tenant has by name -------------------------------------------------------------------------------------
 
@@ -164,7 +182,8 @@ class Ownership:
 
 _Finder: TypeAlias = Callable[[Ownership, Asked], Awaitable[Owned | None]]
 _FINDERS: Final[Mapping[Thing, _Finder]] = {
-    Thing.RUN: Ownership._run, Thing.LETTER: Ownership._letter, Thing.GATE: Ownership._gate, Thing.GATES: Ownership._gates,
+    Thing.RUN: Ownership._run, Thing.FAILED: Ownership._failed, Thing.LETTER: Ownership._letter,
+    Thing.GATE: Ownership._gate, Thing.GATES: Ownership._gates,
     Thing.TOOL_CALL: Ownership._tool_call, Thing.MODEL_CALL: Ownership._model_call, Thing.WORKFLOW: Ownership._workflow,
     Thing.RUNS: Ownership._runs, Thing.SCHEDULE: Ownership._schedule, Thing.CONVERSATION: Ownership._conversation,
     Thing.SUPERVISOR: Ownership._supervisor, Thing.EVALUATION: Ownership._evaluation, Thing.APPROVAL: Ownership._approval,

@@ -24,7 +24,7 @@ from holdfast.engine.supervising import no_supervisor
 from holdfast.errors import HoldfastError, NotFound, NotPermitted
 from holdfast.service.declaration import Declaration, Thing, Whole, declaration_of
 from holdfast.service.key import no_key
-from holdfast.service.ownership import Asked, Owned, Ownership
+from holdfast.service.ownership import ANYTHING, Asked, Owned, Ownership
 from holdfast.service.principal import Principal
 from holdfast.service.query import View
 
@@ -56,6 +56,8 @@ class Permission:
             if owned is not None and declared.is_command:
                 raise_if(problem_of_tools(who, asked, owned))
             is_named = is_named or thing is not Thing.TOOLS
+        if any(getattr(asked, field) in values for field, values in declared.any_tool.items()):
+            raise_if(problem_of_tools(who, asked, Owned(None, tools=(ANYTHING,))))
         if not is_named or given(declared.also, asked):
             raise_if(problem_of_whole(who, asked, declared))
 
@@ -200,6 +202,7 @@ def _decides(who: Principal, declared: Declaration) -> bool:
 
 _ABSENT: Final[Mapping[Thing, Callable[[Any, str], HoldfastError]]] = {
     Thing.RUN: lambda run, _: no_run(run),
+    Thing.FAILED: lambda run, _: no_run(run),
     Thing.GATE: lambda gate, _: no_run(run_of(GateId(gate))),
     Thing.GATES: lambda gates, _: no_run(run_of(GateId(next(iter(gates))))),
     Thing.TOOL_CALL: lambda call, _: no_run(run_of(CallId(call))),

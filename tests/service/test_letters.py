@@ -1,0 +1,107 @@
+"""What has failed for good is about the tools whose calls it failed of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast import Context, Engine, flow, tool
+from holdfast.core.access import Access
+from holdfast.errors import NotPermitted
+from holdfast.service import query
+from holdfast.service.command import (
+    Bulk,
+    BulkDeadLetters,
+    Decide,
+    EditDeadLetter,
+    ReplayDeadLetter,
+    ResolveDeadLetter,
+    Retry,
+)
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+
+PAID: list[int] = []
+
+
+@tool(effect="idempotent")
+def pay(amount: int) -> str:
+    """Send money."""
+    if amount < 0:
+        raise ValueError("no such amount")
+    PAID.append(amount)
+    return f"paid {amount}"
+
+
+@flow(tools=[pay])
+async def failing(ctx: Context, given: Any) -> str:
+    return await ctx.tool(pay, amount=-1)
+
+
+@flow(tools=[pay], on_exhausted="dead_letter")
+async def parking(ctx: Context, given: Any) -> str:
+    return await ctx.tool(pay, amount=-1)
+
+
+@flow(tools=[pay], on_exhausted="dead_letter")
+async def falling(ctx: Context, given: Any) -> str:
+    raise ValueError("it fell")
+
+
+class World(NamedTuple):
+    engine: Engine
+    service: Service
+
+    async def letter(self, workflow: Any) -> str:
+        run = await self.engine.start(workflow, {}, tenant="acme")
+        async with asyncio.timeout(30):
+            while not (found := await self.engine.dead_letters(run_id=run.id)):
+                await asyncio.sleep(0.01)
+        return found[0].id
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    PAID.clear()
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[failing, parking, falling]) as engine:
+        yield World(engine, Service(engine, [failing, parking, falling]))
+
+
+def of(*tools: str) -> Principal:
+    return Principal("ann", "acme", client="ann", access=Access(("operator", "reviewer"), tools=tools))
+
+
+@pytest.mark.parametrize("workflow", [failing, parking])
+async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(world: World, workflow: Any) -> None:
+    letter, peek = await world.letter(workflow), of("peek")
+    run = letter.partition(":")[0]
+    deeds: list[Any] = [
+        EditDeadLetter(letter, arguments={"amount": 1_000_000}), ReplayDeadLetter(letter), ResolveDeadLetter(letter, "forged"),
+        ReplayDeadLetter(run), EditDeadLetter(run, arguments={"amount": 1}), Retry(run),
+    ]  # fmt: skip
+    for gate, _ in await world.engine.gates(run):
+        deeds += [Decide(gate.gate, answer, data="x") for answer in ("answer", "retry", "reject")]
+    assert (len(deeds) > 6) == (workflow is parking)
+    for deed in deeds:
+        with pytest.raises(NotPermitted, match="no say about the tool 'pay'"):
+            await world.service.tell(peek, deed)
+    for bulk in (
+        BulkDeadLetters(deed="replay"), BulkDeadLetters(deed="resolve", output="forged", run=run), Bulk(deed="retry")
+    ):  # fmt: skip
+        with pytest.raises(NotPermitted, match="no say about the tool"):
+            await world.service.tell_many(peek, bulk)
+    assert (await world.service.ask(peek, query.DeadLetters(letter=letter))).rows[0]["state"] == "open", "they look"
+    await world.service.tell(of("pay"), EditDeadLetter(letter, arguments={"amount": 5}))
+    await world.service.tell(of("pay"), ReplayDeadLetter(letter))
+    assert await world.engine.run(run).result() == "paid 5"
+    assert PAID == [5]
+
+
+async def test_what_failed_at_no_tool_is_for_who_has_a_say_about_none(world: World) -> None:
+    letter = await world.letter(falling)
+    await world.service.tell(of("peek"), ResolveDeadLetter(letter, "done"))
+    assert await world.engine.run(letter.partition(":")[0]).result() == "done"
