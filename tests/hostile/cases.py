@@ -115,6 +115,7 @@ def two_million_jobs() -> bytes:
 GRPC = (
     Case("200 strangers with 4 MB each", doors.strangers, lambda: (200, "/holdfast.v1.Workflows/Submit", submitting(input_json="x" * (_FOUR - 99))), "^UNAUTHENTICATED: The token is missing or wrong[^;]*$"),
     Case("200 strangers with 4 MB each for the health", doors.strangers, lambda: (200, "/grpc.health.v1.Health/Check", b"\x0a" + _length(_FOUR - 99) + b"x" * (_FOUR - 99)), "^INVALID_ARGUMENT: A request about health has 41942(09|10) bytes, and at most 1000. Nothing was done.(; RESOURCE_EXHAUSTED[^;]*)?$", 128.0),
+    Case("100 inputs of 4 MB for no workflow", doors.clients, lambda: ("Submit", [submitting(workflow="nowhere", input_json=f'"{"x" * (_FOUR - 199)}"')] * 100), "^NOT_FOUND: There is no workflow 'nowhere'"),
     Case("5 messages of empty parts", doors.worker, lambda: [_REGISTER, *[b"\x7a\x00" * (2 * MIB)] * 5], "registered"),
     Case("a part in a part in a part", doors.worker, lambda: [_REGISTER, nested_parts(2000)], "registered"),
     Case("two million jobs of a worker", doors.worker, lambda: [two_million_jobs()], "more than 30000 fields"),

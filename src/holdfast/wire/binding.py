@@ -12,6 +12,7 @@ import grpc
 from google.protobuf.message_factory import GetMessageClass
 
 from holdfast.wire import wire_pb2
+from holdfast.wire.refusal import streaming, unary
 
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """No message is larger; a sender of one says so instead. Large data goes by reference."""
@@ -23,21 +24,23 @@ OPTIONS: Final = (
     ("grpc.max_send_message_length", MESSAGE_BYTES + _SLACK_BYTES),
 )
 
-_KINDS: Final = {
-    (False, False): ("unary_unary", grpc.stream_unary_rpc_method_handler),
-    (False, True): ("unary_stream", grpc.stream_stream_rpc_method_handler),
-    (True, True): ("stream_stream", grpc.stream_stream_rpc_method_handler),
+_KINDS: Final[dict[tuple[bool, bool], tuple[str, Callable[..., Any], Callable[..., Any]]]] = {
+    (False, False): ("unary_unary", grpc.stream_unary_rpc_method_handler, unary),
+    (False, True): ("unary_stream", grpc.stream_stream_rpc_method_handler, streaming),
+    (True, True): ("stream_stream", grpc.stream_stream_rpc_method_handler, streaming),
 }
-"""Of each kind of method what a client calls it, and what makes a server's handler of it. A handler is given a stream even of
-one message: that is read when the handler asks for it, where one that is given a message has read it by then."""
+"""Of each kind of method what a client calls it, what makes a server's handler of it, and what refuses its errors. A handler is
+given a stream even of one message: that is read when the handler asks for it, where one that is given a message has read it by
+then."""
 
 
 SERVICES: Final = wire_pb2.DESCRIPTOR.services_by_name
 """The services of wire.proto, by their names."""
 
 
-def _methods(service: Any) -> list[tuple[str, str, Callable[..., Any], Any, Any]]:
-    """Of each method its name, its kind, what makes a handler of it, and the classes of what is asked and answered."""
+def _methods(service: Any) -> list[tuple[str, str, Callable[..., Any], Callable[..., Any], Any, Any]]:
+    """Of each method its name, its kind, what makes a handler of it, what refuses its errors, and the classes of what is asked
+    and answered."""
     return [
         (
             method.name,
@@ -52,10 +55,10 @@ def _methods(service: Any) -> list[tuple[str, str, Callable[..., Any], Any, Any]
 def handlers(service: Any, behaviours: Mapping[str, Callable[[AsyncIterator[bytes], Any], Any]]) -> Any:
     """What a server registers for a service, which is a descriptor: of each method, by name, what takes the stream of its
     messages, as bytes, and the call's context. Nothing is read before it asks, and nothing is made of the bytes but by itself
-    (shape). A method that has none is not implemented."""
+    (shape). An error ends the call in words (refusal). A method that has none is not implemented."""
     made = {
-        name: make(behaviours[name], response_serializer=answered.SerializeToString)
-        for name, _, make, _, answered in _methods(service)
+        name: make(refusing(name, behaviours[name]), response_serializer=answered.SerializeToString)
+        for name, _, make, refusing, _, answered in _methods(service)
         if name in behaviours
     }
     return grpc.method_handlers_generic_handler(service.full_name, made)
@@ -72,7 +75,7 @@ class Stub:
                 request_serializer=asked.SerializeToString,
                 response_deserializer=answered.FromString,
             )
-            for method, kind, _, asked, answered in _methods(service)
+            for method, kind, _, _, asked, answered in _methods(service)
         }
 
     def __getattr__(self, name: str) -> Any:

@@ -6,19 +6,16 @@ Never here: what a call is answered.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote
 
 import grpc
 
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.service.identity import Holder, Identity
 from holdfast.service.turn import Turns
-from holdfast.wire import credential, refusal
-
-log = logging.getLogger("holdfast")
+from holdfast.wire import credential
 
 
 class Callers:
@@ -77,18 +74,11 @@ async def received(sent: AsyncIterator[bytes], within_s: float) -> bytes | None:
 async def received_alone(sent: Any, within_s: float) -> bytes:
     """Return the one message of a call. Raises InvalidInput where none comes in time."""
     raw = await received(sent, within_s)
-    # What reads for gRPC has the message too, and a call that is refused is in memory for a while with all that it has.
+    # What reads for gRPC has the message too, and stays in memory with a call that is refused.
     await aiter(sent).aclose()
     if raw is None:
         raise InvalidInput(f"This call said nothing within {within_s:g} s. Nothing was done.")
     return raw
-
-
-async def refuse(context: Any, name: str, problem: Exception) -> None:
-    """End a call with an error; one of ours is logged besides."""
-    if not isinstance(problem, HoldfastError):
-        log.error("holdfast could not answer %s: %s", name, problem, exc_info=problem)
-    await refusal.abort(context, problem)
 
 
 def origin_of(context: Any) -> str:

@@ -19,7 +19,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse, H
 from holdfast.errors import InvalidInput
 from holdfast.fair_share import FairShare
 from holdfast.wire import shape
-from holdfast.wire.caller import origin_of, received_alone, refuse
+from holdfast.wire.caller import origin_of, received_alone
 
 SERVICE: Final = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
@@ -58,13 +58,8 @@ class Health:
         """Return the method that reads one request and answers it, in its turn."""
 
         async def method(sent: AsyncIterator[bytes], context: Any) -> Any:
-            try:
-                async with self._turns.turn((origin_of(context),), _WAIT_S):
-                    return await answer(await _request(sent), context)
-            except grpc.aio.AbortError:
-                raise
-            except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-                await refuse(context, "health", problem)
+            async with self._turns.turn((origin_of(context),), _WAIT_S):
+                return await answer(await _request(sent), context)
 
         return method
 
@@ -80,19 +75,16 @@ class Health:
 
     async def _watch(self, sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[HealthCheckResponse]:
         origin = (origin_of(context),)
-        try:
-            with self._watchers.held(origin):
-                async with self._turns.turn(origin, _WAIT_S):
-                    service = _service_of(await _request(sent))
-                last = None
-                while True:
-                    status = _UNKNOWN if service not in self._services else await self._status()
-                    if status != last:
-                        yield status
-                    last = status
-                    await asyncio.sleep(_LOOK_EVERY_S)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-            await refuse(context, "health", problem)
+        with self._watchers.held(origin):
+            async with self._turns.turn(origin, _WAIT_S):
+                service = _service_of(await _request(sent))
+            last = None
+            while True:
+                status = _UNKNOWN if service not in self._services else await self._status()
+                if status != last:
+                    yield status
+                last = status
+                await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _status(self) -> HealthCheckResponse:
         return _SERVING if await self._is_serving() else _NOT_SERVING
@@ -102,7 +94,6 @@ async def _request(sent: AsyncIterator[bytes]) -> bytes:
     """Read a request. Raises InvalidInput for one that is too large, or does not come in time."""
     raw = await received_alone(sent, _READ_S)
     if (size := len(raw)) > _MOST_BYTES:
-        del raw  # a refusal would keep it
         raise InvalidInput(f"A request about health has {size} bytes, and at most {_MOST_BYTES}. Nothing was done.")
     return raw
 

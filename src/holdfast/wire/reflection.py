@@ -9,15 +9,15 @@ Never here: a file's text, what a method does.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from holdfast.wire import shape
-from holdfast.wire.caller import Callers, received, refuse
+from holdfast.wire.caller import Callers, received
 
 SERVICE: Final = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
 
@@ -41,23 +41,16 @@ class Reflection:
 
     async def _answer(self, sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         turns = self._callers.turns
-        try:
-            share = (await self._callers.holder(context)).share
-            with turns.calling(share):
-                while True:
-                    async with turns.asking(share, partial(_next, sent)) as raw:
-                        await self._callers.holder(context)  # a key may be taken back meanwhile
-                        request = shape.made(reflection_pb2.ServerReflectionRequest, raw)
-                        told = self._servicer.ServerReflectionInfo(_alone(request), context)
-                        answers = [answer async for answer in told]
-                    for answer in answers:
-                        yield answer
-        except _Over:
-            return
-        except grpc.aio.AbortError:
-            raise  # it has no token of ours
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-            await refuse(context, "ServerReflectionInfo", problem)
+        share = (await self._callers.holder(context)).share
+        with turns.calling(share), suppress(_Over):
+            while True:
+                async with turns.asking(share, partial(_next, sent)) as raw:
+                    await self._callers.holder(context)  # a key may be taken back meanwhile
+                    request = shape.made(reflection_pb2.ServerReflectionRequest, raw)
+                    told = self._servicer.ServerReflectionInfo(_alone(request), context)
+                    answers = [answer async for answer in told]
+                for answer in answers:
+                    yield answer
 
 
 class _Over(Exception):

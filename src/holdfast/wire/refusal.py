@@ -1,16 +1,21 @@
-"""Holdfast's errors as gRPC's status codes, with the same words, and back.
+"""Holdfast's errors as gRPC's status codes, with the same words, and back; and methods whose errors end their calls so.
 
 Never here: when something is refused.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Final
 
 import grpc
 
 from holdfast import errors
 from holdfast.errors import HoldfastError
+
+log = logging.getLogger("holdfast")
 
 NAME: Final = "holdfast-error"
 """The trailing metadata that names an error's class."""
@@ -54,9 +59,50 @@ def words(problem: BaseException) -> str:
     return f"{raw[:_MOST_BYTES].decode(errors='ignore')} … ({len(raw) - _MOST_BYTES} bytes more)"
 
 
-async def abort(context: Any, problem: BaseException) -> None:
-    """End a call with the error."""
-    await context.abort(code(problem), words(problem), ((NAME, type(problem).__name__),))
+def unary(name: str, method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Return a method that answers with one message, and whose errors end its call in words.
+
+    A call that is ended so stays in memory for a while, with the exception that ends it and all that stands around that. So it
+    is ended where nothing stands of what was sent, and of the error that it is ended for.
+    """
+
+    async def answer(sent: AsyncIterator[bytes], context: Any) -> Any:
+        try:
+            return await method(sent, context)
+        except grpc.aio.AbortError as ended:
+            raise ended.with_traceback(None) from None
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
+            ending = _ending(name, problem)
+        return await context.abort(*ending)
+
+    return answer
+
+
+def streaming(
+    name: str, method: Callable[[Any, Any], AsyncGenerator[Any, None]]
+) -> Callable[[Any, Any], AsyncIterator[Any]]:
+    """Return the same of a method that answers with a stream."""
+
+    async def answer(sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        try:
+            async with aclosing(method(sent, context)) as messages:
+                async for message in messages:
+                    yield message
+            return
+        except grpc.aio.AbortError as ended:
+            raise ended.with_traceback(None) from None
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
+            ending = _ending(name, problem)
+        await context.abort(*ending)
+
+    return answer
+
+
+def _ending(name: str, problem: Exception) -> tuple[grpc.StatusCode, str, tuple[tuple[str, str], ...]]:
+    """Return what a call is ended with for an error; one that nobody expected is logged."""
+    if not isinstance(problem, HoldfastError):
+        log.error("holdfast could not answer %s: %s", name, problem, exc_info=problem)
+    return code(problem), words(problem), ((NAME, type(problem).__name__),)
 
 
 def error_of(problem: Any) -> HoldfastError:

@@ -14,17 +14,17 @@ from typing import Any, Final
 import grpc
 
 from holdfast.core import trace
-from holdfast.errors import InvalidInput, TooMuch, UsageError
+from holdfast.errors import InvalidInput, UsageError
 from holdfast.observe.readiness import Readiness
 from holdfast.service import query
 from holdfast.service.identity import Holder, Identity
 from holdfast.service.service import Service
 from holdfast.service.subscription import while_permitted
 from holdfast.service.turn import Turns
-from holdfast.wire import credential, health, reflection, refusal, shape
+from holdfast.wire import credential, health, reflection, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, SERVICES, handlers
-from holdfast.wire.caller import Callers, origin_of, received, refuse
+from holdfast.wire.caller import Callers, origin_of, received
 from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.credential import NO_TLS, Tls
 from holdfast.wire.health import Health
@@ -115,50 +115,37 @@ class Server:
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
-            try:
-                workflows = await self._workflows(context)
-                with self._turns.calling(workflows.share):
-                    async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
-                        return await workflows.methods[name](_made(name, raw))
-            except grpc.aio.AbortError:
-                raise  # it is no client's
-            except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-                await refuse(context, name, problem)
+            workflows = await self._workflows(context)
+            with self._turns.calling(workflows.share):
+                async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
+                    return await workflows.methods[name](_made(name, raw))
 
         return answer
 
-    async def _watch(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.WatchReply]:
-        try:
-            workflows = await self._workflows(context)
-            with self._turns.listening(workflows.share):
-                async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
-                    request = _made("Watch", raw)
-                watched = query.Run(request.run)
+    async def _watch(self, said: AsyncIterator[bytes], context: Any) -> AsyncGenerator[wire.WatchReply, None]:
+        workflows = await self._workflows(context)
+        with self._turns.listening(workflows.share):
+            async with self._turns.asking(workflows.share, self._callers.message(said)) as raw:
+                request = _made("Watch", raw)
+            watched = query.Run(request.run)
 
-                async def check() -> None:
-                    await (await self._workflows(context)).expect(watched)
+            async def check() -> None:
+                await (await self._workflows(context)).expect(watched)
 
-                async with aclosing(while_permitted(workflows.watch(request), check)) as telling:
-                    async for told in telling:
-                        if told is not None:
-                            yield told
-        except grpc.aio.AbortError:
-            raise  # it is no client's, or its token is over
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
-            await refuse(context, "Watch", problem)
+            async with aclosing(while_permitted(workflows.watch(request), check)) as telling:
+                async for told in telling:
+                    if told is not None:
+                        yield told
 
     # --- Workers ------------------------------------------------------------------------------------------------------
 
-    async def _work(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.ToWorker]:
+    async def _work(self, said: AsyncIterator[bytes], context: Any) -> AsyncGenerator[wire.ToWorker, None]:
         """One worker's stream, from its registration to its end."""
-        try:
-            holder = await self._callers.worker(context)
-            with self._turns.calling(holder.share):
-                async with aclosing(self._working(said, holder)) as working:
-                    async for message in working:
-                        yield message
-        except TooMuch as problem:
-            await refusal.abort(context, problem)
+        holder = await self._callers.worker(context)
+        with self._turns.calling(holder.share):
+            async with aclosing(self._working(said, holder)) as working:
+                async for message in working:
+                    yield message
 
     async def _working(self, said: AsyncIterator[bytes], holder: Holder) -> AsyncGenerator[wire.ToWorker, None]:
         outbox = Outbox[wire.ToWorker](self._registry.bounds.messages)
