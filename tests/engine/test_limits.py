@@ -11,9 +11,19 @@ import pytest
 
 from holdfast import Engine, RunFailed, Workflow, branch, flow, llm_node, step, task, tool
 from holdfast.core.caps import LimitsLeft
-from holdfast.core.events import LimitNeared, LimitWouldStop, ModelCallHeld, ModelCallSettled, ValueRecorded
+from holdfast.core.events import (
+    GuardJudged,
+    LimitNeared,
+    LimitWouldStop,
+    ModelCallHeld,
+    ModelCallSettled,
+    ValueRecorded,
+)
+from holdfast.core.money import usd
 from holdfast.core.status import status
 from holdfast.errors import InvalidInput, UsageError
+from holdfast.evaluation.recording import recorded
+from holdfast.evaluation.replaying import replay
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage
 from tests.engine.history import events_of
@@ -316,3 +326,92 @@ async def test_a_guard_and_a_branch_see_what_is_left_of_every_limit(
         assert 0 < left.active_s <= 60
         assert 0 < left.wall_s <= 3600
     assert len(seen) == (calls > 2)
+
+
+# --- What is left above a run -----------------------------------------------------------------------------------------
+
+
+def _guarded(seen: list[Any], least_usd: str = "0.5") -> Workflow:
+    """The dear way is taken while enough is left of every budget."""
+    wf = Workflow("guarded")
+
+    def affordable(state: Any) -> bool:
+        seen.append(state.left)
+        return bool(Decimal(state.left.spendable_usd) >= Decimal(least_usd))
+
+    wf.node("way")(task(lambda state: state.left.above is None))
+    wf.node("dear")(task(lambda state: "dear"))
+    wf.node("cheap")(task(lambda state: "cheap"))
+    wf.edge("way", "dear", guard=affordable)
+    wf.edge("way", "cheap", guard=lambda state: not affordable(state))
+    return wf
+
+
+@pytest.mark.parametrize(("spent", "output"), [(1, "dear"), (2, "cheap")])
+async def test_a_guard_sees_what_is_left_of_every_budget_above_its_run(store: str, spent: int, output: str) -> None:
+    @step(effect="once", price_usd="0.3")
+    def send(number: int) -> int:
+        return number
+
+    @flow
+    async def sends(ctx) -> None:
+        for number in range(spent):
+            await send(number)
+
+    @flow
+    async def asks(ctx) -> Any:
+        return await ctx.child("guarded", None, cost_limit_usd="3")
+
+    seen: list[Any] = []
+    async with Engine.open(store, workflows=[sends, asks, _guarded(seen)]) as engine:
+        await engine.set_budget("acme", "day", "1", max_tokens=900)
+        await engine.set_budget("acme", "month", "20", team="search")
+        await (await engine.start(sends, tenant="acme")).result()
+        run = await engine.start(asks, tenant="acme", team="search", cost_limit_usd="5")
+        assert await run.result() == output
+        left = usd(10**9 - spent * 3 * 10**8)
+        above = {each.scope.rpartition("/")[0]: each for each in seen[0].above}
+        assert above["tenant/acme/day"].cost_usd == left == seen[0].spendable_usd
+        assert above["tenant/acme/day"].percent_used == 30 * spent
+        assert above["tokens/tenant/acme/day"].tokens == 900 == seen[0].spendable_tokens
+        assert above["team/acme/search/month"].cost_usd == "20.00"
+        assert above["tree"].cost_usd == "5.00"
+        assert seen[0].cost_usd == "3.00"
+        [child] = await engine.runtime.store.views.runs(workflow="guarded")
+        judged = await events_of(engine.run(child.run), GuardJudged)
+        assert {each.above for each in judged} == {seen[0].above}, "what it saw is recorded"
+
+
+async def test_a_guard_that_is_replayed_sees_what_it_saw(tmp_path: Path) -> None:
+    """Elsewhere, where nobody has the tenant's budgets."""
+    seen: list[Any] = []
+    wf = _guarded(seen)
+    async with engine_at(tmp_path, Time(), workflows=[wf]) as engine:
+        await engine.set_budget("acme", "day", "0.4")
+        run = await engine.start(wf, tenant="acme", cost_limit_usd="5")
+        assert await run.result() == "cheap"
+        record = await recorded(engine, run.id, None)
+        saw, _ = seen[:], seen.clear()
+    [found] = [each async for each in replay([record], [wf])]
+    assert (found.passed, seen[0].above) == (True, saw[0].above)
+
+
+@pytest.mark.usefixtures("replays")
+async def test_what_is_left_above_is_recorded_and_a_replay_is_told_the_same(store: str) -> None:
+    seen: list[Any] = []
+
+    @flow
+    async def looks(ctx) -> str | None:
+        seen.append(await ctx.left())
+        await ctx.wait_signal("go")
+        return (await ctx.left()).spendable_usd
+
+    async with Engine.open(store, workflows=[looks]) as engine:
+        await engine.set_budget("default", "day", "1")
+        run = await engine.start(looks)
+        await run.until(lambda state: status(state) == "waiting")
+        await engine.set_budget("default", "day", "2")
+        await engine.signal(run.id, "go")
+        assert await run.result() == "2.00"
+    assert [each.spendable_usd for each in seen] == ["1.00", "1.00"]
+    assert seen[0] == seen[1]

@@ -175,9 +175,10 @@ class Context(Protocol):
         ...
 
     async def left(self) -> LimitsLeft:
-        """The rest of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
+        """What is left of the run's own limits: `cost_usd`, `tokens`, `model_calls`, `tool_calls`, `steps`, `active_s` and
         `wall_s`, each None where there is no limit; what calls in flight hold is not left. `percent_used` is that of the
-        limit of which most is used, `wraps_up` says whether that is 80 or more. A replay is told the same."""
+        limit of which most is used, `wraps_up` says whether that is 80 or more. `above` has what is left of each budget above
+        the run that has a limit, `spendable_usd` and `spendable_tokens` the least of all. A replay is told the same."""
         ...
 
     @property

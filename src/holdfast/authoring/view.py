@@ -264,7 +264,7 @@ class StateView:
         self.started_by: StartedBy = started_by(state)
         """Who asked for the run, from its start."""
         self.left: LimitsLeft = left(state, state.at_ms)
-        """What is left of each of the run's own limits, as of its latest event."""
+        """What is left of each of the run's own limits, as of its latest event; in a guard of the budgets above it too."""
         self.workflow: str = state.workflow
         self.version: int = state.version
         self.started_at_ms: int = state.started_at_ms

@@ -13,7 +13,8 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
-from holdfast.core.money import usd
+from holdfast.core.money import nanousd, usd
+from holdfast.core.remainder import ScopeLeft
 from holdfast.core.state import State
 
 THRESHOLDS: Final = (50, 80, 100)
@@ -96,7 +97,10 @@ def due_at_ms(state: State) -> Iterator[int]:
 
 class LimitsLeft(msgspec.Struct, frozen=True):
     """What a run may still use of its own limits, in dollars, in seconds, or in what each counts; None where there is no limit.
-    What calls in flight hold is not left. `percent_used` is that of the limit of which most is used or held."""
+    What calls in flight hold is not left. `percent_used` is that of the limit of which most is used or held.
+
+    `above` are the budgets above the run that have a limit (of its tenant, team, tree, conversation, agent), as they were read
+    at that moment; None where nobody has read them. `spendable_usd` and `spendable_tokens` are the least of what is known."""
 
     cost_usd: str | None
     tokens: int | None
@@ -106,6 +110,9 @@ class LimitsLeft(msgspec.Struct, frozen=True):
     active_s: float | None
     wall_s: float | None
     percent_used: int
+    above: tuple[ScopeLeft, ...] | None = None
+    spendable_usd: str | None = None
+    spendable_tokens: int | None = None
 
     @property
     def wraps_up(self) -> bool:
@@ -113,14 +120,27 @@ class LimitsLeft(msgspec.Struct, frozen=True):
         return self.percent_used >= SOFT_PERCENT
 
 
-def left(state: State, now_ms: int) -> LimitsLeft:
-    """What the run may still use."""
+def left(state: State, now_ms: int, above: tuple[ScopeLeft, ...] | None = None) -> LimitsLeft:
+    """What the run may still use; `above` as LimitsLeft has it."""
     held = {"cost": state.budget.held_nanousd, "tokens": state.tokens_held}
     taken = [cap._replace(used=cap.used + held.get(cap.limit, 0)) for cap in caps(state, now_ms)]
     rest = {cap.limit: max(0, cap.most - cap.used) for cap in taken}
     cost, active, wall = rest.get("cost"), rest.get("active"), rest.get("wall")
-    return LimitsLeft(
+    own = LimitsLeft(
         None if cost is None else usd(cost), rest.get("tokens"), rest.get("model_calls"), rest.get("tool_calls"),
         rest["steps"], None if active is None else active / 1000, None if wall is None else wall / 1000,
         max(min(cap.percent, 100) for cap in taken),
     )  # fmt: skip
+    return with_above(own, above)
+
+
+def with_above(own: LimitsLeft, above: tuple[ScopeLeft, ...] | None) -> LimitsLeft:
+    """Return the same with what is left above the run."""
+    money = [each for each in (own.cost_usd, *(scope.cost_usd for scope in above or ())) if each is not None]
+    tokens = [each for each in (own.tokens, *(scope.tokens for scope in above or ())) if each is not None]
+    return msgspec.structs.replace(
+        own,
+        above=above,
+        spendable_usd=min(money, key=nanousd, default=None),
+        spendable_tokens=min(tokens, default=None),
+    )

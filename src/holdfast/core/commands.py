@@ -16,6 +16,7 @@ from holdfast.core.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path,
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
 from holdfast.core.proposal import Proposal
+from holdfast.core.remainder import ScopeLeft
 from holdfast.core.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
 from holdfast.core.state import TIMER
 from holdfast.core.team_budgets import Lender
@@ -251,7 +252,7 @@ class JudgeGuards(Command, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a guard said. `error` where it broke instead of answering."""
+    """What a guard said. `error` where it broke instead of answering; `above` as GuardJudged has it."""
 
     step: StepId
     target: NodeName | None
@@ -259,6 +260,7 @@ class Verdict(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str | None = None
     error: ErrorRecord | None = None
+    above: tuple[ScopeLeft, ...] = ()
 
 
 class ReconcileCall(Command, frozen=True):

@@ -13,6 +13,7 @@ from holdfast.core.demand import Demand
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, OnLimit, RetryPolicy
+from holdfast.core.remainder import ScopeLeft
 from holdfast.core.shared_values import MOST_VERSIONS, SharedConflict, SharedIndex
 
 
@@ -525,13 +526,15 @@ class GuardAsked(Event, frozen=True):
 
 
 class GuardJudged(Event, frozen=True):
-    """A guard has spoken; a transition that it denied is recorded with its reason."""
+    """A guard has spoken; a transition that it denied is recorded with its reason. `above` is what it was shown of the budgets
+    above the run, which no history of a run tells."""
 
     step: StepId
     target: NodeName | None
     guard: str
     allowed: bool
     reason: str | None = None
+    above: tuple[ScopeLeft, ...] = ()
 
 
 class JoinOpened(Event, frozen=True):

@@ -21,6 +21,8 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from holdfast.core.ids import RunId
+from holdfast.core.money import usd
+from holdfast.core.remainder import ScopeLeft
 
 Period = Literal["day", "month"]
 PERIODS: Final[tuple[Period, ...]] = ("day", "month")
@@ -184,6 +186,18 @@ def above(
     its team budget."""
     dated = money_scopes(tenant, team, at_ms)
     return (*dated, *map(in_tokens, dated), *with_agents(shared, agent))
+
+
+def left_above(rows: Iterable[ScopeRow]) -> tuple[ScopeLeft, ...]:
+    """Return what is left in those of these scopes that have a limit."""
+    return tuple(_left_of(row, row.limit) for row in rows if row.limit is not None)
+
+
+def _left_of(row: ScopeRow, limit: int) -> ScopeLeft:
+    left, percent = max(0, limit - row.used), min(100, row.used * 100 // limit) if limit > 0 else 100
+    if counts_tokens(row.scope):
+        return ScopeLeft(row.scope, level(row.scope), percent, tokens=left)
+    return ScopeLeft(row.scope, level(row.scope), percent, cost_usd=usd(left))
 
 
 def with_agents(shared: tuple[str, ...], agent: str | None) -> tuple[str, ...]:

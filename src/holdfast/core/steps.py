@@ -362,7 +362,7 @@ def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
         if verdict_key(verdict.step, verdict.target, verdict.guard) not in d.state.asked:
             continue  # somebody else judged, or a loop has made the question pointless
         allowed = verdict.allowed and verdict.error is None
-        d.emit(ev.GuardJudged(verdict.step, verdict.target, verdict.guard, allowed, verdict.reason))
+        d.emit(ev.GuardJudged(verdict.step, verdict.target, verdict.guard, allowed, verdict.reason, verdict.above))
         d.touch(node_of(verdict.step))
         if verdict.error is not None and not d.state.phase:
             endings.begin_failing(d, verdict.error)

@@ -5,7 +5,8 @@ Never here: what is left (core.caps), a limit that stops anything (core.limits).
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,28 +14,55 @@ from holdfast.core import caps
 from holdfast.core import commands as cmd
 from holdfast.core.caps import LimitsLeft
 from holdfast.core.ids import Path, left_at
-from holdfast.core.state import LEFT
+from holdfast.core.remainder import ScopeLeft
+from holdfast.core.scopes import above as scopes_above
+from holdfast.core.scopes import left_above
+from holdfast.core.state import LEFT, Question, State
 from holdfast.engine.journal import StepJournal
-from holdfast.ports import ModelRequest, UserTurn
+from holdfast.ports import ModelRequest, Scopes, UserTurn
+
+if TYPE_CHECKING:
+    from holdfast.engine.step_services import StepServices
 
 _WRAP_UP: Final = (
     " Most of it is used: come to an end now. Give the best answer that what you have allows, and say what is missing."
 )
 
 
-async def left(journal: StepJournal, path: Path) -> LimitsLeft:
+async def above(books: Scopes, state: State, now_ms: int) -> tuple[ScopeLeft, ...]:
+    """Return what is left of the budgets above a run. Raises StoreError."""
+    return left_above(await books.balances(scopes_above(state.tenant, state.team, state.shared, now_ms, state.agent)))
+
+
+def of_guards(services: StepServices) -> Callable[[State, Question], Awaitable[tuple[ScopeLeft, ...]]]:
+    """Return how a guard is shown what is left above its run: as it is now, or in a replay as it was."""
+    store, stand_in = services.runtime.store, services.stand_in
+
+    async def shown(state: State, question: Question) -> tuple[ScopeLeft, ...]:
+        if stand_in is not None:
+            return stand_in.above(state.run, question)
+        return await above(store.scopes, state, store.clock.now_ms())
+
+    return shown
+
+
+async def left(journal: StepJournal, path: Path, *, reads_above: bool = True) -> LimitsLeft:
     """What the run may still use, as of the first attempt that asked here. Recorded with the next commit."""
     op = journal.found(path, LEFT, LEFT)
     if op is not None and op.outcome is not None:
-        return msgspec.convert(op.outcome.value(), LimitsLeft)
-    found = caps.left(await journal.attempt.state(), journal.attempt.services.runtime.store.clock.now_ms())
+        known = msgspec.convert(op.outcome.value(), LimitsLeft)
+        return known if known.above is not None else caps.with_above(known, ())  # recorded before these were read
+    state, store = await journal.attempt.state(), journal.attempt.services.runtime.store
+    now_ms = store.clock.now_ms()
+    scopes = await journal.attempt.patiently(lambda: above(store.scopes, state, now_ms)) if reads_above else ()
+    found = caps.left(state, now_ms, scopes)
     journal.note(cmd.Value(path, LEFT, msgspec.to_builtins(found)))
     return found
 
 
 async def beside(journal: StepJournal, call: Path) -> LimitsLeft:
     """What is left, as the model call at `call` is told it."""
-    return await left(journal, left_at(call))
+    return await left(journal, left_at(call), reads_above=False)
 
 
 def telling(request: ModelRequest, found: LimitsLeft) -> ModelRequest:

@@ -21,6 +21,7 @@ from holdfast.core.ids import CallId, RunId, SessionId, StepId
 from holdfast.core.policies import ERROR, ErrorRecord
 from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
+from holdfast.engine import budget
 from holdfast.engine.attempt import Attempt, Key, cancelled
 from holdfast.engine.execution import carry
 from holdfast.engine.fair_queue import FairQueue
@@ -80,7 +81,7 @@ class Executor:
         self._membership = membership = services.runtime.membership
         self._resources = resources
         self._attempts: dict[RunId, dict[Key, Running]] = {}
-        self._guards = GuardJudge(services.payloads, catalog.workflows, runs.now_ms)
+        self._guards = GuardJudge(services.payloads, catalog.workflows, runs.now_ms, budget.of_guards(services))
         self._reminders = Reminders(services.runtime)
         self._slot_queue = FairQueue(weights)
         """Runs with ready steps that wait for a slot here."""

@@ -8,17 +8,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from holdfast.authoring.sensitive import seal_for
 from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.border import is_ours, text_of, words_of
 from holdfast.core import commands as cmd
+from holdfast.core.caps import with_above
 from holdfast.core.commands import Verdict
 from holdfast.core.ids import RunId, node_of
 from holdfast.core.policies import GUARD, ErrorRecord
+from holdfast.core.remainder import ScopeLeft
 from holdfast.core.state import Question, State
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
@@ -30,7 +34,12 @@ log = logging.getLogger("holdfast")
 class GuardJudge:
     """The guards of one process's workflows: each run's are asked by one task at a time."""
 
-    def __init__(self, payloads: Payloads, workflows: Mapping[str, Workflow], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, payloads: Payloads, workflows: Mapping[str, Workflow], now_ms: Callable[[], int],
+        above: Callable[[State, Question], Awaitable[tuple[ScopeLeft, ...]]],
+    ) -> None:  # fmt: skip
+        """`above` reads what is left of the budgets above a run; of a replay, what the guard was shown then."""
+        self._above = above
         self._payloads = payloads
         self._workflows = workflows
         self._now_ms = now_ms
@@ -67,7 +76,7 @@ class GuardJudge:
                 view, questions = _view(workflow, state, blobs), [*state.asked.values()]
                 try:
                     blobs |= await self._payloads.fetch(view.stored_apart, state.tenant)
-                    verdicts = [await self._ask(workflow, question, view) for question in questions]
+                    verdicts = [await self._ask(workflow, question, view, state) for question in questions]
                 except BlobLost as lost:
                     verdicts = [self._broken(question, lost.message) for question in questions]
                 await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
@@ -80,7 +89,12 @@ class GuardJudge:
             del self._judging[mailbox.run]
             mailbox.rest()
 
-    async def _ask(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
+    async def _ask(self, workflow: Workflow, question: Question, view: StateView, state: State) -> Verdict:
+        above = await self._above(state, question)
+        view.left = with_above(view.left, above)
+        return msgspec.structs.replace(await self._said(workflow, question, view), above=above)
+
+    async def _said(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
         guard = question.guard
         try:
             said: Any = workflow.guards[guard](view)

@@ -18,6 +18,7 @@ from holdfast.core.graph import EXPIRED, Definition, Graph
 from holdfast.core.ids import CallId, NodeName, Path, RunId, StepId, node_of, root_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import ErrorRecord
+from holdfast.core.remainder import ScopeLeft
 from holdfast.core.state import FUNCTION, MAP, VERSION, Operation, State
 from holdfast.core.trajectory import Trajectory, trajectory
 
@@ -101,6 +102,8 @@ class Told:
         self.jobs = jobs(record.definition)
         self.decisions: dict[str, deque[Decided]] = {}
         """What people said, by the node that asked."""
+        self.above: dict[tuple[StepId, NodeName | None, str], deque[tuple[ScopeLeft, ...]]] = {}
+        """What guards were shown of the budgets above the run, in their order."""
         self.signals: list[tuple[str, Payload]] = []
         self.state = State()
         self._open: dict[CallId, Answered] = {}
@@ -121,6 +124,8 @@ class Told:
         match event:
             case ev.ModelCallHeld():
                 self._open[event.call] = Answered(event.step, event.path, "model", event.model, event.args_hash)
+            case ev.GuardJudged():
+                self.above.setdefault((event.step, event.target, event.guard), deque()).append(event.above)
             case ev.EffectIntended():
                 self._open[event.call] = Answered(
                     event.step, event.path, "tool", event.tool, event.args_hash, request=event.request, policy=event.policy

@@ -25,7 +25,8 @@ from holdfast.core.demand import MOST_AMOUNT, Resources
 from holdfast.core.ids import GateId, Path, RunId, StepId, node_of, root_of
 from holdfast.core.lending import MOST_LIMIT
 from holdfast.core.money import nanousd, usd
-from holdfast.core.state import VERSION, Gate, Operation, State
+from holdfast.core.remainder import ScopeLeft
+from holdfast.core.state import VERSION, Gate, Operation, Question, State
 from holdfast.core.status import status, waiting_for
 from holdfast.core.trajectory import Trajectory
 from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
@@ -140,6 +141,10 @@ class _Answers:
     def _is_same(self, op: Operation, asked: Asked) -> bool:
         """Whether the same was asked for, as far as a redacted record tells."""
         return self.told[asked.run].record.redacted or op.args_hash in ("", asked.args_hash)
+
+    def above(self, run: RunId, question: Question) -> tuple[ScopeLeft, ...]:
+        shown = self.told[run].above.get((question.step, question.target, question.guard))
+        return shown.popleft() if shown else ()
 
     def step(self, run: RunId, step: StepId) -> Ended | None:
         told = self.told[run]

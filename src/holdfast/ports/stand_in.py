@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 from holdfast.core.ids import Path, RunId, StepId
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import Operation
+from holdfast.core.remainder import ScopeLeft
+from holdfast.core.state import Operation, Question
 from holdfast.ports.journal import Recall
 
 
@@ -60,6 +61,10 @@ class StandIn(Protocol):
 
     def approval(self, asked: Asked) -> Operation | None:
         """The use of a standing approval, by whatever name; None where a person was asked about the call."""
+        ...
+
+    def above(self, run: RunId, question: Question) -> tuple[ScopeLeft, ...]:
+        """What a guard was shown of the budgets above its run."""
         ...
 
     def step(self, run: RunId, step: StepId) -> Ended | None:

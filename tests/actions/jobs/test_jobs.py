@@ -269,16 +269,19 @@ jobs:
   more-money: {runs-on: any, if: "${{ left.cost_usd > 0.7 }}", steps: [{run: "true"}]}
   calls: {runs-on: any, if: left.tool_calls == 3 && left.percent_used < 80, steps: [{run: "true"}]}
   no-limit: {runs-on: any, if: left.tokens == null && left.wall_s == null, steps: [{run: "true"}]}
+  above: {runs-on: any, if: left.spendable_usd > 0.3, steps: [{run: "true"}]}
+  more-above: {runs-on: any, if: left.spendable_usd > 0.5, steps: [{run: "true"}]}
 """
 
 
 async def test_the_condition_of_a_job_sees_what_is_left_of_every_limit(store: str) -> None:
     made = workflow(LEFT)
     async with opened(store, workflows=[made]) as engine:
+        await engine.set_budget("default", "month", "0.40")
         state = await (await engine.start(made, cost_limit_usd="0.60", max_tool_calls=3)).settled()
         assert (await done(engine, state)).results == {
             "steps": "success", "more-steps": "skipped", "money": "success", "more-money": "skipped", "calls": "success",
-            "no-limit": "success",
+            "no-limit": "success", "above": "success", "more-above": "skipped",
         }  # fmt: skip
 
 
