@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from holdfast import Tool, ToolRule, Workflow, tool, tool_node
+import pytest
+
+from holdfast import Context, Tool, ToolRule, WorkerAgent, Workflow, flow, tool, tool_node
 from holdfast.core.claim import Claim
-from tests.engine.kit import opened
+from holdfast.core.contribution import contributors
+from holdfast.errors import DecisionRefused
+from tests.engine.kit import gate_of, opened
 
 KEY = Claim("keys.k", "", "keys.k", maker="alice")
 FOR_ZED = Claim("zed", "", "keys.k", maker="alice")
@@ -41,3 +46,54 @@ async def test_what_a_key_approves_beforehand_its_maker_has_approved(store: str)
             await engine.revoke_approval(granted, by="bob")
         await engine.grant_approval("pay", for_s=600, by=Claim("keys.k", maker="eve"))
         assert await (await engine.start(paying(), by="alice")).result() == "paid alice 5"
+
+
+@flow
+async def told(ctx: Context) -> str:
+    """Asks about what it is told."""
+    said = await ctx.wait_signal("said")
+    answer = await ctx.ask({"pay": said}, decisions=["approve", "reject"], four_eyes=True)
+    return f"{answer.decision} {said}"
+
+
+@flow
+async def relay(ctx: Context, to: str) -> None:
+    """Tells another run what it is told."""
+    await ctx.signal(to, "said", await ctx.wait_signal("said"))
+
+
+@flow
+async def sender(ctx: Context, to: str) -> None:
+    await ctx.signal(to, "said", "to alice")
+
+
+async def refused(engine: Any, gate: str, *names: str | Claim) -> None:
+    for name in names:
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            await engine.decide(gate, "approve", by=name)
+
+
+async def test_who_has_a_hand_in_a_run_has_one_in_what_it_signals(store: str) -> None:
+    async with opened(store, workflows=[told, relay, sender]) as engine:
+        run = await engine.start(told, by="bob")
+        passes_on = await engine.start(relay, run.id, by=Claim("keys.carol", maker="carol"))
+        await engine.signal(passes_on.id, "said", "to alice", by="alice")
+        await passes_on.result()
+        assert set(contributors(await run.state())) == {"keys.carol", "carol", "alice"}
+        gate = await gate_of(run)
+        await refused(engine, gate, "alice", "carol", "keys.carol", "bob")
+        await engine.decide(gate, "approve", by="eve")
+        assert await run.result() == "approve to alice"
+        other = await engine.start(told, by="bob")
+        await (await engine.start(sender, other.id, by=KEY)).result()
+        await refused(engine, await gate_of(other), "alice", "keys.k")
+
+
+async def test_who_made_a_key_has_a_hand_in_the_tasks_that_come_with_it(store: str) -> None:
+    async with opened(store, workflows=[paying()]) as engine:
+        desk = await engine.set_supervisor("desk", [WorkerAgent("payer", "paying", ["pay"])])
+        await desk.submit("pay", task_id="t", by=FOR_ZED)
+        async with asyncio.timeout(20):
+            while (run := (await desk.result("t")).run_id) is None:
+                await asyncio.sleep(0.002)
+        await refused(engine, await gate_of(engine.run(run)), "alice", "zed")

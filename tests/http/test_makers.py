@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Engine, ToolRule, Workflow, tool, tool_node
+from holdfast import Context, Engine, ToolRule, Workflow, flow, tool, tool_node
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.access import Access, Grant
 from holdfast.service.identity import Holder
@@ -24,7 +24,9 @@ def person(name: str, *roles: str, may: tuple[Grant, ...] = ("operator", "review
     return Holder(name, tenant="acme", roles=roles, access=Access(may), is_person=True)
 
 
-IDENTITY = known(alice=person("alice", "fin", may=("admin",)), bob=person("bob"), carol=person("carol", "fin"))
+IDENTITY = known(
+    alice=person("alice", "fin", may=("admin",)), bob=person("bob"), carol=person("carol", "fin", may=("admin",))
+)
 
 
 @tool(effect="once")
@@ -36,7 +38,22 @@ def pay(to: str, amount: int) -> str:
 paying = Workflow("paying", tools=[pay], tool_rules=[ToolRule("pay", "ask", four_eyes=True)])
 paying.node("pay")(tool_node(name=pay)(lambda state: state.input))
 
-WORKFLOWS: tuple[Workflow | Any, ...] = (paying,)
+
+@flow
+async def told(ctx: Context) -> str:
+    """Asks about what it is told."""
+    said = await ctx.wait_signal("said")
+    answer = await ctx.ask({"pay": said}, decisions=["approve", "reject"], four_eyes=True)
+    return f"{answer.decision} {said}"
+
+
+@flow
+async def relay(ctx: Context, to: str) -> None:
+    """Tells another run what it is told."""
+    await ctx.signal(to, "said", await ctx.wait_signal("said"))
+
+
+WORKFLOWS: tuple[Workflow | Any, ...] = (paying, told, relay)
 MINE = {"to": "alice", "amount": 1_000_000}
 
 
@@ -74,3 +91,26 @@ async def test_a_key_of_one_s_own_approves_nothing_beforehand(port: Port) -> Non
             await key.post("/approvals", {"tool": "pay", "for_s": 600}, **headers)
             assert (await run_of(alice, "paying", MINE))["status"] == "waiting", headers
         assert (await run_of(bob, "paying", MINE))["output"] == "paid alice 1000000"
+
+
+async def gate_of(api: Asked, run: str) -> str:
+    """The path of the gate at which a run waits, once it does."""
+    assert (await api.said("GET", f"/runs/{run}", prefer="wait=10")).json()["status"] == "waiting"
+    return f"/gates/{await api.gate(run)}"
+
+
+async def refused(gate: str, *apis: Asked, **headers: str) -> None:
+    """None of these may approve what the gate shows."""
+    for api in apis:
+        assert await api.refused("POST", f"{gate}/decision", await api.seen(gate), **headers) == REFUSED
+
+
+async def test_what_a_run_signals_is_of_all_who_have_a_hand_in_it(port: Port) -> None:
+    names = ("alice", "bob", "carol")
+    async with asking(port, *names) as (alice, bob, carol), with_key_of(port, carol, "operator") as key:
+        run = (await run_of(bob, "told"))["run_id"]
+        passes_on = (await run_of(key, "relay", run, holdfast_as="dan"))["run_id"]
+        await alice.post(f"/runs/{passes_on}/signals/said", {"data": MINE})
+        gate = await gate_of(bob, run)
+        assert set((await bob.get(gate))["contributors"]) == {"alice", "carol", "dan"}
+        await refused(gate, alice, carol)

@@ -6,7 +6,8 @@ Who starts, edits, resolves, replays, signals, forks or backfills a run contribu
 - who made the key that was used for that
 - who has set its schedule, or has said something before in its conversation
 - who wrote last a shared value that the run has read, or contributed to the run that wrote it
-- who contributed to its origin, to its parent before it was asked for, or to a child whose end the run has heard of
+- who contributed to its origin, to its parent before it was asked for, to a child whose end the run has heard of, or to a
+  run that has sent it a signal
 
 Approving a question clears nobody, because nobody knows what of all this the question has shown. Only an edit of what it shows
 is known to be shown: its author contributes to that question, and to nothing any more once another person has approved it.
@@ -100,13 +101,16 @@ def contributors(state: State, opened: ev.GateOpened | None = None) -> tuple[str
 def with_read(state: State, opened_with: Iterable[Value]) -> tuple[str, ...]:
     """Return the contributors to the run once these values are recorded, which its step has looked at."""
     read = [name for value in opened_with for name in value.authors]
-    return tuple(dict.fromkeys((*contributors(state), *(name for name in read if is_new(state, name)))))
+    return tuple(
+        dict.fromkeys((*contributors(state), *(name for name in read if is_new(state, name, by_reading=True))))
+    )
 
 
-def is_new(state: State, name: str) -> bool:
-    """Return True if a person is not known to have a hand in the run."""
+def is_new(state: State, name: str, *, by_reading: bool = False) -> bool:
+    """Return True if a person is not known to have a hand in the run; one by what it has read is another than the rest."""
     key = folded(name)
-    return bool(key) and key != folded(state.by) and key not in state.contributors
+    known = state.contributors.get(key)
+    return bool(key) and key != folded(state.by) and (known is None or (known.has_read and not by_reading))
 
 
 def authors(state: State) -> tuple[str, ...]:
@@ -138,8 +142,7 @@ def shown_now(opened: ev.GateOpened, shown: Any, filled: Any) -> Any:
 
 def makers(events: Sequence[ev.Event], by: Claim, state: State) -> list[ev.Event]:
     """Return what is to be recorded of the maker of the key with which somebody contributed by `events`."""
-    key = folded(by.maker)
-    if not key or by.maker is None or key in (folded(by.name), folded(state.by)) or key in state.contributors:
+    if by.maker is None or folded(by.maker) == folded(by.name) or not is_new(state, by.maker):
         return []
     known = state.contributors.get(folded(by.name))
     has_contributed = known is not None and known.seq > state.seq - len(events)

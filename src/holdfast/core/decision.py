@@ -75,13 +75,14 @@ class Decision:
                 )
             )  # fmt: skip
             if value.authors:
-                self.read(value.authors, value.name)
+                self.contribute(value.authors, value.name)
 
-    def read(self, authors: Iterable[str], name: str) -> None:
-        """Note who wrote what a step has read, a shared value or something found in a space of that name."""
-        for author in authors:
-            if is_new(self.state, author):
-                self.emit(ContributorNamed(author, name))
+    def contribute(self, names: Iterable[str], read: str | None = None) -> None:
+        """Note who has a hand in the run; in what a step has `read`, a shared value or something found in a space of that
+        name."""
+        for name in names:
+            if is_new(self.state, name, by_reading=read is not None):
+                self.emit(ContributorNamed(name, read))
 
     def current(self, command: AttemptCommand) -> Step:
         """The step whose attempt sends `command`. Raises StaleAttempt if it no longer speaks for the step."""

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.core import admission, calls, commands, dead_letters, endings, mapping, questions, waits
 from holdfast.core import events as ev
 from holdfast.core.claim import Claim
-from holdfast.core.contribution import is_new
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Graph, reachable
 from holdfast.core.ids import CallId, NodeName, node_of
@@ -34,9 +33,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
         d.emit(ev.RunReopened(*c.by.kept, gone, awaits is None and state.parent is None, awaits))
     else:  # it has kept its place
         d.emit(ev.RunReopened(*c.by.kept, gone))
-    for name in c.contributors:
-        if is_new(state, name):
-            d.emit(ev.ContributorNamed(name))
+    d.contribute(c.contributors)
     if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:

@@ -27,7 +27,7 @@ def write_shared_value(d: Decision, c: commands.WriteSharedValue) -> None:
     if c.until_ms is not None and d.now_ms >= c.until_ms:
         raise SharedValueMoved(f"{name!r} was to be written before now. Nothing was written: look again.")
     d.record(c.step, c.values)
-    d.read(c.authors, name)
+    d.contribute(c.authors, name)
     if c.conflict is not None:
         error = d.error(node_of(c.step), CONFLICT, c.refusal) if c.refusal is not None else None
         d.emit(ev.SharedValueConflicted(c.step, c.path, c.space, c.key, c.args_hash, c.conflict, error))
@@ -59,7 +59,7 @@ def bring_shared_value(d: Decision, c: commands.BringSharedValue) -> None:
     op = step.journal.get(c.path) if step is not None else None
     if op is not None and op.kind == SHARED_WAIT and op.status == "open":
         d.emit(ev.SharedValueArrived(c.step, c.path, c.value))
-        d.read(c.authors, op.name)
+        d.contribute(c.authors, op.name)
 
 
 def give_up(d: Decision, step: Step, path: Path, op: Operation) -> None:

@@ -16,6 +16,7 @@ from holdfast.authoring.signal import Signal, schema_of
 from holdfast.authoring.step import EffectStep, outside_of_flows
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
+from holdfast.core.contribution import contributors
 from holdfast.core.demand import NOTHING
 from holdfast.core.ids import Path, RunId
 from holdfast.core.payload import digest
@@ -128,13 +129,13 @@ def _step(attempt: Attempt) -> EffectStep[..., None]:
 async def _deliver(attempt: Attempt, run: str, name: str, data: Any, key: str) -> None:
     """Bring the signal. Raises ToolFailed where it cannot be sent, OutcomeUnknown where nobody knows whether it was."""
     runtime, sender = attempt.services.runtime, await attempt.state()
-    by = Claim(sender.by, sender.os_user, sender.client, sender.trace_id)
+    by, theirs = Claim(sender.by, sender.os_user, sender.client, sender.trace_id), contributors(sender)
     try:
         row = await runtime.store.views.run(RunId(run))
         if row is None or row.tenant != attempt.tenant:
             raise NotFound(f"There is no run {run} in this store.")
         sent = await addressed(runtime, attempt.services.payloads, row, name, data, by, key, attempt.run)
-        await runtime.runs.send(row.run, sent)
+        await runtime.runs.send(row.run, msgspec.structs.replace(sent, contributors=theirs))
     except (Conflict, InvalidInput, NotFound) as problem:
         raise ToolFailed(f"{problem.message} No signal was sent.", error_class=VALIDATION) from None
     except HoldfastError as problem:
