@@ -84,6 +84,17 @@ def test_an_edit_is_approved_by_as_many_others_again(four_eyes: bool) -> None:
     assert game.step("gate").output.value() == {"to": "eve"}
 
 
+def test_who_made_the_key_of_an_edit_does_not_approve_it() -> None:
+    game = asked()
+    game.decide("edit", by=Claim("keys.k", "", "keys.k", maker="ann"), data={"to": "eve"})
+    for by in (Claim("ann"), Claim("keys.k"), Claim("keys.other", maker="Ann")):
+        with pytest.raises(DecisionRefused, match="cannot decide it"):
+            game.decide("approve", by=by)
+    game.decide("approve", by="bob")
+    game.decide("approve", by="zoe")
+    assert game.step("gate").output.value() == {"to": "eve"}
+
+
 def test_of_several_none_fills_in_what_the_others_have_not_seen() -> None:
     game = asked()
     with pytest.raises(DecisionRefused, match="note would be something else"):

@@ -100,6 +100,49 @@ def test_a_gate_is_given_to_nobody_who_asked_for_its_run_unless_it_asks_them() -
     assert [each.reviewers for each in asks_them.events(ev.GateAssigned)] == [("ann",)]
 
 
+def test_who_is_asked_hands_on_to_nobody_who_asked_for_the_run() -> None:
+    game = approval(reviewers=("ida",))
+    with pytest.raises(DecisionRefused, match="'ann' asked for, and is not given to them"):
+        assign(game, "Ann", by="ida")
+    game.do(cmd.SendSignal("go", by=Claim("bob")), session=None)
+    with pytest.raises(DecisionRefused, match="'bob' contributed to, and is not given to them"):
+        assign(game, "bob", by="ida")
+
+
+@pytest.mark.parametrize("delegates", [True, False])
+@pytest.mark.parametrize("four_eyes", [True, False])
+def test_what_a_gate_is_given_to_helps_nobody_with_a_hand_in_the_run(delegates: bool, four_eyes: bool) -> None:
+    """In no key of theirs, also one that they make afterwards, and in no role of theirs."""
+    game = approval(reviewers=("ida",), four_eyes=four_eyes)
+    assign(game, "keys.k", "fin", delegates=delegates, by="ida")
+    for by, roles in (
+        (Claim("keys.k", maker="ann"), ()),
+        (Claim("ann"), ("fin",)),
+        (Claim("zed", maker="ann"), ("fin",)),
+    ):
+        with pytest.raises(DecisionRefused, match=r"was not asked before|second pair of eyes"):
+            game.decide("approve", by=by, roles=roles)
+    game.decide("approve", by=Claim("keys.k", maker="eve"))
+    assert game.step("gate").status == "completed"
+
+
+def test_who_made_a_key_has_a_gate_given_to_no_role_of_that_key() -> None:
+    game = approval(reviewers=("ida",))
+    for to in ("keys.k", "fin"):
+        with pytest.raises(DecisionRefused, match="'ann' asked for or contributed to, and is not given to a role"):
+            game.do(
+                cmd.AssignGate(game.gate.gate, (to,), False, Claim("keys.k", maker="ann", roles=("fin",))),
+                session=None,
+            )
+
+
+def test_whom_a_gate_asked_first_it_may_ask_again() -> None:
+    game = approval(reviewers=("ann", "fin"))
+    for to in ("eve", "fin"):
+        assign(game, to, delegates=False, by="bob")
+    game.decide("approve", by="ann", roles=("fin",))
+
+
 def test_others_are_asked_in_the_place_of_those_who_were() -> None:
     game = approval(reviewers=("ann",))
     assign(game, "eve", delegates=False, by="bob")

@@ -411,6 +411,22 @@ def a_quorum() -> Golden:
     return of(game)
 
 
+def a_gate_handed_on() -> Golden:
+    """A gate with a quorum is given to others, edited with a key that another person has made, and approved by two."""
+    game = Game(graph(node("pay", "human_gate"), "pay > end"), by="ann")
+    gate = game.human_gate("pay", quorum=2, reviewers=("bob", "role:finance"), filled=inline({"to": "ann"}))
+    game.do(cmd.AssignGate(gate, ("role:legal",), True, Claim("bob"), "also"), session=None)
+    game.do(cmd.AssignGate(gate, ("role:legal", "eve"), False, Claim("bob")), session=None)
+    game.decide(
+        "edit", gate, by=Claim("keys.desk", "", "keys.desk", maker="bob"), data={"edited_body": "kim"}, roles=("legal",)
+    )
+    game.decide("approve", gate, by="eve")
+    game.decide("approve", gate, by="zoe", roles=("legal",))
+    game.tick()
+    game.complete("end", "paid")
+    return of(game)
+
+
 def an_expiry() -> Golden:
     """One gate is delegated, given to others and decided in a word of its own; of two that expire one has an edge for that,
     and the question of a step is asked anew."""
@@ -1012,6 +1028,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "gate": a_gate,
     "contribution": a_contribution,
     "quorum": a_quorum,
+    "handed-on": a_gate_handed_on,
     "expiry": an_expiry,
     "retry": a_retry,
     "dead-letter": a_dead_letter,

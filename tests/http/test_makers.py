@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Engine, ToolRule, Workflow, flow, tool, tool_node
+from holdfast import Context, Engine, ToolRule, Workflow, flow, human_gate, tool, tool_node
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.access import Access, Grant
 from holdfast.service.identity import Holder
@@ -25,8 +25,9 @@ def person(name: str, *roles: str, may: tuple[Grant, ...] = ("operator", "review
 
 
 IDENTITY = known(
-    alice=person("alice", "fin", may=("admin",)), bob=person("bob"), carol=person("carol", "fin", may=("admin",))
-)
+    alice=person("alice", "fin", may=("admin",)), bob=person("bob"), carol=person("carol", "fin", may=("admin",)),
+    ida=person("ida"),
+)  # fmt: skip
 
 
 @tool(effect="once")
@@ -53,7 +54,16 @@ async def relay(ctx: Context, to: str) -> None:
     await ctx.signal(to, "said", await ctx.wait_signal("said"))
 
 
-WORKFLOWS: tuple[Workflow | Any, ...] = (paying, told, relay)
+def gated(name: str, **options: Any) -> Workflow:
+    """A run with one gate, which shows to whom something is paid."""
+    wf = Workflow(name)
+    wf.node("agree")(human_gate(**options)(lambda state: {"to": "carol"}))
+    return wf
+
+
+WORKFLOWS: tuple[Workflow | Any, ...] = (
+    paying, told, relay, gated("order", reviewers=["ida"]), gated("both", quorum=2),
+)  # fmt: skip
 MINE = {"to": "alice", "amount": 1_000_000}
 
 
@@ -114,3 +124,31 @@ async def test_what_a_run_signals_is_of_all_who_have_a_hand_in_it(port: Port) ->
         gate = await gate_of(bob, run)
         assert set((await bob.get(gate))["contributors"]) == {"alice", "carol", "dan"}
         await refused(gate, alice, carol)
+
+
+async def test_who_made_the_key_of_an_edit_is_none_of_two_who_approve_it(port: Port) -> None:
+    async with (
+        asking(port, "alice", "bob", "carol") as (alice, bob, carol),
+        with_key_of(port, alice, "reviewer") as key,
+    ):
+        gate = await gate_of(bob, (await run_of(bob, "both"))["run_id"])
+        edit = await key.seen(gate, decision="edit", data={"edited_body": "to alice"})
+        await key.post(f"{gate}/decision", edit)
+        await refused(gate, alice, key)
+        await carol.post(f"{gate}/decision", await carol.seen(gate))
+        await refused(gate, alice)
+
+
+async def test_a_gate_is_given_to_nobody_with_a_hand_in_its_run_in_no_key_or_role(port: Port) -> None:
+    async with (
+        asking(port, "alice", "carol", "ida") as (alice, carol, ida),
+        with_key_of(port, alice, "reviewer") as key,
+    ):
+        gate = await gate_of(alice, (await run_of(alice, "order"))["run_id"])
+        assert await ida.refused("POST", f"{gate}/delegate", {"to": ["alice"]}) == REFUSED
+        assert await key.refused("POST", f"{gate}/reassign", {"to": ["keys.k"]}) == REFUSED
+        await alice.post(f"{gate}/reassign", {"to": ["keys.k"]})
+        await refused(gate, key, alice)
+        await key.post(f"{gate}/reassign", {"to": ["fin"]})
+        await refused(gate, alice)
+        await carol.post(f"{gate}/decision", await carol.seen(gate))

@@ -188,8 +188,8 @@ class EndChild(Command, frozen=True):
 class SendSignal(Command, frozen=True):
     """Bring the run a signal. With a `key` it is received once, however often it is sent; `digest` is of its name and data.
 
-    `sender` is the run whose step sends it, and `contributors` are that run's. `plain` is the data where it is to be held against
-    what the run waits for: UNSET where the sender has done so."""
+    `sender` is the run whose step sends it, and `contributors` are that run's. `plain` is the data where it is to be held
+    against what the run waits for: UNSET where the sender has done so."""
 
     name: str
     data: Payload = NULL

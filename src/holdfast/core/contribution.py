@@ -126,10 +126,16 @@ def of_claim(by: Claim) -> tuple[str, ...]:
 
 def edited(opened: ev.GateOpened, event: ev.GateEdited) -> ev.GateOpened:
     """Return the question that a gate asks after an edit."""
-    names = opened.contributors if event.by is None else (*opened.contributors, event.by)
+    names = (*opened.contributors, *(each for each in (event.by, event.maker) if each is not None))
     return msgspec.structs.replace(
         opened, filled=event.data, shown_hash=event.shown_hash, contributors=names, edited_by=event.by
     )
+
+
+def assigned(opened: ev.GateOpened, event: ev.GateAssigned) -> ev.GateOpened:
+    """Return the question that a gate asks once it was given to others."""
+    first = opened.reviewers if opened.asked_first is None else opened.asked_first
+    return msgspec.structs.replace(opened, reviewers=event.reviewers, asked_first=first)
 
 
 def shown_now(opened: ev.GateOpened, shown: Any, filled: Any) -> Any:
@@ -146,7 +152,5 @@ def makers(events: Sequence[ev.Event], by: Claim, state: State) -> list[ev.Event
         return []
     known = state.contributors.get(folded(by.name))
     has_contributed = known is not None and known.seq > state.seq - len(events)
-    has_contributed = has_contributed or any(
-        isinstance(each, (*_BY_NAME, ev.RunStarted, ev.GateEdited)) for each in events
-    )
+    has_contributed = has_contributed or any(isinstance(each, (*_BY_NAME, ev.RunStarted)) for each in events)
     return [ev.ContributorNamed(by.maker)] if has_contributed else []

@@ -1131,6 +1131,7 @@ class GateOpened(Event, frozen=True):
     `allowed` are the decisions it takes; `form` is the JSON Schema of their data and `filled` what it is filled with.
     `subject` names what an engine's gate is about: a call, a limit, a step. `not_by` are persons who cannot decide it; with
     `four_eyes` neither can the `requester` nor the `contributors`. `edited_by` has edited what is shown since (GateEdited).
+    Once it was given to others, `asked_first` are the reviewers whom it was opened for (GateAssigned).
     `quorum` distinct persons approve it; one of them rejects it. With `hash_optional`, as in early histories, a decision that
     comes to a server may leave out the hash of what was shown. What it proposes is kept with it: an action, its evidence, its
     risk.
@@ -1164,6 +1165,7 @@ class GateOpened(Event, frozen=True):
     proposed_action: str | None = None
     evidence_ids: tuple[str, ...] = ()
     risk_level: str | None = None
+    asked_first: tuple[str, ...] | None = None
 
 
 class GateApproved(Event, frozen=True):
@@ -1182,7 +1184,7 @@ class GateApproved(Event, frozen=True):
 
 class GateEdited(Event, frozen=True):
     """A person edited what a gate with four eyes shows. Nothing of it is done: the gate asks another person about `data` now,
-    under another hash."""
+    under another hash. `maker` has made the key that was used."""
 
     gate: GateId
     data: Payload
@@ -1192,6 +1194,7 @@ class GateEdited(Event, frozen=True):
     client: str = ""
     reason: str | None = None
     roles: tuple[str, ...] = ()
+    maker: str | None = None
 
 
 class GateAssigned(Event, frozen=True):

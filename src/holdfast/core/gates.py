@@ -310,7 +310,7 @@ def _take(d: Decision, checked: _Checked) -> None:
     opened, c, data, raised = checked
     if _is_edit(opened, c, data):
         after = digest([opened.shown_hash, data.value()])
-        d.emit(ev.GateEdited(c.gate, data, after, *c.by.kept, c.reason, c.roles))
+        d.emit(ev.GateEdited(c.gate, data, after, *c.by.kept, c.reason, c.roles, c.by.maker))
         return
     if c.decision == "approve" and len(d.state.gates[c.gate].approvals) + 1 < opened.quorum:
         d.emit(ev.GateApproved(c.gate, opened.shown_hash, *c.by.kept, c.reason, c.roles, c.by.maker))

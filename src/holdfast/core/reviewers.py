@@ -56,6 +56,7 @@ def check_person(
         )
     if not opened.four_eyes:
         _check_not_edited_by(opened, name, maker)
+        _check_asked_first(opened, name, roles, maker, of)
         return
     if not folded(opened.requester):
         raise DecisionRefused(
@@ -97,6 +98,22 @@ def _check_not_edited_by(opened: ev.GateOpened, name: str | None, maker: str | N
             raise DecisionRefused(
                 f"Gate {opened.gate} asks about an edit of {each!r}, who cannot decide it. It is still open, for"
                 " another person."
+            )
+
+
+def _check_asked_first(
+    opened: ev.GateOpened, name: str | None, roles: Iterable[str], maker: str | None, of: State | None
+) -> None:
+    """Raise DecisionRefused for a person with a hand in the run whom a gate asks only because it was given to them, in whatever
+    name, key or role."""
+    if opened.asked_first is None or is_among(opened.asked_first, name, roles):
+        return
+    involved = {*map(folded, (opened.requester, *(() if of is None else contributors(of))))}
+    for each in (name, maker):
+        if folded(each) and folded(each) in involved:
+            raise DecisionRefused(
+                f"Gate {opened.gate} was given to {', '.join(opened.reviewers)}, and {each!r}, who asked for the run or"
+                " contributed to it, was not asked before. It is still open, for another person."
             )
 
 
@@ -168,24 +185,23 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
             f"Gate {c.gate} needs a second pair of eyes, and {opened.requester!r} is who asked for the run. It still asks"
             f" {asked(opened)}."
         )
-    if not c.delegates and _is_new(opened, opened.requester, c.to):
+    if _is_new(opened, opened.requester, c.to):
         raise DecisionRefused(
             f"Gate {c.gate} is about a run that {opened.requester!r} asked for, and is not given to them. It still asks"
             f" {asked(opened)}: name another person."
         )
     others = (*contributors(state, opened), *(c.kin or ()))
     for name in others:
-        if folded(name) in map(folded, c.to) and (
-            opened.four_eyes or (not c.delegates and _is_new(opened, name, c.to))
-        ):
+        if folded(name) in map(folded, c.to) and (opened.four_eyes or _is_new(opened, name, c.to)):
             raise DecisionRefused(
                 f"Gate {c.gate} is about a run that {name!r} contributed to, and is not given to them. It still asks"
                 f" {asked(opened)}: name another person."
             )
     involved = {folded(opened.requester), *map(folded, others)}
-    if not c.delegates and folded(c.by.name) in involved and is_among(c.to, c.by.name, c.by.roles):
+    acting = next((each for each in (c.by.name, c.by.maker) if folded(each) and folded(each) in involved), None)
+    if not c.delegates and acting is not None and is_among(c.to, c.by.name, c.by.roles):
         raise DecisionRefused(
-            f"Gate {c.gate} is about a run that {c.by.name!r} asked for or contributed to, and is not given to a role of"
+            f"Gate {c.gate} is about a run that {acting!r} asked for or contributed to, and is not given to a role of"
             f" theirs. It still asks {asked(opened)}: name another person."
         )
     if any(is_among(opened.not_by, name, ()) for name in c.to):

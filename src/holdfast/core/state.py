@@ -39,7 +39,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 17
+FOLD_VERSION: Final = 18
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"

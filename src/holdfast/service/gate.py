@@ -14,7 +14,7 @@ from holdfast.control.command import AskedTogether
 from holdfast.control.control import Control
 from holdfast.core import events as ev
 from holdfast.core.claim import is_among
-from holdfast.core.contribution import contributors, edited, is_asked, shown_now
+from holdfast.core.contribution import assigned, contributors, edited, is_asked, shown_now
 from holdfast.core.events import GateDecided, GateOpened, Recorded
 from holdfast.core.gates import TOOL_APPROVAL, closed, offered
 from holdfast.core.ids import GateId, run_of
@@ -103,7 +103,7 @@ def _after(story: Story, recorded: Recorded) -> Story:
     """Return the story of a gate with one event more."""
     match event := recorded.event:
         case ev.GateAssigned():
-            opened = msgspec.structs.replace(story.opened, reviewers=event.reviewers)
+            opened = assigned(story.opened, event)
             kept = tuple(each for each in story.approvals if is_asked(opened, _approved(each)))
             return story._replace(opened=opened, assigned=(*story.assigned, recorded), approvals=kept)
         case ev.GateApproved():

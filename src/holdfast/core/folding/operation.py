@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
-from holdfast.core.contribution import edited, still_asked
+from holdfast.core.contribution import assigned, edited, still_asked
 from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
 from holdfast.core.graph import EXPIRED
@@ -194,7 +194,7 @@ def _gate_edited(s: State, e: ev.GateEdited, at_ms: int) -> None:
 
 def _gate_assigned(s: State, e: ev.GateAssigned, at_ms: int) -> None:
     gate = s.gates[e.gate]
-    gate.opened = msgspec.structs.replace(gate.opened, reviewers=e.reviewers)
+    gate.opened = assigned(gate.opened, e)
     gate.approvals = still_asked(gate)
 
 
