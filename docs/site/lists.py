@@ -242,7 +242,8 @@ def every_code() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
     asked = [name for name in _below(questions) if isinstance(getattr(questions, name), str)]
     exits = [name for name in _below(exit_code) if isinstance(getattr(exit_code, name), int)]
     reasons = [
-        *of_constants(gates, "APPROVAL", "QUESTION", "TOOL_APPROVAL"),
+        *of_constants(gates, "APPROVAL", "QUESTION"),
+        *of_constants(state, "TOOL_APPROVAL"),
         *of_constants(client_tools, "CLIENT_TOOL"),
     ]
     reasons += of_constants(questions, *asked)

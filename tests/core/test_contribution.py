@@ -12,7 +12,7 @@ from holdfast.core.contribution import authors, contributors
 from holdfast.core.graph import Graph
 from holdfast.core.ids import GateId, Path, StepId
 from holdfast.core.payload import inline
-from holdfast.errors import Conflict, DecisionRefused, InvalidInput
+from holdfast.errors import Conflict, DecisionRefused, InvalidDecision, InvalidInput
 from tests.core.game import NULL, Claim, Game, cmd, ev, graph, kinds, node
 
 BOB, EVE = Claim("bob"), Claim("eve")
@@ -157,6 +157,67 @@ def test_who_says_more_than_yes_or_no_contributes(decision: str, data: dict[str,
     game.human_gate("one", form=FORM, filled=FILLED)
     game.decide(decision, by="eve", data=data)
     assert contributors(game.state) == ("eve",)
+
+
+WORDS = ("approve", "to_legal", "reject", "retry")
+
+
+def asks_in_words(game: Game, path: str = "0", reason: str = "question", **more: object) -> None:
+    game.do(cmd.OpenGate(*game.at("work"), Path(path), reason, "h", inline(5), "h", WORDS, **more))
+
+
+@pytest.mark.parametrize(
+    ("decision", "data", "reason", "contributes"),
+    [
+        ("to_legal", {"to": "bob"}, None, True), ("to_legal", None, "pay bob", True), ("to_legal", None, None, False),
+        ("reject", {"to": "bob"}, None, True), ("reject", None, "pay bob", True), ("reject", None, None, False),
+        ("retry", None, "pay bob", True), ("retry", None, None, False),
+        ("approve", None, "pay bob", True), ("approve", None, None, False),
+    ],
+)  # fmt: skip
+def test_who_gives_data_or_a_reason_with_whatever_word_contributes(
+    decision: str, data: object, reason: str | None, contributes: bool
+) -> None:
+    game = Game(graph("work"), by="ann")
+    asks_in_words(game)
+    game.decide(decision, by=Claim("keys.k", maker="bob"), data=data, reason=reason)
+    assert contributors(game.state) == (("keys.k", "bob") if contributes else ())
+    asks_in_words(game, "1", four_eyes=True)
+    for by in (BOB, Claim("keys.k")) if contributes else ():
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            game.decide("approve", by=by)
+    game.decide("approve", by="eve")
+
+
+def test_who_gives_content_in_the_starter_s_name_contributes() -> None:
+    """By a key that says for whom it speaks, its maker does."""
+    game = Game(graph("work"), by="ann")
+    asks_in_words(game)
+    game.decide("to_legal", by=Claim("ann", "", "keys.k", maker="bob"), data={"to": "bob"})
+    assert contributors(game.state) == ("bob",)
+
+
+def test_a_reason_why_a_call_is_made_reaches_nobody_and_is_no_content() -> None:
+    game = Game(graph("work"), by="ann")
+    asks_in_words(game, reason="tool_approval")
+    game.decide("approve", by="bob", reason="as agreed")
+    assert contributors(game.state) == ()
+
+
+@pytest.mark.parametrize("more", [{"four_eyes": True}, {"quorum": 2}])
+@pytest.mark.parametrize("decision", ["to_legal", "reject", "retry"])
+def test_data_that_nobody_else_would_see_is_refused_beside_another_word(decision: str, more: dict[str, object]) -> None:
+    game = Game(graph("work"), by="ann")
+    allowed = tuple(each for each in WORDS if "four_eyes" in more or each != "to_legal")
+    game.do(cmd.OpenGate(*game.at("work"), Path("0"), "question", "h", inline(5), "h", allowed, **more))
+    if decision not in allowed:
+        return
+    for data in ({"to": "bob"}, "bob", 0):
+        with pytest.raises(InvalidDecision, match="nobody else would see the data"):
+            game.decide(decision, by="bob", data=data)
+    assert len(game.state.gates) == 1
+    game.decide(decision, by="bob", reason="no")
+    assert contributors(game.state) == ("bob",)
 
 
 def test_a_reassigned_gate_is_not_given_to_a_contributor() -> None:

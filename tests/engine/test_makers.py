@@ -10,7 +10,7 @@ import pytest
 from holdfast import Context, Tool, ToolRule, WorkerAgent, Workflow, flow, tool, tool_node
 from holdfast.core.claim import Claim
 from holdfast.core.contribution import contributors
-from holdfast.errors import DecisionRefused
+from holdfast.errors import DecisionRefused, InvalidDecision
 from tests.engine.kit import gate_of, opened
 
 KEY = Claim("keys.k", "", "keys.k", maker="alice")
@@ -67,6 +67,15 @@ async def sender(ctx: Context, to: str) -> None:
     await ctx.signal(to, "said", "to alice")
 
 
+@flow
+async def passed_on(ctx: Context) -> str:
+    """Asks twice: what to pay, and whether that is right."""
+    first = await ctx.ask({"pay": None}, decisions=["approve", "to_legal", "reject"])
+    said = first.data or first.reason
+    second = await ctx.ask({"pay": said}, decisions=["approve", "to_legal"], four_eyes=True)
+    return f"{second.decision} {said}"
+
+
 async def refused(engine: Any, gate: str, *names: str | Claim) -> None:
     for name in names:
         with pytest.raises(DecisionRefused, match="second pair of eyes"):
@@ -97,3 +106,19 @@ async def test_who_made_a_key_has_a_hand_in_the_tasks_that_come_with_it(store: s
             while (run := (await desk.result("t")).run_id) is None:
                 await asyncio.sleep(0.002)
         await refused(engine, await gate_of(engine.run(run)), "alice", "zed")
+
+
+async def test_who_says_what_is_asked_next_does_not_decide_that(store: str) -> None:
+    async with opened(store, workflows=[passed_on]) as engine:
+        for decision, data, reason in (
+            ("to_legal", {"to": "bob"}, None), ("reject", {"to": "bob"}, None), ("reject", None, "bob"),
+        ):  # fmt: skip
+            run = await engine.start(passed_on, by="alice")
+            await engine.decide(await gate_of(run), decision, data, by=Claim("keys.k", maker="bob"), reason=reason)
+            await run.until(lambda state: any(gate.opened.four_eyes for gate in state.gates.values()))
+            gate = await gate_of(run)
+            await refused(engine, gate, "bob", "keys.k")
+            with pytest.raises(InvalidDecision, match="nobody else would see"):
+                await engine.decide(gate, "to_legal", {"to": "eve"}, by="eve")
+            await engine.decide(gate, "approve", by="eve")
+            assert await run.result() == f"approve {data or reason}"

@@ -54,6 +54,15 @@ async def relay(ctx: Context, to: str) -> None:
     await ctx.signal(to, "said", await ctx.wait_signal("said"))
 
 
+@flow
+async def passed_on(ctx: Context) -> str:
+    """Asks twice: what to pay, and whether that is right."""
+    first = await ctx.ask({"pay": None}, decisions=["approve", "to_legal", "reject"])
+    said = first.data or first.reason
+    second = await ctx.ask({"pay": said}, decisions=["approve", "to_legal"], four_eyes=True)
+    return f"{second.decision} {said}"
+
+
 def gated(name: str, **options: Any) -> Workflow:
     """A run with one gate, which shows to whom something is paid."""
     wf = Workflow(name)
@@ -62,7 +71,7 @@ def gated(name: str, **options: Any) -> Workflow:
 
 
 WORKFLOWS: tuple[Workflow | Any, ...] = (
-    paying, told, relay, gated("order", reviewers=["ida"]), gated("both", quorum=2),
+    paying, told, relay, passed_on, gated("order", reviewers=["ida"]), gated("both", quorum=2),
 )  # fmt: skip
 MINE = {"to": "alice", "amount": 1_000_000}
 
@@ -152,3 +161,19 @@ async def test_a_gate_is_given_to_nobody_with_a_hand_in_its_run_in_no_key_or_rol
         await key.post(f"{gate}/reassign", {"to": ["fin"]})
         await refused(gate, alice)
         await carol.post(f"{gate}/decision", await carol.seen(gate))
+
+
+async def test_what_is_said_beside_any_word_is_content(port: Port) -> None:
+    async with asking(port, "alice", "bob", "carol") as (alice, bob, carol):
+        for said in (
+            {"decision": "to_legal", "data": MINE}, {"decision": "reject", "data": MINE}, {"decision": "reject", "reason": "bob"},
+        ):  # fmt: skip
+            run = (await run_of(alice, "passed_on"))["run_id"]
+            first = await gate_of(alice, run)
+            await bob.post(f"{first}/decision", await bob.seen(first, **said), wait_s=10)
+            gate = await gate_of(alice, run)
+            assert (await bob.get(gate))["contributors"] == ["bob"]
+            await refused(gate, bob, alice)
+            with_data = await carol.seen(gate, decision="to_legal", data=MINE)
+            assert await carol.refused("POST", f"{gate}/decision", with_data) == (422, "invalid_decision")
+            await carol.post(f"{gate}/decision", await carol.seen(gate))

@@ -20,11 +20,11 @@ from holdfast.control.base import NOT_GIVEN
 from holdfast.control.command import GateDecision
 from holdfast.core import events as ev
 from holdfast.core.divergence import RESTART
-from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import EXPIRED
 from holdfast.core.ids import GateId, RunId, run_of
 from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
 from holdfast.core.scopes import Period
+from holdfast.core.state import TOOL_APPROVAL
 from holdfast.core.status import Wait
 from holdfast.errors import (
     AlreadyDecided,

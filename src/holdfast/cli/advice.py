@@ -20,7 +20,6 @@ from holdfast.cli.opening import typed
 from holdfast.core import status
 from holdfast.core.claim import ROLE, is_among
 from holdfast.core.divergence import RESTART
-from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import GATE_DECISIONS
 from holdfast.core.questions import (
     CODE_CHANGED,
@@ -31,6 +30,7 @@ from holdfast.core.questions import (
     WORKFLOW_MISSING,
 )
 from holdfast.core.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
+from holdfast.core.state import TOOL_APPROVAL
 from holdfast.core.status import Wait
 from holdfast.errors import NotFound
 from holdfast.service import query

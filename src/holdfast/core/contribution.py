@@ -4,6 +4,7 @@ pair of eyes.
 Who starts, edits, resolves, replays, signals, forks or backfills a run contributes to it for as long as it lives. So does
 
 - who made the key that was used for that
+- who answered a question with data, also in fields that it left open, or gave a reason, beside whatever word
 - who has set its schedule, or has said something before in its conversation
 - who wrote last a shared value that the run has read, or contributed to the run that wrote it
 - who contributed to its origin, to its parent before it was asked for, to a child whose end the run has heard of, or to a
@@ -25,7 +26,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.claim import Claim, folded, is_among
 from holdfast.core.payload import Payload
-from holdfast.core.state import Approval, Contributor, Gate, State
+from holdfast.core.state import TOOL_APPROVAL, Approval, Contributor, Gate, State
 
 if TYPE_CHECKING:
     from holdfast.core.commands import Value
@@ -51,8 +52,8 @@ def note(state: State, event: ev.Event) -> None:
         case ev.ContributorNamed(name=name, read=read):
             _add(state, [name], has_read=read is not None)
         case ev.GateDecided():
-            if gives_content(state.gates[event.gate].opened, event.decision, event.data):
-                _add(state, [event.by])
+            if gives_content(state.gates[event.gate].opened, event.decision, event.data, event.reason):
+                _add(state, [event.by, event.maker])
         case _:
             _add(state, [getattr(event, "by", None)])
 
@@ -82,13 +83,17 @@ def is_asked(opened: ev.GateOpened, approval: Approval | ev.GateApproved) -> boo
     return not opened.reviewers or is_among(opened.reviewers, approval.by, approval.roles)
 
 
-def gives_content(opened: ev.GateOpened, decision: str, data: Payload) -> bool:
-    """Return True if a decision says more than yes or no to what a step has shown. Sending a draft back is no content of it."""
+def gives_content(opened: ev.GateOpened, decision: str, data: Payload, reason: str | None) -> bool:
+    """Return True if a decision gives the code that asked, or whoever goes on with a draft, more than a word: data of any kind,
+    also of fields that were left open, or a reason. That of an approved call reaches nobody but the history."""
     if opened.step is None:
         return False
     if decision in ("edit", "answer"):
         return True
-    return decision == "approve" and (data.value() or {}) != (opened.filled.value() or {})
+    if decision == "approve":
+        has_reason = bool(reason) and opened.reason != TOOL_APPROVAL
+        return has_reason or (data.value() or {}) != (opened.filled.value() or {})
+    return bool(reason) or data.value() not in (None, {})
 
 
 def contributors(state: State, opened: ev.GateOpened | None = None) -> tuple[str, ...]:

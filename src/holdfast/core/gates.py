@@ -45,7 +45,7 @@ from holdfast.core.reviewers import (
     check_somebody_can_decide,
     makers_of,
 )  # fmt: skip
-from holdfast.core.state import Gate, State
+from holdfast.core.state import TOOL_APPROVAL, Gate, State
 from holdfast.errors import (
     AlreadyDecided,
     Conflict,
@@ -60,8 +60,6 @@ APPROVAL: Final = "approval"
 """A `human_gate` node asks."""
 QUESTION: Final = "question"
 """A handler asks, with `ctx.ask`."""
-TOOL_APPROVAL: Final = "tool_approval"
-"""A tool with `approval=` is about to be called."""
 _FOR_A_TOOL: Final = (EFFECT_UNKNOWN, TOOL_APPROVAL)
 """Reasons where a person's answer stands for the tool's: any data, whatever the form of its arguments is."""
 DEADLINE: Final = "gate_deadline_passed"
@@ -241,7 +239,7 @@ def _check_not_given_before(checked: _Checked, before: Sequence[_Checked]) -> No
     if not opened.four_eyes:
         return
     for earlier, other, data, _ in before:
-        gives = gives_content(earlier, other.decision, data) and not _is_edit(earlier, other, data)
+        gives = gives_content(earlier, other.decision, data, other.reason) and not _is_edit(earlier, other, data)
         if gives and folded(other.by.name) == folded(by.name):
             raise DecisionRefused(
                 f"Gate {opened.gate} needs a second pair of eyes, and {by.name!r} contributes to the run by answering"
@@ -291,6 +289,7 @@ def _checked(d: Decision, c: commands.DecideGate) -> _Checked:
     check_person(opened, c.by.name, c.roles, of=d.state, maker=c.by.maker, kin=c.kin)
     if opened.quorum > 1:
         check_distinct(d.state, opened, c)
+    _check_without_data(opened, c)
     data = _data(opened, c)
     if _is_edit(opened, c, data):
         check_another_can_decide(d, opened, c)
@@ -327,6 +326,21 @@ def _take(d: Decision, checked: _Checked) -> None:
         step = d.state.step(opened.step)
         if step is not None:
             steps.finish_step(d, step, data, (c.decision,))
+
+
+def _check_without_data(opened: ev.GateOpened, c: commands.DecideGate) -> None:
+    """Raise InvalidDecision for data, beside another word than those that carry it, that nobody else would look at before the
+    code has it."""
+    if (
+        not (opened.four_eyes or opened.quorum > 1)
+        or c.decision in ("approve", "edit", "answer")
+        or c.data in (None, {})
+    ):
+        return
+    raise InvalidDecision(
+        f"Gate {opened.gate} needs a second pair of eyes, and nobody else would see the data beside {c.decision!r}. It is still"
+        f" open: decide {c.decision!r} without data{', or `edit`' if 'edit' in opened.allowed else ''}."
+    )
 
 
 def _is_edit(opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> bool:

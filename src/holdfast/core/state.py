@@ -36,6 +36,8 @@ from holdfast.core.policies import REJECTED, ErrorRecord, OnLimit
 REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
 
+TOOL_APPROVAL: Final = "tool_approval"
+"""A tool with `approval=` is about to be called."""
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 

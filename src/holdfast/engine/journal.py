@@ -18,7 +18,6 @@ from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.events import Event
 from holdfast.core.fence import SAID, is_new, match_operation
-from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import (
     CallId,
@@ -38,7 +37,7 @@ from holdfast.core.model_estimates import Experience, ModelUse
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.proposal import Proposal, masked
-from holdfast.core.state import FUNCTION, LOOKED_AT, MAP, Operation, State, Step
+from holdfast.core.state import FUNCTION, LOOKED_AT, MAP, TOOL_APPROVAL, Operation, State, Step
 from holdfast.core.tool_policy import StandingApproval, ToolRule, proposed
 from holdfast.engine import failure, raised, standing_approvals
 from holdfast.engine.attempt import Attempt

@@ -41,8 +41,8 @@ from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core import client_tools
 from holdfast.core.client_tools import CLIENT_TOOL, MOST_RESULT_CHARACTERS, ClientContext, ClientTool
 from holdfast.core.conversations import Exchange
-from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.ids import GateId, RunId, run_of
+from holdfast.core.state import TOOL_APPROVAL
 from holdfast.core.streams import THINKING, Told
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.http import problem

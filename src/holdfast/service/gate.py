@@ -16,11 +16,12 @@ from holdfast.core import events as ev
 from holdfast.core.claim import is_among
 from holdfast.core.contribution import assigned, contributors, edited, is_asked, shown_now
 from holdfast.core.events import GateDecided, GateOpened, Recorded
-from holdfast.core.gates import TOOL_APPROVAL, closed, offered
+from holdfast.core.gates import closed, offered
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.projection import RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.reviewers import check_person
+from holdfast.core.state import TOOL_APPROVAL
 from holdfast.engine.kin import contributors_of_kin
 from holdfast.errors import InvalidDecision, NotFound
 from holdfast.ports import ToDecide

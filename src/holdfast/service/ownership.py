@@ -12,10 +12,9 @@ from holdfast.control.base import word
 from holdfast.control.control import Control
 from holdfast.core.access import ANY
 from holdfast.core.dead_letters import tools_that_failed
-from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.ids import CallId, GateId, RunId, StepId, run_of
 from holdfast.core.questions import EFFECT_UNKNOWN, EXHAUSTED
-from holdfast.core.state import Gate, State
+from holdfast.core.state import TOOL_APPROVAL, Gate, State
 from holdfast.errors import KeyMissing, NotFound
 from holdfast.service.command import ReplayDeadLetter
 from holdfast.service.declaration import Thing
