@@ -920,6 +920,10 @@ class Keys(Port):
         found = [key for name, key in sorted(self._disk.api_keys.items()) if name > (after or ("", ""))]
         return [key for key in found if tenant in (None, key.tenant)][:limit]
 
+    async def cursor_key(self) -> bytes:
+        await self._mount.read()
+        return b"of the simulation"
+
 
 class Audit(Port):
     """Keeps ports.Audit."""

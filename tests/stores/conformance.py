@@ -2132,6 +2132,12 @@ class StoreConformance:
         assert await store.keys.put(over, over.hash)
         assert list(await there.keys.listed(None, None, 9)) == [fleet, keys[0], over]
 
+    async def test_all_processes_seal_cursors_with_one_secret(self, connect: Connect) -> None:
+        store, there = await connect(), await connect()
+        secret = await store.keys.cursor_key()
+        assert await there.keys.cursor_key() == secret
+        assert len(secret) >= 64
+
     async def test_the_audit_log_is_one_chain_whoever_adds_to_it(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         entry = Entry(

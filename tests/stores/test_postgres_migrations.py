@@ -287,7 +287,7 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
         f" {schema}.conversations, {schema}.exchanges, {schema}.shared_values, {schema}.shared_waits, {schema}.shared_locks,"
         f" {schema}.supervisors, {schema}.supervised_tasks, {schema}.scores, {schema}.run_tags, {schema}.evaluations,"
         f" {schema}.model_estimates, {schema}.submitted_workflows,"
-        f" {schema}.api_keys, {schema}.audit, {schema}.audit_head, {schema}.canaries, {schema}.replies,"
+        f" {schema}.api_keys, {schema}.audit, {schema}.audit_head, {schema}.canaries, {schema}.cursor_keys, {schema}.replies,"
         f" {schema}.shared_entries,"
         f" {schema}.dead_letters, {schema}.children"
     )

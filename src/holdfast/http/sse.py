@@ -23,7 +23,8 @@ from starlette.types import Receive, Scope, Send
 from holdfast.http import problem
 from holdfast.http.single_flight import SingleFlight
 from holdfast.service import query, view
-from holdfast.service.listing import no_cursor, seq_of
+from holdfast.service.cursor import no_cursor
+from holdfast.service.listing import seq_of
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.service.subscription import while_permitted

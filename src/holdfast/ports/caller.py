@@ -74,6 +74,10 @@ class Keys(Protocol):
         """By name and tenant, those of a tenant or all; `after` are those of the last one before (of the fleet's: "")."""
         ...
 
+    async def cursor_key(self) -> bytes:
+        """The secret with which all processes of the store seal cursors."""
+        ...
+
 
 class Audit(Protocol):
     """The audit log. Nothing in it changes, and nothing leaves it."""

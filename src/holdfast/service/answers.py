@@ -22,11 +22,12 @@ from holdfast.core.costs import CostKey
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.state import State
 from holdfast.core.streams import Told
-from holdfast.errors import InvalidInput
+from holdfast.errors import CursorLost, InvalidInput, NotFound, UsageError
 from holdfast.service import listing, view
 from holdfast.service import query as asked
+from holdfast.service.cursor import no_cursor, open_, problem_of_cursor, seal
 from holdfast.service.gate import story_of, whole
-from holdfast.service.listing import no_cursor, seq_of
+from holdfast.service.listing import seq_of
 from holdfast.service.permission import Permission
 from holdfast.service.principal import Principal
 from holdfast.service.query import MOST, Page, Query, View
@@ -54,6 +55,7 @@ class Answers:
         self.control = control
         """What it stands on."""
         self.permission = Permission(control, offered)
+        self._cursor_key: bytes | None = None
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
             asked.Streams: self._streams, asked.Tree: self._tree,
@@ -104,14 +106,37 @@ class Answers:
         await self.expect(who, query)
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
             raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.")
+        seal_key = await self._seal_key(who, query)
+        of = f"{type(query).__name__} {who.tenant or ''}"
+        cursor = getattr(query, "cursor", None) if seal_key else None
+        if cursor is not None:
+            query = msgspec.structs.replace(query, cursor=open_(seal_key, of, cursor))
         lists = self if isinstance(query, _OF_ALL) else self._as(who)
-        page = await lists._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
+        try:
+            page = await lists._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
+        except (NotFound, UsageError, CursorLost) as problem:
+            if cursor is None:
+                raise
+            raise problem_of_cursor(problem, cursor, str(getattr(query, "cursor", ""))) from None
         rows = await self.permission.reached(who, query, page.rows)
         if who.tenant is not None and isinstance(query, asked.Pools) and query.name is not None:
             rows = [view.of_pool_for_one(row, partial(self.permission.is_startable, who)) for row in rows]
         if isinstance(query, asked.Gates) and query.mine:
             rows = [row for row in rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
-        return page._replace(rows=[self.seen(who, row) for row in rows])
+        rows = [self.seen(who, row) for row in rows]
+        if not seal_key:
+            return page._replace(rows=rows)
+        if isinstance(query, asked.Tail):
+            rows = [{**row, "cursor": seal(seal_key, of, row["cursor"])} for row in rows]
+        return Page(rows, None if page.cursor is None else seal(seal_key, of, page.cursor))
+
+    async def _seal_key(self, who: Principal, query: Query) -> bytes:
+        """With what the cursors of a list are sealed from which rows may be hidden; nothing for whoever sees all."""
+        if not self.permission.hides(who, query):
+            return b""
+        if self._cursor_key is None:
+            self._cursor_key = await self.control.store.keys.cursor_key()
+        return self._cursor_key
 
     async def _runs(self, query: asked.Runs, tenant: str | None) -> Page:
         return await listing.runs(self.control, query, tenant)

@@ -14,6 +14,7 @@ from holdfast.core.status import Status
 from holdfast.errors import InvalidInput
 from holdfast.service import query as asked
 from holdfast.service import view
+from holdfast.service.cursor import no_cursor
 from holdfast.service.query import NOW, START, Page, View
 
 if TYPE_CHECKING:
@@ -108,8 +109,3 @@ def seq_of(cursor: str | None) -> int:
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 16):
         raise no_cursor(cursor)
     return int(cursor)
-
-
-def no_cursor(cursor: str) -> InvalidInput:
-    """What is said of a cursor that no list ended with."""
-    return InvalidInput(f"{cursor!r:.80} is no cursor of this list; say the one that the page before ended with.")

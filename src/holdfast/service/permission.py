@@ -83,6 +83,12 @@ class Permission:
                 kept.append(row)
         return kept
 
+    def hides(self, who: Principal, asked: Any) -> bool:
+        """True if a list may have rows that a caller does not see."""
+        declared = declaration_of(type(asked))
+        sees_all = who.tenant is None and who.access.workflows == ANY and who.access.allows("admin")
+        return bool(declared.rows) and not sees_all and not any(named(declared, asked))
+
     def is_startable(self, who: Principal, workflow: str) -> bool:
         """True if a caller may start runs of the code that is called so. Who acts for a tenant starts what is offered here, and
         what whoever runs the fleet has named for them."""

@@ -37,6 +37,9 @@ class Keys(StorePort):
     async def listed(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[ApiKey]:
         return await self._all("keys", tenant, *(after or ("", "")), limit)
 
+    async def cursor_key(self) -> bytes:
+        return str((await self._db.fetch(self._sql["cursor_key"]))[0][0]).encode()
+
     async def _all(self, statement: str, *bound: Any) -> Sequence[ApiKey]:
         return [decode_key(row[0]) for row in await self._db.fetch(self._sql[statement], *bound)]
 

@@ -35,6 +35,9 @@ class Keys(StorePort):
     async def listed(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[ApiKey]:
         return await self._all("keys", (tenant, *(after or ("", "")), limit))
 
+    async def cursor_key(self) -> bytes:
+        return str(await self._reader.ask(lambda db: value(db, "cursor_key"))).encode()
+
     async def _all(self, statement: str, bound: Bound) -> Sequence[ApiKey]:
         return [decode_key(row[0]) for row in await self._reader.ask(lambda db: rows(db, statement, bound))]
 

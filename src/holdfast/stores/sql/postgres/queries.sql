@@ -1848,6 +1848,10 @@ order by name, coalesce(tenant, '') limit $4
 -- Each link follows from the one before: who adds one waits for those who do.
 select pg_advisory_xact_lock(hashtextextended('holdfast.audit', 3))
 
+-- name: cursor_key
+-- With what cursors are sealed.
+select secret from holdfast.cursor_keys
+
 -- name: audit_ends
 -- How the log ends: its head, its last row, and the hash of the entry that this process knows as the last.
 select head.number, head.hash, head.signature, last.number, last.hash, last.signature, known.hash

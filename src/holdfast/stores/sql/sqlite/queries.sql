@@ -1322,6 +1322,10 @@ select key from api_keys
 where (?1 is null or tenant = ?1) and (name, coalesce(tenant, '')) > (?2, ?3)
 order by name, coalesce(tenant, '') limit ?4
 
+-- name: cursor_key
+-- With what cursors are sealed.
+select secret from cursor_keys
+
 -- name: audit_ends
 -- How the log ends: its head, its last row, and the hash of the entry that this process knows as the last.
 select head.number, head.hash, head.signature, last.number, last.hash, last.signature, known.hash

@@ -1,0 +1,148 @@
+"""Cursors of lists from which rows are hidden tell nothing of what stands where a page ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Context, Engine, flow, tool
+from holdfast.core.access import Access
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.service import query
+from holdfast.service.command import MakeKey
+from holdfast.service.cursor import open_, seal
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+
+HIDDEN = "harriet"
+
+
+@tool(effect="once", approval=True)
+def harriet_pay(to: str) -> str:
+    """Send money."""
+    return to
+
+
+@flow
+async def quick(ctx: Context, given: Any) -> str:
+    return "done"
+
+
+@flow(tools=[harriet_pay])
+async def harriet(ctx: Context, given: Any) -> str:
+    return await ctx.tool(harriet_pay, to="ann")
+
+
+@flow
+async def falling_harriet(ctx: Context, given: Any) -> str:
+    raise ValueError("it fell")
+
+
+class World(NamedTuple):
+    engine: Engine
+    service: Service
+    ids: list[str]
+    """Of the runs of others."""
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    where, flows = str(tmp_path / "runs.db"), [quick, harriet, falling_harriet]
+    async with Engine.open(where, workflows=flows) as engine:
+        service, ids = Service(engine, flows), []
+        for number in range(2):
+            waiting, failing = [await engine.start(each, {}, tenant="acme") for each in (harriet, falling_harriet)]
+            ids += [waiting.id, failing.id]
+            async with asyncio.timeout(30):
+                while not await engine.gates(waiting.id) or not await engine.dead_letters(run_id=failing.id):
+                    await asyncio.sleep(0.01)
+            name = f"{HIDDEN}-{number}"
+            await engine.open_conversation(name, harriet, tenant="acme")
+            await engine.set_schedule(name, harriet, "0 9 * * *", tenant="acme", input={})
+            await engine.grant_approval(f"{HIDDEN}_{number}*", for_s=60, by="ida", workflow=harriet.name, tenant="acme")
+            await service.tell_row(Principal("ops"), MakeKey(name=name, tenant="acme", workflows=(harriet.name,)))
+        yield World(engine, service, ids)
+
+
+LISTS = (
+    query.Runs, query.Gates, query.Effects, query.DeadLetters, query.Conversations, query.Schedules, query.Keys, query.Approvals,
+    query.Workflows, query.Tail,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LISTS if kind is not query.Effects])
+async def test_a_cursor_tells_nothing_of_rows_that_are_hidden(world: World, kind: Any) -> None:
+    own = str((await world.engine.start(quick, {}, tenant="acme")).id)
+    await world.engine.run(own).result()
+    who = Principal("bob", "acme", client="bob", access=Access(("admin",), workflows=("quick",)), is_person=True)
+    again = Service(world.engine, [quick, harriet, falling_harriet])
+    seen: list[str] = []
+    cursor, shown = ("start" if kind is query.Tail else None), []
+    more: dict[str, Any] = {"ends": True} if kind is query.Tail else {}
+    for turn in range(200):
+        service = (world.service, again)[turn % 2]
+        page = await service.ask(who, kind(cursor=cursor, limit=1, **more))
+        shown += page.rows
+        seen += [row["cursor"] for row in page.rows if kind is query.Tail]
+        if page.cursor is None:
+            break
+        seen.append(page.cursor)
+        cursor = page.cursor
+    assert page.cursor is None
+    assert len(seen) >= 1, "most of the pages end with what is hidden"
+    for told in seen:
+        assert HIDDEN not in told
+        assert not any(each in told for each in (*world.ids, "acme", "0")) or told.startswith("~")
+        assert told.startswith("~")
+    assert all(HIDDEN not in str(row) for row in shown)
+    whole = (await world.service.ask(who, kind(limit=100, **more))).rows
+    assert [_place(row) for row in shown] == [_place(row) for row in whole], (
+        "sealed cursors lead through all of the list"
+    )
+    with pytest.raises(InvalidInput, match="no cursor of this list"):
+        await world.service.ask(who._replace(tenant="globex"), kind(cursor=seen[0], **more))
+    with pytest.raises(InvalidInput, match="no cursor of this list"):
+        await world.service.ask(who, kind(cursor=seen[0][:-1], **more))
+
+
+def _place(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("run_id", "seq", "workflow", "name") if name in row}
+
+
+async def test_no_error_tells_what_a_sealed_cursor_says(world: World) -> None:
+    who = Principal("bob", "acme", client="bob", access=Access(workflows=("quick",)))
+    page = await world.service.ask(who, query.Gates(limit=1))
+    assert page.cursor is not None
+    key, told = await world.engine.store.keys.cursor_key(), []
+    for kind in LISTS:
+        sealed = seal(key, f"{kind.__name__} acme", f"{HIDDEN}:nothing")
+        try:
+            await world.service.ask(who, kind(cursor=sealed))
+        except HoldfastError as problem:
+            told.append(str(problem))
+    assert told
+    assert HIDDEN not in "".join(told)
+
+
+@given(st.text(max_size=200), st.text(max_size=20), st.binary(min_size=1, max_size=64))
+def test_a_sealed_cursor_opens_as_it_was_and_only_where_it_is_from(place: str, of: str, key: bytes) -> None:
+    sealed = seal(key, of, place)
+    assert open_(key, of, sealed) == place
+    assert seal(key, of, place) == sealed
+    for other in (sealed[:-1], sealed + "A", sealed[0] + ("A" if sealed[1] != "A" else "B") + sealed[2:], "~", "~é"):
+        with pytest.raises(InvalidInput):
+            open_(key, of, other)
+    with pytest.raises(InvalidInput):
+        open_(key, f"{of}x", sealed)
+    with pytest.raises(InvalidInput):
+        open_(key + b"x", of, sealed)
+
+
+def test_the_length_of_a_sealed_cursor_says_little() -> None:
+    assert len({len(seal(b"k", "x", "n" * length)) for length in range(60)}) == 1
