@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fastapi import Response
 
+from holdfast.core.access import Access
 from holdfast.errors import AlreadyDecided, StoreUnreadable
 from holdfast.http import once
 from holdfast.service import command
@@ -63,6 +64,9 @@ async def test_of_two_at_once_the_answer_is_kept_though_the_first_is_refused(tmp
     begun = {name: asyncio.Event() for name in ("refused", "answered")}
     ends = {name: asyncio.Event() for name in begun}
 
+    async def allowed() -> None:
+        pass
+
     async def refused(_: Any) -> Response:
         begun["refused"].set()
         await ends["refused"].wait()
@@ -78,7 +82,7 @@ async def test_of_two_at_once_the_answer_is_kept_though_the_first_is_refused(tmp
         now_ms = store.clock.now_ms()
 
         def asked(answer: Any) -> asyncio.Task[Response]:
-            return asyncio.create_task(once.once(store.replies, None, now_ms, ["name"], decide, answer))
+            return asyncio.create_task(once.once(store.replies, None, now_ms, ["name"], decide, answer, allowed))
 
         both = {}
         for name, answer in (("refused", refused), ("answered", answered)):
@@ -227,6 +231,34 @@ async def test_a_key_is_its_callers_own_and_of_one_route(tmp_path: Path) -> None
         assert other["run_id"] not in runs
         done = await ann.post(f"/runs/{runs[0]}/scores", {"name": "good", "value": 1}, idempotency_key="k")
         assert done["run_id"] == runs[0]
+
+
+@pytest.mark.parametrize(
+    ("access", "refused"),
+    [
+        (Access(("viewer",), ("other",)), (403, "not_permitted")),
+        (Access(("operator",), ("other",)), (404, "not_found")),
+    ],
+)
+async def test_an_answer_of_before_is_for_who_may_still_ask_for_it(
+    tmp_path: Path, access: Access, refused: tuple[int, str]
+) -> None:
+    async with (
+        served(tmp_path, known(anns=Holder("clients.ann", tenant="acme"))) as port,
+        port.asked("anns" * 4) as ann,
+    ):
+        first = await ann.post("/runs", START, idempotency_key="k")
+        note = f"/runs/{first['run_id']}/scores", {"name": "good", "value": 1}
+        await ann.post(*note, idempotency_key="s")
+    less = known(anns=Holder("clients.ann", tenant="acme", access=access))
+    async with served(tmp_path, less) as port, port.asked("anns" * 4) as ann:
+        assert await ann.refused("POST", "/runs", START, idempotency_key="k") == refused
+        assert await ann.refused("POST", *note, idempotency_key="s") == refused
+    async with (
+        served(tmp_path, known(anns=Holder("clients.ann", tenant="acme"))) as port,
+        port.asked("anns" * 4) as ann,
+    ):
+        assert await ann.post("/runs", START, idempotency_key="k") == first
 
 
 async def test_an_answer_is_found_at_another_process(tmp_path: Path) -> None:

@@ -922,7 +922,7 @@ class Keys(Port):
 
     async def cursor_key(self) -> bytes:
         await self._mount.read()
-        return b"of the simulation"
+        return b"of the simulation".ljust(64)
 
 
 class Audit(Port):

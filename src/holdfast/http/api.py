@@ -157,7 +157,8 @@ class Api:
                 raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
             control = service.control
             replies, tenant = control.store.replies, caller.who.tenant
-            return await once.once(replies, tenant, control.now_ms(), _under_key(caller, asked), said, answer)
+            check = partial(service.expect, caller.who, said)
+            return await once.once(replies, tenant, control.now_ms(), _under_key(caller, asked), said, answer, check)
 
         return self._guarded(answered)
 
@@ -360,8 +361,11 @@ async def _through_link(service: Service, key: ApiKey, asked: Request, body: str
             raise Problem(HTTPStatus.GONE, "used", "This link was used, or taken back. Nothing was done.")
         return _json(await service.tell_by_link(key, told, origin, trace_id))
 
+    async def check() -> None:
+        """A link is for one thing, and is over by having done it."""
+
     control = service.control
-    return await once.once(control.store.replies, key.tenant, control.now_ms(), [key.hash], told, answer)
+    return await once.once(control.store.replies, key.tenant, control.now_ms(), [key.hash], told, answer, check)
 
 
 # --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------

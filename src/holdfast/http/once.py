@@ -34,8 +34,10 @@ async def once(
     names: Sequence[Any],
     said: Any,
     answer: Callable[[Any], Awaitable[Response]],
+    check: Callable[[], Awaitable[None]],
 ) -> Response:
-    """What is answered to a request of a tenant that `names` tell from others, which says this. One that broke off is done
+    """What is answered to a request of a tenant that `names` tell from others, which says this. An answer of before is given
+    to a sender who may still say this, of which `check` raises what is wrong. One that broke off is done
     again where its command may be repeated; with a key of the engine's, which this gives it, it does nothing twice. Raises
     Problem where the names were another request's, and where one that may not be repeated is being answered, or broke off."""
     name = _digest([*names])
@@ -43,6 +45,7 @@ async def once(
     pending = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
     _expect_same(pending, digest)
     if pending.reply is not None:
+        await check()
         return _again(pending.reply)
     declared = declaration_of(type(said))
     if not pending.is_new and not declared.repeats:
@@ -57,6 +60,7 @@ async def once(
         # Refused because it was done, maybe: by one that is being answered, or has been meanwhile.
         now = await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
         if now.reply is not None:
+            await check()
             return _again(now.reply)
         if pending.is_new:
             await replies.finish(name, None)
