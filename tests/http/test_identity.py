@@ -26,11 +26,12 @@ from holdfast.core.audit import Verification
 from holdfast.errors import UsageError
 from holdfast.observe.listening import listening
 from holdfast.service import signed_token, subscription
-from holdfast.service.identity import Holder, Identity, hashed
+from holdfast.service.identity import Holder, Identity, hashed, read_tokens
 from holdfast.service.signed_token import SignedTokens
 from holdfast.service.view import link_of
 from holdfast.settings import SignedTokenRules
 from tests.http.kit import Asked, known, served
+from tests.wire.test_refusals import private
 
 ISSUER, AUDIENCE = "https://id.example", "holdfast"
 OURS = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -169,6 +170,24 @@ async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_other
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("workflows", "named"), [(None, False), (["*"], False), (["order*", "*"], False), (["order*"], True), ([], True)]
+)
+async def test_all_workflows_are_no_names_of_any(
+    tmp_path: Path, issuer: KeyServer, workflows: Any, named: bool
+) -> None:
+    """Code that no server offers is there for whom it was named."""
+    said: dict[str, Any] = {} if workflows is None else {"workflows": workflows}
+    holder = await SignedTokens(rules(issuer)).holder(signed(**said))
+    assert holder is not None
+    assert holder.access.unoffered == named
+    file = tmp_path / "tokens.toml"
+    line = "" if workflows is None else f"workflows = {workflows}"
+    known_ = read_tokens(private(file, f'[clients.shop]\ntoken = "{"t" * 32}"\n{line}'))
+    assert known_ is not None
+    assert next(iter(known_.values())).access.unoffered == named
+
+
 ATTACKS = {
     "no algorithm": lambda: unsigned({"alg": "none", "typ": "JWT"}),
     "no algorithm, in capitals": lambda: unsigned({"alg": "NONE", "kid": "k1"}),
@@ -194,6 +213,9 @@ ATTACKS = {
     "about blanks": lambda: signed(sub="  "),
     "about a client of ours": lambda: signed(sub="clients.ops"),
     "about a key of ours": lambda: signed(sub="keys.shop"),
+    "about a client of ours in capitals": lambda: signed(sub="CLIENTS.ops"),
+    "about a client of ours with a sign that nobody sees": lambda: signed(sub="cl\u200bients.ops"),
+    "about a key of ours in wide letters": lambda: signed(sub="\uff4beys.shop"),
     "of no tenant": lambda: signed(tenant=None),
     "of a strange tenant": lambda: signed(tenant=["acme"]),
     "with a grant that there is not": lambda: signed(holdfast=["root"]),

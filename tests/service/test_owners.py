@@ -4,6 +4,7 @@ on no more than its maker holds."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from holdfast.ports import ToDecide
 from holdfast.service import query
 from holdfast.service.command import (
     Backfill,
+    DeleteConversation,
     GrantApproval,
     MakeKey,
     OpenConversation,
@@ -23,6 +25,7 @@ from holdfast.service.command import (
     RemoveSchedule,
     RevokeKey,
     RotateKey,
+    Say,
     SetSchedule,
     Start,
 )
@@ -301,3 +304,27 @@ async def test_a_key_is_rotated_only_by_who_could_make_it(world: World) -> None:
     assert [row["name"] for row in (await world.service.ask(part, query.Keys())).rows] == ["own"]
     with pytest.raises(NotPermitted, match="has no say about the tool"):
         await tell(of(ACME, workflows=part.access.workflows, tools=("mail_?",)), RotateKey("own"))
+
+
+async def test_a_private_thread_is_no_program_s_that_speaks_for_its_owner(world: World) -> None:
+    """Nor the owner's where a program has opened it in their name, nor any other program's."""
+    may = Access(("operator",))
+    ann = Principal("ann", ACME, client="ann", access=may, is_person=True)
+    app, key = (ann._replace(client=client, is_person=False) for client in ("clients.app", "keys.k"))
+    await world.service.open_private(ann, OpenConversation(name="hers", workflow="quick"))
+    await world.service.open_private(app, OpenConversation(name="of-app", workflow="quick"))
+    for own, others, thread in (
+        (ann, (app, key, ann._replace(name="bob", client="bob")), "hers"),
+        (app, (ann, key), "of-app"),
+    ):
+        for other in others:
+            for asked in (query.Conversations(name=thread), query.Conversations()):
+                with suppress(NotFound):
+                    assert thread not in [row["name"] for row in (await world.service.ask(other, asked)).rows]
+            for deed in (DeleteConversation(thread), Say(conversation=thread, text="x")):
+                with pytest.raises(NotFound, match="There is no conversation"):
+                    await world.service.tell(other, deed)
+        assert (await world.service.ask(own, query.Conversations(name=thread))).rows[0]["private"]
+        assert [row["name"] for row in (await world.service.ask(own, query.Conversations())).rows] == [thread]
+        assert (await world.service.ask(Principal("ops"), query.Conversations(name=thread, tenant=ACME))).rows
+    await world.service.tell(ann, DeleteConversation("hers"))

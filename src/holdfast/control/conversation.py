@@ -66,7 +66,7 @@ class Conversations(Commands):
 
         `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` and `max_tokens` are what all
         its runs may spend together. With a `team_budget` they count there as what `agent` spends (see `set_team_budget`). To
-        callers of a port a `private` one is there for nobody but `by`.
+        callers of a port a `private` one is there for nobody but `by`, with the token or key that it was opened with.
 
         Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
         with another agent.
@@ -79,11 +79,12 @@ class Conversations(Commands):
         _expect(on_busy)
         if len(name.encode()) > _MOST_NAME or not name.strip():
             raise InvalidInput(f"A conversation's name has 1 to {_MOST_NAME} bytes. Nothing was changed.")
+        claim = self._claim(by)
         new = Conversation(
             id=word("name of the conversation", name), tenant=word("tenant", tenant), workflow=workflow,
             made_at_ms=self.now_ms(), on_busy=on_busy, team=None if team is None else word("team", team),
-            team_budget=named_budget(team_budget), spends_as=agent, by=self._claim(by).name,
-            is_private=private,
+            team_budget=named_budget(team_budget), spends_as=agent, by=claim.name, is_private=private,
+            client=claim.client if private else None,
         )  # fmt: skip
         await scopes_of_run(self.store, new.tenant, new.team_budget, agent, graph)
         limits: Mapping[str, int | None] = {}

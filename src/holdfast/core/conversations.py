@@ -108,7 +108,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """As which agent its runs count in the team budget."""
     by: str | None = None
     is_private: bool = False
-    """Only who has opened it sees it, and speaks in it."""
+    """Only who has opened it sees it, and speaks in it, with what they came with then."""
+    client: str | None = None
+    """Whose token or key a private one was opened with; None where an earlier version did."""
     said: int = 0
     """How many exchanges there are; they are numbered from 1."""
     active: int | None = None

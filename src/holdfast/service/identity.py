@@ -253,9 +253,8 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
     may = words.get("may", ("viewer",))
     if (wrong_ := problem(may)) is not None:
         raise ValueError(f"may of [{where}] cannot be: {wrong_}")
-    access = Access(
-        cast(tuple[Grant, ...], may), words.get("workflows", ANY), words.get("tools", ANY), "workflows" in words
-    )
+    workflows = words.get("workflows", ANY)
+    access = Access(cast(tuple[Grant, ...], may), workflows, words.get("tools", ANY), "*" not in workflows)
     return Holder(
         where, tenant=_tenant(where, given.get("tenant")), roles=words.get("roles", ()), teams=words.get("teams", ()),
         access=access,

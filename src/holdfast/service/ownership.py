@@ -23,15 +23,23 @@ ANYTHING: Final = "*"
 """The pattern that stands for a tool that nobody can name: who has a say about all of them has one about it."""
 
 
+class Person(NamedTuple):
+    """Whose something is that is no other's: who was called so and came with the token or key of that `client`. None is not
+    known: what an earlier version has kept is theirs who are called so."""
+
+    name: str | None
+    client: str | None
+
+
 class Owned(NamedTuple):
     """Whose something is: of a `tenant`, None for all of them; about `workflows`, None for all that the tenant has; about calls
-    of `tools`, which may be patterns; and of one `person` or program of that name, None for all who reach the rest. `is_reach`
-    says that the workflows are patterns too."""
+    of `tools`, which may be patterns; and of one `person` or program, None for all who reach the rest. `is_reach` says that the
+    workflows are patterns too."""
 
     tenant: str | None
     workflows: tuple[str, ...] | None = None
     tools: tuple[str, ...] = ()
-    person: str | None = None
+    person: Person | None = None
     is_reach: bool = False
 
 
@@ -149,7 +157,9 @@ class Ownership:
         )
         if found is None:
             return None
-        return Owned(found.tenant, (found.workflow,), person=found.by if found.is_private else None)
+        return Owned(
+            found.tenant, (found.workflow,), person=Person(found.by, found.client) if found.is_private else None
+        )
 
     async def _supervisor(self, asked: Asked) -> Owned | None:
         found = await self._control.store.supervisors.find(asked.tenant, word("name of the supervisor", asked.value))

@@ -24,7 +24,7 @@ from holdfast.engine.supervising import no_supervisor
 from holdfast.errors import HoldfastError, NotFound, NotPermitted
 from holdfast.service.declaration import Declaration, Thing, Whole, declaration_of
 from holdfast.service.key import no_key
-from holdfast.service.ownership import ANYTHING, Asked, Owned, Ownership
+from holdfast.service.ownership import ANYTHING, Asked, Owned, Ownership, Person
 from holdfast.service.principal import Principal
 from holdfast.service.query import View
 
@@ -66,7 +66,7 @@ class Permission:
         declared = declaration_of(type(asked))
         if not declared.rows or any(named(declared, asked)):
             return rows
-        rows = [row for row in rows if is_own(who, row["by"] if row.get("private") else None)]
+        rows = [row for row in rows if is_own(who, Person(row["by"], row["client"]) if row.get("private") else None)]
         if Thing.WORKFLOW in declared.about.values():
             return [row for row in rows if self._is_startable_row(who, row)]
         if who.access.workflows == ANY:
@@ -177,9 +177,12 @@ def is_there(who: Principal, owned: Owned) -> bool:
     return all(map(who.access.reaches, owned.workflows))
 
 
-def is_own(who: Principal, person: str | None) -> bool:
-    """True if what is a person's, or nobody's own (None), is there for a caller: also for an admin of the whole fleet."""
-    return person in (None, who.claim.name) or (who.tenant is None and who.access.allows("admin"))
+def is_own(who: Principal, person: Person | None) -> bool:
+    """True if what is a person's, or nobody's own (None), is there for a caller: also for an admin of the whole fleet. A
+    program that speaks for somebody is not they, and no other program."""
+    if person is None or (who.tenant is None and who.access.allows("admin")):
+        return True
+    return person.name == who.name and person.client in (None, who.client)
 
 
 def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Thing, Any]]:

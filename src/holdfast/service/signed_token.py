@@ -16,6 +16,7 @@ import jwt
 
 from holdfast import privacy
 from holdfast.core.access import ANY, Access, problem
+from holdfast.core.claim import folded
 from holdfast.errors import UsageError
 from holdfast.service.identity import Holder, read_words
 from holdfast.settings import SignedTokenRules
@@ -65,7 +66,7 @@ class SignedTokens:
     def _holder(self, claims: Mapping[str, Any]) -> Holder:
         """Raises ValueError for claims that say nobody, or more than may be said."""
         rules, name = self._rules, claims["sub"]
-        if not isinstance(name, str) or not name.strip() or len(name) > 200 or name.startswith(_OURS):
+        if not isinstance(name, str) or not name.strip() or len(name) > 200 or folded(name).startswith(_OURS):
             raise ValueError("sub names nobody")
         tenant = claims.get(rules.tenant_claim)
         if tenant is None and not rules.tenantless:
@@ -76,7 +77,7 @@ class SignedTokens:
         if problem(may) is not None:
             raise ValueError(problem(may))
         workflows, tools = (read_words(claims.get(name, list(ANY))) for name in ("workflows", "tools"))
-        access = Access(may, workflows, tools, "workflows" in claims)  # type: ignore[arg-type]
+        access = Access(may, workflows, tools, "*" not in workflows)  # type: ignore[arg-type]
         roles, teams = read_words(claims.get(rules.roles_claim, [])), read_words(claims.get(rules.teams_claim, []))
         return Holder(name, tenant=tenant, roles=roles, teams=teams, access=access, is_person=True)
 

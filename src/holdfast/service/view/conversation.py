@@ -30,6 +30,7 @@ def of_conversation(conversation: Conversation) -> dict[str, Any]:
         "latest": conversation.tip,
         "by": conversation.by,
         "private": conversation.is_private,
+        "client": conversation.client,
         "begun_at": iso(conversation.made_at_ms),
     }
 
