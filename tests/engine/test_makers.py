@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Tool, ToolRule, WorkerAgent, Workflow, flow, tool, tool_node
+from holdfast import Chat, Context, Tool, ToolRule, WorkerAgent, Workflow, flow, tool, tool_node
 from holdfast.core.claim import Claim
 from holdfast.core.contribution import contributors
 from holdfast.errors import DecisionRefused, InvalidDecision
@@ -76,6 +76,15 @@ async def passed_on(ctx: Context) -> str:
     return f"{second.decision} {said}"
 
 
+@flow
+async def clerk(ctx: Context, chat: Chat) -> str:
+    """Notes what it is told beside its conversation; asks before it pays."""
+    if chat.text == "wait":
+        return str(await ctx.wait_signal("said"))
+    answer = await ctx.ask({"pay": [each.text for each in chat.messages]}, decisions=["approve"], four_eyes=True)
+    return str(answer.decision)
+
+
 async def refused(engine: Any, gate: str, *names: str | Claim) -> None:
     for name in names:
         with pytest.raises(DecisionRefused, match="second pair of eyes"):
@@ -122,3 +131,22 @@ async def test_who_says_what_is_asked_next_does_not_decide_that(store: str) -> N
                 await engine.decide(gate, "to_legal", {"to": "eve"}, by="eve")
             await engine.decide(gate, "approve", by="eve")
             assert await run.result() == f"approve {data or reason}"
+
+
+async def test_who_had_a_hand_in_an_earlier_answer_has_one_in_what_is_asked_after_it(store: str) -> None:
+    async def run_of(number: int) -> str:
+        while (run := (await engine.conversation("c")).exchanges[number].run) is None:
+            await engine.idle()
+        return run
+
+    async with opened(store, workflows=[clerk]) as engine:
+        await engine.open_conversation("c", clerk)
+        said = await engine.say("c", "wait", by="bob")
+        signal = Claim("keys.k", "", "keys.k", maker="alice")
+        await engine.signal(await run_of(said.number), "said", "all goes to alice", by=signal)
+        assert (await engine.reply("c", said.number)).reply == "all goes to alice"
+        said = await engine.say("c", "pay", by="carol")
+        gate = await gate_of(engine.run(await run_of(said.number)))
+        await refused(engine, gate, "alice", "keys.k", "bob", "carol")
+        await engine.decide(gate, "approve", by="eve")
+        assert (await engine.reply("c", said.number)).reply == "approve"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from holdfast import Context, Engine, ToolRule, Workflow, flow, human_gate, tool, tool_node
+from holdfast import Chat, Context, Engine, ToolRule, Workflow, flow, human_gate, tool, tool_node
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.access import Access, Grant
 from holdfast.service.identity import Holder
@@ -63,6 +65,15 @@ async def passed_on(ctx: Context) -> str:
     return f"{second.decision} {said}"
 
 
+@flow
+async def clerk(ctx: Context, chat: Chat) -> str:
+    """Asks before it pays."""
+    if "pay" not in chat.text:
+        return "noted"
+    answer = await ctx.ask({"pay": [each.text for each in chat.messages]}, decisions=["approve"], four_eyes=True)
+    return str(answer.decision)
+
+
 def gated(name: str, **options: Any) -> Workflow:
     """A run with one gate, which shows to whom something is paid."""
     wf = Workflow(name)
@@ -71,7 +82,7 @@ def gated(name: str, **options: Any) -> Workflow:
 
 
 WORKFLOWS: tuple[Workflow | Any, ...] = (
-    paying, told, relay, passed_on, gated("order", reviewers=["ida"]), gated("both", quorum=2),
+    paying, told, relay, passed_on, clerk, gated("order", reviewers=["ida"]), gated("both", quorum=2),
 )  # fmt: skip
 MINE = {"to": "alice", "amount": 1_000_000}
 
@@ -177,3 +188,31 @@ async def test_what_is_said_beside_any_word_is_content(port: Port) -> None:
             with_data = await carol.seen(gate, decision="to_legal", data=MINE)
             assert await carol.refused("POST", f"{gate}/decision", with_data) == (422, "invalid_decision")
             await carol.post(f"{gate}/decision", await carol.seen(gate))
+
+
+async def asked_in(api: Asked) -> str:
+    """The path of the one gate that is open, once it is."""
+    async with asyncio.timeout(20):
+        while not (found := [each for each in await api.rows("/gates") if each["decision"] is None]):
+            await asyncio.sleep(0.01)
+    return f"/gates/{quote(found[0]['gate_id'], safe='')}"
+
+
+async def test_what_is_said_in_a_conversation_is_of_each_speaker_and_who_made_their_keys(port: Port) -> None:
+    names = ("alice", "bob", "carol")
+    async with asking(port, *names) as (alice, bob, carol), with_key_of(port, alice, "operator") as key:
+        await bob.post("/conversations", {"workflow": "clerk", "name": "c"})
+        await key.post("/conversations/c/messages", {"text": "use account ALICE"}, wait_s=10, holdfast_as="dan")
+        await bob.post("/conversations/c/messages", {"text": "pay 500"})
+        gate = await asked_in(bob)
+        assert set((await bob.get(gate))["contributors"]) == {"alice", "dan"}
+        await refused(gate, alice, bob)
+        await carol.post(f"{gate}/decision", await carol.seen(gate), wait_s=10)
+        said = {
+            "threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "pay alice"}], "tools": [],
+            "context": [], "state": {}, "forwardedProps": {},
+        }  # fmt: skip
+        assert (await key.said("POST", "/agui/clerk", said)).status_code == 200
+        gate = await asked_in(bob)
+        await refused(gate, alice)
+        await carol.post(f"{gate}/decision", await carol.seen(gate))

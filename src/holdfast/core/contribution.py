@@ -5,7 +5,7 @@ Who starts, edits, resolves, replays, signals, forks or backfills a run contribu
 
 - who made the key that was used for that
 - who answered a question with data, also in fields that it left open, or gave a reason, beside whatever word
-- who has set its schedule, or has said something before in its conversation
+- who has set its schedule, or has said something before in its conversation, or contributed to a run that answered there
 - who wrote last a shared value that the run has read, or contributed to the run that wrote it
 - who contributed to its origin, to its parent before it was asked for, to a child whose end the run has heard of, or to a
   run that has sent it a signal

@@ -48,7 +48,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the run that answers a message: what it returned, as text, or why there is nothing; to which agent it was
     handed over; and which of the messages that were to steer it it has not read. Of the `given` messages of its input it has
-    summed up the first `covers`, to `summary`."""
+    summed up the first `covers`, to `summary`. `authors` have a hand in what it returned."""
 
     status: str
     reply: str | None = None
@@ -58,6 +58,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
     covers: int = 0
     given: int = 0
+    authors: tuple[str, ...] = ()
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,6 +74,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
     maker: str | None = None
     """Who has made the key with which it was sent."""
+    authors: tuple[str, ...] = ()
+    """Those who have a hand in what its run returned, once that has ended."""
     key: str | None = None
     """By which whoever sent it knows it: the same again is the same message."""
     run: RunId | None = None
@@ -297,7 +300,7 @@ def ended(
     leaves = first is not None and first.on_busy == "rollback" and not cannot_be_undone
     answered = msgspec.structs.replace(
         active, status=outcome.status, reply=outcome.reply, problem=outcome.problem, left=leaves, agent=agent,
-        summary=_summary(exchanges, active.number, outcome),
+        summary=_summary(exchanges, active.number, outcome), authors=outcome.authors,
     )  # fmt: skip
     done = [answered]
     waiting = conversation.waiting
@@ -403,10 +406,11 @@ def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> d
 
 
 def authors_of(exchanges: Exchanges, number: int) -> tuple[str, ...]:
-    """Return those who have said what comes before a message, and who made their keys."""
+    """Return those who have said what comes before a message, who made their keys, and who has a hand in what was answered."""
     before = {each.number for each in path(exchanges, exchanges[number].parent)}
     said = [each for each in exchanges.values() if each.number in before or each.steers in before]
-    return tuple(dict.fromkeys(name for each in said for name in (each.by, each.maker) if name is not None))
+    names = (name for each in said for name in (each.by, each.maker, *each.authors))
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def message_of(message: Exchange) -> dict[str, Any]:

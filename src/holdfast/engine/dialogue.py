@@ -19,6 +19,7 @@ from holdfast.core import conversations as rule
 from holdfast.core import events as ev
 from holdfast.core.children import MOST_DEPTH
 from holdfast.core.claim import Claim
+from holdfast.core.contribution import authors
 from holdfast.core.conversations import Change, Conversation, Exchange, Exchanges, Outcome
 from holdfast.core.ids import CallId, RunId
 from holdfast.core.payload import digest
@@ -116,6 +117,7 @@ class Dialogues:
             handed_to=None if reply is None else await self._handed_to(conversation.run),
             unread=[number for number in parts if not state.has_read(number)],
             summary=summed.get("text", ""), covers=summed.get("covers", 0), given=summed.get("given", 0),
+            authors=authors(state),
         )  # fmt: skip
 
     async def _handed_to(self, run: RunId) -> str | None:
