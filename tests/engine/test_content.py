@@ -229,6 +229,21 @@ async def test_addresses_are_under_the_rules_of_http_tools(
     assert wire.requests == []
 
 
+@bounded
+async def test_no_error_tells_which_names_there_are_inside(tmp_path: Path, wire: Wire, model: Providers) -> None:
+    """A name at a private address is told as one that is nobody's, by its words and its class."""
+    said = set()
+    async with opened(f"sqlite:///{tmp_path / 'h.db'}", model=model, settings=settings()) as engine:
+        for host in ("localhost", "nobody.invalid"):
+            run = await engine.start(asks(["See:", Image(url=f"https://{host}/a.png")]))
+            with pytest.raises(RunFailed) as failed:
+                await run.result()
+            error = failed.value.error
+            said.add((error.message.replace(host, "HOST"), error.error_class, error.retryable))
+    assert len(said) == 1
+    assert "no public address that is known here" in str(said)
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -274,16 +275,29 @@ async def test_a_listener_of_one_tenant_hears_nothing_of_another_s(port: Port) -
             assert await acme.refused("GET", f"/runs/{run}/{part}", **headers) == (404, "not_found")
 
 
+PLACE = re.compile(r"\w\.py:\d")
+
+
 async def test_a_tenant_is_not_told_where_the_server_keeps_its_code(port: Port) -> None:
     async with port.asked(GLOBEX * 4) as globex, port.asked(OPS * 4) as ops:
         run = (await globex.post("/runs", {"workflow": "broken"}, wait_s=10))["run_id"]
         kept = Path(flows.__file__).relative_to(Path(flows.__file__).parents[2]).as_posix()
-        assert kept in (await ops.http.get(f"/runs/{run}")).text
+        whole = (await ops.http.get(f"/runs/{run}")).text
+        worker = (await ops.rows(f"/runs/{run}/steps"))[0]["worker"]
+        assert (kept in whole, PLACE.search(whole) is not None, worker in whole) == (True, True, True)
         for route in ROUTES:
             if route.method == "GET" and set(route.in_path) <= {"run"}:
                 params = NEEDED_TO_ASK.get(route.path, {})
                 told = (await globex.http.get(route.path.format(run=run), params=params)).text
                 assert kept not in told, (route.path, told)
+                assert PLACE.search(told) is None, (route.path, told)
+                assert worker not in told, (route.path, told)
+        letter = (await globex.rows("/dead-letters", run=run))[0]
+        assert letter["message"] == "ValueError: it fell"
+        assert (await globex.get(f"/dead-letters/{quote(letter['letter'], safe='')}"))["error"]["message"] == letter[
+            "message"
+        ]
+        assert PLACE.search(str(await globex.rows("/gates", run=run))) is None
 
 
 async def test_who_acts_for_one_tenant_says_so_of_no_other(port: Port) -> None:

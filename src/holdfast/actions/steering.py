@@ -39,6 +39,7 @@ _DESCRIBED: Final = (
     _Family("Lua loads the code that it names", "", "LUA_"),
     _Family("OpenSSL loads the code that it names", "", "OPENSSL_"),
     _Family("the compiler runs the programs that it names", "", "GCC_"),
+    _Family("Ansible loads the code and options that it names", "", "ANSIBLE_"),
     _Family("rustup fetches and runs the toolchain that it names", "", "RUSTUP_"),
 )
 
@@ -97,6 +98,9 @@ _WHOLE: Final = (
         "EDITOR|VISUAL|PAGER|BROWSER|LESS|LESSOPEN|LESSCLOSE|LESSKEY(IN)?(_SYSTEM|_CONTENT)?|MANPAGER|MANOPT|HGEDITOR|HGMERGE|HGRCPATH"
         "|HGPLAIN|SVN_SSH|SVN_EDITOR|CVS_RSH|RSYNC_RSH|RSYNC_CONNECT_PROG|TAR_OPTIONS|TAPE|RSH|FZF_DEFAULT_(COMMAND|OPTS)|PARALLEL"
         "|PARALLEL_SHELL|TF_CLI_ARGS(_[a-z]+)?|TF_CLI_CONFIG_FILE|WGETRC|SYSTEM_WGETRC|CURL_HOME|SCREENRC|GNUPGHOME"
+        # The files of psql and SQL*Plus run commands; plugins of the others are programs and libraries.
+        "|PSQLRC|SQLPATH|ORACLE_PATH|HELM_(PLUGINS|BIN|(DATA|CONFIG|CACHE)_HOME|(REPOSITORY|REGISTRY)_CONFIG)|KUBECTL_EXTERNAL_DIFF"
+        "|LIBMYSQL_PLUGINS|LIBMYSQL_PLUGIN_DIR|TF_PLUGIN_CACHE_DIR|PACKER_PLUGIN_PATH|IRBRC|PRYRC"
         "|.*_(PRELOAD|ASKPASS|WRAPPER|EDITOR|PAGER)",
     ),
     _Family(

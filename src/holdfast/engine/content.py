@@ -16,13 +16,14 @@ from pydantic import ValidationError
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.content import Audio, Document, Image, part_of
 from holdfast.authoring.tool import Tool
+from holdfast.border import fact
 from holdfast.core.content import MOST_BYTES, ContentPart
 from holdfast.core.payload import Payload
-from holdfast.core.policies import DENIED, VALIDATION
+from holdfast.core.policies import DENIED, NETWORK, VALIDATION
 from holdfast.engine.payloads import Payloads
 from holdfast.errors import BlobLost, InvalidInput, ToolFailed, UsageError
 from holdfast.settings import FetchRules
-from holdfast.tools.address import networks
+from holdfast.tools.address import is_number, networks
 from holdfast.tools.http_exchange import Bounds, Reply, Request, exchange
 from holdfast.tools.http_reply import expect_good
 from holdfast.tools.url_template import UrlTemplate
@@ -79,7 +80,10 @@ class Contents:
         request = Request(
             "GET", url.origin, url.target({}, {}), {"User-Agent": "holdfast", "Accept": _ACCEPT[part.type]}
         )
-        reply = await exchange(request, self._bounds, **when)
+        try:
+            reply = await exchange(request, self._bounds, **when)
+        except ToolFailed as problem:
+            raise _of_host(url.origin[1], problem) from None
         expect_good(request, reply)
         if reply.unreadable is not None:
             raise ToolFailed(f"GET {request.authority} answered, and {reply.unreadable}.", error_class=VALIDATION)
@@ -123,6 +127,17 @@ class Contents:
                 error_class=DENIED,
             )
         return url
+
+
+def _of_host(host: str, problem: ToolFailed) -> ToolFailed:
+    """What is said where a part was not read. Whoever may name any host is not told which names there are inside."""
+    if fact(problem, "no_address") is not True or is_number(host):
+        return problem
+    return ToolFailed(
+        f"{host!r} is at no public address that is known here. Nothing was sent. If it is meant to be read, declare its"
+        " address, or a network around it, in allow_private=[…] under [fetch] in holdfast.toml.",
+        error_class=NETWORK,
+    )
 
 
 def _called(kind: str, reply: Reply) -> str | None:

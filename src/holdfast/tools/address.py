@@ -79,14 +79,14 @@ def networks(allowed: bool | Sequence[str]) -> tuple[Network, ...]:
 async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]:
     """The addresses of `host` that may be connected to, the system's favourite first, at most MOST_ADDRESSES.
 
-    Raises ToolFailed, for nothing was sent, if the name cannot be resolved or if any of its addresses is refused: a name
-    that means a public and a private address is somebody's trick.
+    Raises ToolFailed with `no_address`, for nothing was sent, if the name cannot be resolved or if any of its addresses is
+    refused: a name that means a public and a private address is somebody's trick.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
         raise ToolFailed(
-            f"The name {host!r} cannot be resolved ({problem}). Nothing was sent.", error_class=NETWORK
+            f"The name {host!r} cannot be resolved ({problem}). Nothing was sent.", error_class=NETWORK, no_address=True
         ) from None
     addresses = list(dict.fromkeys(str(place[4][0]) for place in found))
     for each in addresses:
@@ -97,8 +97,18 @@ async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]
                 " network around it, in allow_private=[…]: of the tool, or under [fetch] in holdfast.toml for what messages"
                 " name. The log has the address.",
                 error_class=DENIED,
+                no_address=True,
             )
     return addresses[:MOST_ADDRESSES]
+
+
+def is_number(host: str) -> bool:
+    """True if a host is an address as it is written down, and no name."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def may_be_called(address: Address, allowed: Sequence[Network] = ()) -> bool:

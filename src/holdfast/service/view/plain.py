@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.core.money import usd
@@ -24,16 +25,22 @@ def maybe_usd(nanousd: int | None) -> str | None:
 
 
 def without_traces(value: Any) -> Any:
-    """A row without the place in its code where something has failed: the paths of a machine are its operator's affair."""
+    """A row without the place in its code where something has failed, and without the process that did it: the machines are
+    their operator's affair."""
     if isinstance(value, list):
         return [without_traces(each) for each in value]
     if not isinstance(value, dict):
         return value
     found = {name: without_traces(each) for name, each in value.items()}
-    return {**found, "trace": None} if found.keys() >= _ERROR else found
+    if found.keys() >= _ERROR and isinstance(message := found["message"], str):
+        return {**found, "message": _PLACE.sub("", message), **({"trace": None} if "trace" in found else {})}
+    return {**found, "worker": None} if found.keys() >= _STEP else found
 
 
-_ERROR: Final = {"error_class", "message", "retryable", "trace"}
+_ERROR: Final = {"error_class", "message"}
+_STEP: Final = {"step", "status", "attempts", "worker"}
+_PLACE: Final = re.compile(r" \([^\s()]+\.py:\d+(?: in [^()\n]+)?\)")
+"""As an error's message ends that is of the user's own code: ` (refund.py:12 in pay)`."""
 
 
 def error_of(error: ErrorRecord | None) -> dict[str, Any] | None:
