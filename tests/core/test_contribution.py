@@ -398,15 +398,28 @@ def test_who_edits_one_call_decides_another_that_is_asked_about_beside_it() -> N
         game.decide("approve", by="bob")
 
 
-def test_an_edit_without_a_form_is_what_another_person_approves() -> None:
+@pytest.mark.parametrize("decision", ["edit", "answer"])
+def test_an_edit_without_a_form_is_what_another_person_approves(decision: str) -> None:
     game = Game(graph("work"), by="ann")
-    allowed = ("approve", "edit", "reject")
+    allowed = ("approve", "edit", "answer", "reject")
     game.do(cmd.OpenGate(*game.at("work"), Path("0"), "question", "h", inline("5?"), "h", allowed, four_eyes=True))
-    game.decide("edit", by="bob", data={"amount": 7})
+    assert kinds(game.decide(decision, by="bob", data={"amount": 7})) == ["GateEdited"]
+    with pytest.raises(DecisionRefused, match="second pair of eyes"):
+        game.decide("approve", by="bob")
     game.decide("approve", by="eve")
     outcome = game.step("work").journal[Path("0")].outcome
     assert outcome is not None
     assert outcome.value() == {"decision": "approve", "data": {"amount": 7}, "by": "eve", "reason": None}
+
+
+def test_an_answer_to_what_takes_only_answers_is_one() -> None:
+    game = Game(graph("work"), by="ann")
+    game.do(
+        cmd.OpenGate(
+            *game.at("work"), Path("0"), "question", "h", inline("?"), "h", ("answer", "reject"), four_eyes=True
+        )
+    )
+    assert kinds(game.decide("answer", by="bob", data=7))[0] == "GateDecided"
 
 
 def test_an_answer_that_fills_in_what_was_open_is_none() -> None:

@@ -74,6 +74,12 @@ async def clerk(ctx: Context, chat: Chat) -> str:
     return str(answer.decision)
 
 
+@flow
+async def priced(ctx: Context) -> str:
+    answer = await ctx.ask({"pay": 5}, four_eyes=True)
+    return f"{answer.decision} {answer.data}"
+
+
 def gated(name: str, **options: Any) -> Workflow:
     """A run with one gate, which shows to whom something is paid."""
     wf = Workflow(name)
@@ -82,7 +88,7 @@ def gated(name: str, **options: Any) -> Workflow:
 
 
 WORKFLOWS: tuple[Workflow | Any, ...] = (
-    paying, told, relay, passed_on, clerk, gated("order", reviewers=["ida"]), gated("both", quorum=2),
+    paying, told, relay, passed_on, clerk, priced, gated("order", reviewers=["ida"]), gated("both", quorum=2),
 )  # fmt: skip
 MINE = {"to": "alice", "amount": 1_000_000}
 
@@ -216,3 +222,13 @@ async def test_what_is_said_in_a_conversation_is_of_each_speaker_and_who_made_th
         gate = await asked_in(bob)
         await refused(gate, alice)
         await carol.post(f"{gate}/decision", await carol.seen(gate))
+
+
+async def test_an_answer_is_what_another_person_approves(port: Port) -> None:
+    async with asking(port, "alice", "bob", "carol") as (alice, bob, carol):
+        run = (await run_of(alice, "priced"))["run_id"]
+        gate = await gate_of(alice, run)
+        await bob.post(f"{gate}/decision", await bob.seen(gate, decision="answer", data={"pay": 1_000_000}), wait_s=10)
+        await refused(gate, bob, alice)
+        await carol.post(f"{gate}/decision", await carol.seen(gate), wait_s=10)
+        assert (await alice.get(f"/runs/{run}"))["output"] == "approve {'pay': 1000000}"

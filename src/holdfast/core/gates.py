@@ -345,12 +345,15 @@ def _check_without_data(opened: ev.GateOpened, c: commands.DecideGate) -> None:
 
 def _is_edit(opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> bool:
     """True if a decision changes what a gate with four eyes or a quorum shows, so that another person is to look at it first.
-    An answer that a tool is to have given is none: nothing is called with it."""
+    An answer that a tool is to have given is none: nothing is called with it. One to a question without a form is, where it
+    can be approved."""
     if not (opened.four_eyes or opened.quorum > 1):
         return False
     if c.decision == "edit":
         return True
     shown, said = opened.filled.value(), data.value()
+    if c.decision == "answer" and opened.reason == QUESTION and opened.form is None and "approve" in opened.allowed:
+        return said not in (None, {})
     if (
         c.decision != "answer"
         or opened.reason == TOOL_APPROVAL
