@@ -71,7 +71,8 @@ class Asked:
             page = await self.get(path, **params, cursor=page["cursor"])
 
     async def events(self, path: str, **headers: str) -> AsyncIterator[tuple[str, str | None, Any]]:
-        """Server-sent events: what each is, its id, its data."""
+        """Server-sent events: what each is, its id, its data. What has no name, which a browser gives to `onmessage`, says in
+        its data what it is."""
         named = {"accept": "text/event-stream", **{name.replace("_", "-"): value for name, value in headers.items()}}
         async with self.http.stream("GET", path, headers=named) as said:
             assert said.status_code == 200, await said.aread()
@@ -82,7 +83,8 @@ class Asked:
                 if name:
                     fields[name] = value
                 elif "data" in fields:
-                    yield fields["event"], fields.get("id"), json.loads(fields["data"])
+                    data = json.loads(fields["data"])
+                    yield fields.get("event") or data.get("type") or data["kind"], fields.get("id"), data
                     fields = {}
 
     async def gate(self, run: str) -> str:

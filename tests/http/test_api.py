@@ -230,6 +230,38 @@ async def test_a_history_is_told_without_a_gap_over_a_restart(tmp_path: Path) ->
     assert heard == [(str(row["seq"]), row["type"]) for row in rows]
 
 
+async def test_who_has_heard_all_is_told_to_rest(api: Asked) -> None:
+    """A browser's EventSource comes back after each end, until it is answered 204."""
+    run = (await api.post("/runs", {"workflow": "counting", "input": 2}, wait_s=10))["run_id"]
+    await api.post(f"/runs/{run}/signals/enough", wait_s=10)
+    for path in (f"/runs/{run}/events", f"/runs/{run}/stream"):
+        told = await _all(api, path)
+        assert [kind for kind, *_ in told][-1] == "end"
+        before, last = (str(told[place][1]) for place in (-3, -2))
+        assert [kind for kind, *_ in await _all(api, path, last_event_id=before)] == [told[-2][0], "end"]
+        rests = await api.said("GET", path, accept="text/event-stream", last_event_id=last)
+        assert (rests.status_code, rests.content) == (204, b"")
+    async with api.http.stream("GET", f"/runs/{run}/events", headers={"accept": "text/event-stream"}) as said:
+        names = {line for line in (await said.aread()).decode().splitlines() if line.startswith("event:")}
+    assert names == {"event: end"}, "what has a name is not heard by `onmessage`"
+
+
+async def test_a_row_that_is_kept_is_asked_for_again_only_where_it_has_changed(api: Asked) -> None:
+    run = (await api.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
+    row, head = [await api.said(method, f"/runs/{run}") for method in ("GET", "HEAD")]
+    tag = row.headers["etag"]
+    assert row.headers["cache-control"] == "private, no-cache"
+    assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", tag)
+    assert int(head.headers["content-length"]) == len(row.content)
+    for held in (tag, f"W/{tag}", f'"other", W/{tag}', "*"):
+        again = await api.said("GET", f"/runs/{run}", if_none_match=held)
+        assert (again.status_code, again.content) == (304, b""), held
+    assert (await api.said("GET", f"/runs/{run}", if_none_match='"other"')).status_code == 200
+    assert (await api.said("HEAD", "/runs")).status_code == 200
+    refused = await api.said("PUT", f"/runs/{run}")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+
+
 async def _all(api: Asked, path: str, **headers: str) -> list[tuple[str, str | None, object]]:
     return [each async for each in api.events(path, **headers)]
 

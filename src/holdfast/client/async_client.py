@@ -177,8 +177,11 @@ class AsyncClient:
                 async with self._http.stream(
                     "GET", request.path, params=request.params, headers=self._headers(request)
                 ) as said:
-                    if said.status_code != 200:
-                        listener.refused(Reply(said.status_code, said.headers, await said.aread()))
+                    if said.status_code != 200 and listener.unheard(
+                        Reply(said.status_code, said.headers, await said.aread())
+                    ):
+                        listener.end = await self.run(listener.run)
+                        return
                     async for event in httpx2.EventSource(said, max_event_size=None):
                         if (row := listener.heard(event)) is not None:
                             yield row

@@ -176,8 +176,9 @@ class Client:
                 listener,
                 self._http.stream("GET", request.path, params=request.params, headers=self._headers(request)) as said,
             ):
-                if said.status_code != 200:
-                    listener.refused(Reply(said.status_code, said.headers, said.read()))
+                if said.status_code != 200 and listener.unheard(Reply(said.status_code, said.headers, said.read())):
+                    listener.end = self.run(listener.run)
+                    return
                 for event in httpx2.EventSource(said, max_event_size=None):
                     if (row := listener.heard(event)) is not None:
                         yield row

@@ -5,6 +5,7 @@ Never here: a connection, waiting.
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from types import TracebackType
 from typing import Final, NoReturn
 
@@ -28,6 +29,7 @@ class Listener:
     def __init__(self, query: Events | Streams, last: str | None = None) -> None:
         self.end: View | None = None
         """The run as it stands at its end, once that was heard."""
+        self.run = query.run
         self._query = query
         self._last = last
         self._tries = 0
@@ -53,9 +55,10 @@ class Listener:
         self._last = event.id
         return row
 
-    def refused(self, reply: Reply) -> NoReturn:
-        """Nothing will be told now. Raises the error that a reply tells, unless it passes."""
-        _fail(refusal(reply))
+    def unheard(self, reply: Reply) -> bool:
+        """Nothing will be told now. Returns True where all was told before. Raises the error that a reply tells, unless it
+        passes."""
+        return reply.status == HTTPStatus.NO_CONTENT or _fail(refusal(reply))
 
     def __enter__(self) -> None:
         """A try begins."""

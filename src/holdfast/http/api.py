@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from http import HTTPStatus
@@ -24,7 +24,7 @@ from holdfast.http import once, openapi, problem, request, sse
 from holdfast.http.browser import Browser
 from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
-from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route, methods_of
+from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route, methods_for, methods_of
 from holdfast.http.single_flight import SingleFlight
 from holdfast.ports import ApiKey
 from holdfast.service import query
@@ -58,13 +58,15 @@ class Api:
         """The same as an ASGI application."""
         app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
         for route in ROUTES:
-            app.add_api_route(f"{BASE}{route.path}", self._endpoint(route), methods=[route.method], response_model=None)
-        app.add_api_route(f"{BASE}/me", self._guarded(self._me), methods=["GET"], response_model=None)
+            methods = [*methods_for(route.method)]
+            app.add_api_route(f"{BASE}{route.path}", self._endpoint(route), methods=methods, response_model=None)
+        app.add_api_route(f"{BASE}/me", self._guarded(self._me), methods=[*methods_for("GET")], response_model=None)
         app.add_api_route(f"{BASE}/links/{{token}}", self._linked, methods=["POST"], response_model=None)
         app.add_api_route(f"{BASE}/agui/{{workflow}}", self._guarded(self._agui), methods=["POST"], response_model=None)
         if self._browser is not None:
             app.add_api_route("/", self._handed_over, methods=["GET"], response_model=None)
-        app.add_api_route(f"{BASE}/openapi.json", self._described, methods=["GET"], response_model=None)
+        described = self._described
+        app.add_api_route(f"{BASE}/openapi.json", described, methods=[*methods_for("GET")], response_model=None)
         app.add_exception_handler(HTTPException, self._refused)
         app.add_middleware(_AsSent)
         return app
@@ -168,12 +170,15 @@ class Api:
         with ExitStack() as counted:
             counted.enter_context(service.turns.listening(caller.holder.share))
             last = asked.headers.get(sse.LAST)
+            told: AsyncGenerator[bytes, None] | None
             if isinstance(said, query.Events):
                 told = await sse.history(service, caller.who, said, last, self._reads)
             elif isinstance(said, query.Tail):
                 told = await sse.tail(service, caller.who, said, last)
             else:
                 told = await sse.stream(service, caller.who, said, last)
+            if told is None:  # a browser's EventSource comes back for ever, but for this status (HTML Standard, 9.2)
+                return Response(status_code=HTTPStatus.NO_CONTENT)
             check, over = self._checking(service, asked, said), counted.pop_all().close
             return sse.response(told, caller.who.trace_id or "", check, over)
 
@@ -257,9 +262,10 @@ async def _row(service: Service, who: Principal, said: Any, asked: Request) -> R
         await _settled(service, said.run, wait_s)
     body = msgspec.json.encode(await _one(service, who, said))
     tag = _tag(body)
-    if asked.headers.get("if-none-match") == tag:
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
-    return Response(body + END, media_type=_JSON, headers={"ETag": tag, "Cache-Control": "no-store"})
+    kept = {"ETag": tag, "Cache-Control": "private, no-cache"}  # a browser keeps it, and asks whether it still stands
+    if request.has_tag(asked.headers.get("if-none-match", ""), tag):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=kept)
+    return Response(body + END, media_type=_JSON, headers=kept)
 
 
 async def _one(service: Service, who: Principal, said: query.Query) -> query.View:
@@ -378,10 +384,11 @@ async def _expect_tag(service: Service, who: Principal, route: Route, said: Any,
     told = {name: getattr(said, name, None) for name in (*about.in_path, *about.elsewhere)}
     row = await _one(service, who, _asked(about, told))
     now = _tag(msgspec.json.encode(row))
-    if tag not in ("*", now):
+    tags = {*map(str.strip, tag.split(","))}
+    if tags.isdisjoint({"*", now}):
         words = "It is not as it was when you looked: GET it again. Nothing was done."
         raise Problem(HTTPStatus.PRECONDITION_FAILED, "changed", words, headers={"ETag": now})
-    if tag == now and isinstance(said, Decide) and said.shown_hash is None:
+    if now in tags and isinstance(said, Decide) and said.shown_hash is None:
         return msgspec.structs.replace(said, shown_hash=row["shown_hash"])
     return said
 

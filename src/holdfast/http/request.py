@@ -74,6 +74,12 @@ def trace_id_of(request: Request) -> str | None:
     return trace.trace_id_of(said[0]) if len(said) == 1 else None
 
 
+def has_tag(said: str, tag: str) -> bool:
+    """Whether a list of entity tags, or `*`, has this one. A proxy that compresses marks a tag as weak, and it is the same (RFC
+    9110, section 8.8.3.2)."""
+    return any(each == "*" or each.removeprefix("W/") == tag for each in map(str.strip, said.split(",")))
+
+
 def wait_s(request: Request) -> int:
     """How long the sender wants to wait for what comes of a run (RFC 7240): `Prefer: wait=20`."""
     found = _WAIT.search(request.headers.get("prefer", ""))

@@ -183,10 +183,16 @@ MAKES: Final = (cmd.MakeKey, cmd.MakeLink, cmd.MakeGateLink, cmd.GrantApproval)
 """What makes something that is no run: 201."""
 
 
+def methods_for(method: str) -> tuple[str, ...]:
+    """The methods that a route takes: whatever may be read with GET may be asked about with HEAD (RFC 9110, section 9.1)."""
+    return (method, "HEAD") if method == "GET" else (method,)
+
+
 def methods_of(path: str) -> list[str]:
     """With which methods something is asked at a path, without the base, as it is sent."""
     exact = [route for route in ROUTES if route.path == path]
-    return sorted({route.method for route in exact or ROUTES if exact or _SHAPES[route.path].fullmatch(path)})
+    found = [route.method for route in exact or ROUTES if exact or _SHAPES[route.path].fullmatch(path)]
+    return sorted({each for method in found for each in methods_for(method)})
 
 
 _SHAPES: Final = {route.path: re.compile(_FIELD.sub("[^/]+", route.path)) for route in ROUTES}

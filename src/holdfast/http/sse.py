@@ -1,8 +1,8 @@
 """Histories and streams of runs as server-sent events, each with the id after which a client that comes back goes on.
 
     id: 7                      where to go on: the header Last-Event-ID
-    event: StepCompleted       what it is; `end` and `problem` are the last
-    data: {…}                  as the list has it
+    data: {…}                  as the list has it; its `type`, or its `kind`, is what it is
+    event: end                 or `problem`: this one is the last; others have no name, so `onmessage` of a browser hears all
 
 Never here: who may see it, what an event says (service).
 """
@@ -40,7 +40,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 def is_wanted(request: Request) -> bool:
     """Whether the sender asks for events as they come."""
-    return MEDIA_TYPE in request.headers.get("accept", "")
+    return request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", "")
 
 
 class _Counted(EventSourceResponse):
@@ -68,10 +68,14 @@ def response(
 
 async def history(
     service: Service, who: Principal, asked: query.Events, last: str | None, reads: SingleFlight
-) -> AsyncGenerator[bytes, None]:
-    """The events of a run after the `last` that was heard, and those to come, until it has ended. Raises NotFound before
-    anything is told."""
+) -> AsyncGenerator[bytes, None] | None:
+    """The events of a run after the `last` that was heard, and those to come, until it has ended; None where it has, and no
+    event came after that. Raises NotFound before anything is told."""
     await service.expect(who, asked)
+    if last is not None:
+        state = await service.control.run(asked.run).state()
+        if state.ended and state.seq <= seq_of(last):
+            return None
     return _history(service, who, asked.run, seq_of(last or asked.cursor), reads)
 
 
@@ -86,7 +90,7 @@ async def _history(
             page = await reads.read((run, after, seq), partial(handle.events, after, min(_PAGE, seq - after)))
             for recorded in page:
                 row = service.seen(who, view.of_event(recorded))
-                yield _event(row, row["type"], str(recorded.seq))
+                yield _event(row, id_=str(recorded.seq))
             if not page:
                 break  # of an archived run the events may be gone
             after = page[-1].seq
@@ -97,11 +101,16 @@ async def _history(
 
 async def stream(
     service: Service, who: Principal, asked: query.Streams, last: str | None
-) -> AsyncGenerator[bytes, None]:
-    """What is said in a run after what was heard `last`, until it has ended. Raises NotFound before anything is told."""
+) -> AsyncGenerator[bytes, None] | None:
+    """What is said in a run after what was heard `last`, until it has ended; None where it has, and nothing was said after
+    that. Raises NotFound before anything is told."""
     await service.expect(who, asked)
     if last is not None and ("\n" in last or len(last) > 1000):
         raise no_cursor(last)
+    if last is not None:
+        page = await service.ask(who, msgspec.structs.replace(asked, cursor=last, wait_s=0))
+        if page.cursor is None and not page.rows:
+            return None
     return _stream(service, who, msgspec.structs.replace(asked, cursor=last or asked.cursor, wait_s=_WAIT_S))
 
 
@@ -109,7 +118,7 @@ async def _stream(service: Service, who: Principal, asked: query.Streams) -> Asy
     while True:
         page = await service.ask(who, asked)
         for row in page.rows:
-            yield _event(row, row["kind"], row["cursor"])
+            yield _event(row, id_=row["cursor"])
         if page.cursor is None:
             yield _event(await service.run(who, asked.run), "end")
             return
@@ -126,7 +135,7 @@ async def tail(service: Service, who: Principal, asked: query.Tail, last: str | 
 async def _tail(service: Service, who: Principal, asked: query.Tail, page: query.Page) -> AsyncGenerator[bytes, None]:
     while True:
         for row in page.rows:
-            yield _event(row, row["type"], row["cursor"])
+            yield _event(row, id_=row["cursor"])
         if page.cursor is None:
             return
         if page.cursor == asked.cursor:
@@ -155,5 +164,5 @@ async def _alive(
             yield KEEPALIVE_COMMENT if each is None else each
 
 
-def _event(data: Any, kind: str, id_: str | None = None) -> bytes:
+def _event(data: Any, kind: str | None = None, *, id_: str | None = None) -> bytes:
     return format_sse_event(data_str=msgspec.json.encode(data).decode(), event=kind, id=id_)
