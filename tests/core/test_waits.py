@@ -58,6 +58,17 @@ def test_timers_of_a_step_that_are_due_together_fire_in_the_order_of_their_times
     assert [event.path for event in game.events(ev.TimerFired)] == ["0.1.0", "0.3.0", "0.2.0", "0.0.0"]
 
 
+def test_timers_that_are_written_when_they_are_overdue_keep_their_order() -> None:
+    game = Game(graph("a > b"))
+    timers = [cmd.Timer(Path(f"@{number}"), "x", ms) for number, ms in enumerate((-10_000, -30_000, 5_000))]
+    game.do(cmd.RecordValues(*game.at("a"), (), tuple(timers)))
+    assert game.events(ev.TimerStarted)[-1].name == "timer"
+    assert game.do(cmd.RecordValues(*game.at("a"), (), tuple(timers))) == [], "they stand in the journal"
+    game.suspend("a")
+    game.tick(10)
+    assert [event.path for event in game.events(ev.TimerFired)] == ["@1", "@0", "@2"]
+
+
 def test_several_timers_of_a_step_fire_each_in_its_time() -> None:
     game = Game(graph("a > b"))
     for number, seconds in enumerate((30, 10, 20)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Run, flow, step
+from holdfast import Context, Run, RunFailed, flow, step
 from holdfast.core.ids import Path as Place
 from holdfast.core.status import status
 from holdfast.engine.flow_outcomes import FlowOutcomes
@@ -26,6 +26,10 @@ async def at_a_wait(run: Run, path: str) -> None:
     await run.until(
         lambda state: status(state) == "waiting" and any(path in each.journal for each in state.steps.values())
     )
+
+
+async def is_written(run: Run, path: str) -> None:
+    await run.until(lambda state: any(path in each.journal for each in state.steps.values()))
 
 
 async def left_s(run: Run, time: Time, path: str = "@0") -> float:
@@ -269,12 +273,99 @@ async def test_a_limit_that_has_begun_goes_on_while_no_process_is_there(tmp_path
 
     time = Time()
     async with engine_at(tmp_path, time, workflows=[buy], grace_s=0) as engine:
-        run_id = (await engine.start(buy)).id
+        run_id = (run := await engine.start(buy)).id
         await has_begun.wait()
+        await is_written(run, "@0")
         await lose_lease(engine)
     time.forward(LIMIT_S)
     async with engine_at(tmp_path, time, workflows=[buy]) as engine:
         assert await engine.run(run_id).result() == "late"
+
+
+async def test_timers_of_a_crashed_attempt_end_in_the_order_of_their_times(tmp_path: Path) -> None:
+    """The outer limit is written as the step waits, the inner one while its step is at work."""
+
+    @step
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    @flow
+    async def nested(ctx: Context) -> list[str]:
+        order: list[str] = []
+        try:
+            async with asyncio.timeout(LATE_S):
+                await ctx.wait_signal("go")
+                try:
+                    async with asyncio.timeout(LIMIT_S):
+                        await never()
+                except TimeoutError:
+                    order.append("inner")
+                await ctx.wait_signal("never")
+        except TimeoutError:
+            order.append("outer")
+        return order
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[nested], grace_s=0) as engine:
+        run_id = (run := await engine.start(nested)).id
+        await at_a_wait(run, "@0")
+        await engine.signal(run_id, "go")
+        await is_written(run, "@1")
+        await lose_lease(engine)
+    time.forward(2 * LATE_S)
+    async with engine_at(tmp_path, time, workflows=[nested]) as engine:
+        assert await engine.run(run_id).result() == ["inner", "outer"]
+
+
+async def test_a_sleep_is_as_long_where_the_process_died_before_the_code_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @flow
+    async def buy(ctx: Context) -> str:
+        await asyncio.sleep(LIMIT_S)
+        return "done"
+
+    async def stands(flowing: Flowing) -> None:
+        assert flowing._code is not None
+        flowing._code.close()
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    time, has_begun = Time(), asyncio.Event()
+    async with engine_at(tmp_path, time, workflows=[buy], grace_s=0) as engine:
+        monkeypatch.setattr(Flowing, "carry", stands)
+        run_id = (await engine.start(buy)).id
+        await has_begun.wait()
+        await lose_lease(engine)
+        monkeypatch.undo()
+    time.forward(LATE_S)
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        run = engine.run(run_id)
+        await at_a_wait(run, "@0")
+        assert LIMIT_S - 1 < await left_s(run, time) <= LIMIT_S
+
+
+async def test_a_sleep_after_an_error_of_the_flow_itself_is_as_long_as_it_says(tmp_path: Path) -> None:
+    passes: list[int] = []
+
+    @flow
+    async def buy(ctx: Context) -> str:
+        await note(1)
+        passes.append(1)
+        if len(passes) == 1:
+            raise ValueError("odd")
+        await asyncio.sleep(LIMIT_S)
+        return "done"
+
+    time = Time()
+    async with engine_at(tmp_path, time, workflows=[buy]) as engine:
+        run = await engine.start(buy)
+        with pytest.raises(RunFailed):
+            await run.result()
+        time.forward(LATE_S)
+        await engine.retry(run.id)
+        await at_a_wait(run, "@0")
+        assert LIMIT_S - 1 < await left_s(run, time) <= LIMIT_S
 
 
 KEPT_OR_NOT = pytest.mark.parametrize("settings", [Settings(resident_flows_mb=64), NONE_KEPT], ids=["kept", "replayed"])

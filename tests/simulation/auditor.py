@@ -1200,10 +1200,10 @@ class Auditor:
         self._fired(books, run, e)
         if books.at_ms < due_at_ms:
             self.fault("no timer fires early", run, f"{e.step} {e.path}: at {books.at_ms}, due {due_at_ms}")
-        for (step, path), (before_ms, *_) in books.timers.items():
-            is_open = (step, path) not in books.fired | books.called_off
-            if step == e.step and is_open and before_ms < due_at_ms:
-                self.fault("timers fire in the order of their times", run, f"{step} {path}: {before_ms}, {due_at_ms}")
+        for path, op in books.state.steps[node_of(e.step)].unsettled():
+            if path != e.path and op.kind == SLEEP and op.due_at_ms is not None and op.due_at_ms < due_at_ms:
+                told = f"{e.step} {path}: {op.due_at_ms}, {due_at_ms}"
+                self.fault("timers fire in the order of their times", run, told)
         passed_ms = (self.loop.time() - since_s) * 1000
         # The event's time was read before the commit, so what passed before the timer's own commit does not count.
         if not self.clock_jumped and passed_ms + 65_000 < wait_ms:

@@ -357,9 +357,11 @@ class StopStep(AttemptCommand, frozen=True):
 
 
 class RecordValues(AttemptCommand, frozen=True):
-    """What the step has come to so far, recorded now, because it would be worth more than a commit to come to it again."""
+    """What the step has come to so far, recorded now, because it would be worth more than a commit to come to it again.
+    `timers` are started as by SuspendStep."""
 
     values: tuple[Value, ...]
+    timers: tuple[Timer, ...] = ()
 
 
 class FailFunction(AttemptCommand, frozen=True):

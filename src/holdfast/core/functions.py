@@ -5,7 +5,7 @@ Like a task they run at least once, so no intent comes first. Never here: tools 
 
 from __future__ import annotations
 
-from holdfast.core import commands, mapping
+from holdfast.core import commands, mapping, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
@@ -24,6 +24,7 @@ def record_values(d: Decision, c: commands.RecordValues) -> None:
         elif value.kind == MAP:
             mapping.expect_results(step, value)
     d.record(c.step, c.values)
+    waits.start_timers(d, step, c.timers)
 
 
 def fail_function(d: Decision, c: commands.FailFunction) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from holdfast.core import admission, calls, commands, endings, limits, mapping, policies, questions, typed_state
+from holdfast.core import admission, calls, commands, endings, limits, mapping, policies, questions, typed_state, waits
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
 from holdfast.core.demand import Demand
-from holdfast.core.fence import hindrance
 from holdfast.core.graph import COMPENSATE, EXPIRED, GATE_DECISIONS, Edge, Node
 from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.payload import NULL, Payload, inline
@@ -308,10 +307,7 @@ def _at_hand(d: Decision, name: NodeName) -> dict[NodeName, Payload]:
 def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
-    for timer in c.timers if hindrance(d.state, c.step) is None else ():  # else the step comes back and asks for them
-        if timer.path not in step.journal:
-            due_at_ms = d.now_ms + timer.wait_ms
-            d.emit(ev.TimerStarted(c.step, c.attempt, timer.path, timer.args_hash, due_at_ms, timer.name))
+    waits.start_timers(d, step, c.timers)
     suspend(d, step, yields=c.yields)
 
 

@@ -5,7 +5,7 @@ Never here: people (gates), money (calls, limits).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -14,10 +14,10 @@ import msgspec
 from holdfast.core import commands, sharing
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
-from holdfast.core.fence import intends
+from holdfast.core.fence import hindrance, intends
 from holdfast.core.ids import Path, StepId, node_of
 from holdfast.core.policies import TIMEOUT
-from holdfast.core.state import SHARED_WAIT, SLEEP, Operation, State
+from holdfast.core.state import SHARED_WAIT, SLEEP, Operation, State, Step
 from holdfast.errors import InvalidInput, KeyReused
 
 MOST_SIGNALS_KEPT: Final = 1000
@@ -30,6 +30,14 @@ def start_timer(d: Decision, c: commands.StartTimer) -> None:
         return
     d.record(c.step, c.values)
     d.emit(ev.TimerStarted(c.step, c.attempt, c.path, c.args_hash, d.now_ms + c.wait_ms))
+
+
+def start_timers(d: Decision, step: Step, timers: Sequence[commands.Timer]) -> None:
+    """Start those that are not in the step's journal, while something new may begin; else the step asks for them again."""
+    for timer in timers if hindrance(d.state, step.id) is None else ():
+        if timer.path not in step.journal:
+            due_at_ms = d.now_ms + timer.wait_ms
+            d.emit(ev.TimerStarted(step.id, step.attempt, timer.path, timer.args_hash, due_at_ms, timer.name))
 
 
 def await_signal(d: Decision, c: commands.AwaitSignal) -> None:

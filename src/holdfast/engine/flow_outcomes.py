@@ -8,6 +8,7 @@ Never here: doing an operation (flow_operations), when an outcome is handed over
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from heapq import heappush
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,8 @@ from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_loop import FlowLoop
 from holdfast.engine.journal import GATHER, StepJournal
 
+WRITE_AFTER_S: Final = 1.0
+"""How long a timer may be known to this process only, while something is at work."""
 TIMER_HASH: Final = digest(["timer"])
 CLOSING: Final = Path("~")
 """Where it stands when the flow's waiting tasks were closed, if what they wait for could have come meanwhile."""
@@ -55,11 +58,8 @@ class FlowOutcomes:
         self._is_cancelled = False
         self._came_before = 0
         """How many outcomes there were when this attempt began."""
-        self._had = journal.before.passed if journal.number > 1 else -1
-        """The number of the last outcome that the code of an attempt before may have had."""
-        self._handed_ms = 0
-        """When the code was handed its last outcome that has a time, in Unix milliseconds: for the first time at that time."""
-        self._note_handed(0, loop.now_s)
+        self._unwritten_since_s: float | None = None
+        """Since when there are timers that the store does not know, by the clock of the engine's loop."""
         self.is_live = not journal.before.settlements
         """Everything recorded was handed over; what is begun from here on is done."""
 
@@ -89,6 +89,8 @@ class FlowOutcomes:
             elif op is None or not op.settled:
                 due_ms = None if op is None else op.due_at_ms
                 self._timers[timer.path] = int(timer.when() * 1000) + timer.late_ms if due_ms is None else due_ms
+                if op is None and self._unwritten_since_s is None:
+                    self._unwritten_since_s = asyncio.get_running_loop().time()
 
     async def _begin_timers(self) -> None:
         """Take note of the timers that the flow has begun, and of what is known of them."""
@@ -110,18 +112,26 @@ class FlowOutcomes:
                 del self._timers[path]
                 self._fired(path, op)
 
-    def _note_handed(self, settled: int, at_s: float) -> None:
-        """Move the loop's time to that of an outcome which the code is handed, or of its beginning (0). The way there takes
-        time, but none in a replay, which comes later. What was looked at has no time, and moves none."""
-        if not at_s:
-            return
-        self._loop.now_s = max(self._loop.now_s, at_s)
-        self._handed_ms = int(self._loop.now_s * 1000) if settled > self._had else self._clock.now_ms()
-
     def _late_ms(self) -> int:
-        """How long the code has gone on since it was handed the last outcome, or began. The loop's time stands still meanwhile,
-        so a timer that it begins now is later by as much."""
-        return max(0, self._clock.now_ms() - self._handed_ms)
+        """How long after the loop's time it is, which stands still while the code goes on and while an outcome is on its way to
+        it: a timer that it begins now is later by as much."""
+        return max(0, self._clock.now_ms() - int(self._loop.now_s * 1000))
+
+    def _unwritten(self) -> tuple[cmd.Timer, ...]:
+        """The timers that the store does not know. One that is overdue keeps its place before others that are."""
+        known, now_ms = self._step().journal, self._clock.now_ms()
+        return tuple(
+            cmd.Timer(Path(path), TIMER_HASH, due_ms - now_ms)
+            for path, due_ms in self._timers.items()
+            if path not in known
+        )
+
+    async def _write_timers(self) -> None:
+        """Have the store know the timers that the flow waits for while something is at work. They were begun a while ago: what
+        ends sooner costs no commit. After a crash they would begin anew, and the timers of the store would be before them."""
+        self._unwritten_since_s = None
+        if timers := self._unwritten():
+            await self._journal.record(timers=timers)
 
     def _fired(self, path: str, op: Recorded) -> None:
         self._finish(op.settled, op.settled_ms, place=path)

@@ -24,7 +24,7 @@ from holdfast.engine.attempt import is_left
 from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_loop import FlowLoop
 from holdfast.engine.flow_operations import FlowOperations, is_open
-from holdfast.engine.flow_outcomes import CLOSING, TIMER_HASH
+from holdfast.engine.flow_outcomes import CLOSING, WRITE_AFTER_S
 from holdfast.engine.held_memory import held_bytes
 from holdfast.engine.journal import GATHER, StepJournal
 from holdfast.engine.residents import Standing, outcomes
@@ -89,7 +89,6 @@ class Flowing(FlowOperations):
                 self._fired(CLOSING, closing)
             loop.start(code, loop.row(""))
         elif self.stands:
-            self._had = step.passed
             self._wake(step)
         is_dropped = False
         try:
@@ -260,13 +259,8 @@ class Flowing(FlowOperations):
 
     def _suspension(self) -> Suspension:
         """Why the step is left: it waits, for its timers among others."""
-        why, now_ms = Suspension(), self._clock.now_ms()
-        known = self._step().journal
-        why.timers = tuple(
-            cmd.Timer(Path(path), TIMER_HASH, max(0, due_ms - now_ms))
-            for path, due_ms in self._timers.items()
-            if path not in known
-        )
+        why = Suspension()
+        why.timers = self._unwritten()
         return why
 
     def _result(self) -> Any:
@@ -320,7 +314,7 @@ class Flowing(FlowOperations):
                 return False
         settled, _, at_s, operation, place = heappop(finished)
         self._handed_over = max(self._handed_over, settled)
-        self._note_handed(settled, at_s)
+        loop.now_s = max(loop.now_s, at_s)
         if operation is not None:
             outcome = operation.outcome
             if not outcome.done():  # it may have been called off meanwhile
@@ -340,6 +334,12 @@ class Flowing(FlowOperations):
         if self._has_rung:
             return True
         wait_s = LOOK_S if self._waiting else at_most_s
+        if self._unwritten_since_s is not None and self.is_live:
+            left_s = self._unwritten_since_s + WRITE_AFTER_S - self._host.time()
+            if left_s <= 0:
+                await self._write_timers()
+                return self._has_rung
+            wait_s = left_s if wait_s is None else min(left_s, wait_s)
         due_s = self._next_timer_s() if self.is_live else None
         if due_s is not None:
             wait_s = due_s if wait_s is None else min(due_s, wait_s)

@@ -116,9 +116,9 @@ class StepJournal(Outcomes):
         taken, self._values = tuple(self._values), []
         return taken
 
-    async def record(self, *values: cmd.Value) -> None:
-        """Have values recorded now, and not with what comes next."""
-        await self.send(cmd.RecordValues(self.step, self.number, (*self.take(), *values)))
+    async def record(self, *values: cmd.Value, timers: tuple[cmd.Timer, ...] = ()) -> None:
+        """Have values recorded now, and not with what comes next; and timers started."""
+        await self.send(cmd.RecordValues(self.step, self.number, (*self.take(), *values), timers))
 
     # --- What stands in it --------------------------------------------------------------------------------------------
 
