@@ -23,7 +23,7 @@ from holdfast.engine.cursor import Suspension
 from holdfast.engine.flow_loop import FlowLoop
 from holdfast.engine.journal import GATHER, StepJournal
 
-WRITE_AFTER_S: Final = 1.0
+WRITE_AFTER_S: Final = 0.25
 """How long a timer may be known to this process only, while something is at work."""
 TIMER_HASH: Final = digest(["timer"])
 CLOSING: Final = Path("~")
