@@ -21,6 +21,7 @@ from holdfast.authoring.ambiguity import ambiguous
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.hint import ByMsgspec, is_known_to_msgspec, is_plain, label, rewritten
 from holdfast.authoring.round_trip import Findings, changed, difference, guessed_bytes
+from holdfast.authoring.sensitive import sealed_by
 from holdfast.authoring.view import fields
 from holdfast.core.sealing import SENSITIVE
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
@@ -58,6 +59,11 @@ class Adapter:
         """Return the same of data that is new: nothing recorded it before hints counted. Raises SchemaMismatch."""
         return self.load(plain)
 
+    def sealed(self, plain: Any) -> Any:
+        """Return JSON data that code will read as this type, with its sensitive fields sealed. Raises ValueError without a
+        key."""
+        return plain
+
     def load_if_fits(self, plain: Any) -> Any:
         """Return the same, or the data itself where other code has made it."""
         try:
@@ -86,6 +92,11 @@ class TypedAdapter(Adapter):
             return SENSITIVE in str(self.schema.json_schema())
         except PydanticInvalidForJsonSchema:
             return False
+
+    def sealed(self, plain: Any) -> Any:
+        """See Adapter."""
+        assert self.schema is not None
+        return sealed_by(self.schema.json_schema(), plain) if self.is_sensitive else plain
 
     def __init__(self, hint: Any) -> None:
         """Raises UsageError for what cannot be kept, with the remedy."""
@@ -233,6 +244,10 @@ class _LateAdapter(Adapter):
     def is_sensitive(self) -> bool:
         """See Adapter."""
         return self._made.is_sensitive
+
+    def sealed(self, plain: Any) -> Any:
+        """See Adapter."""
+        return self._made.sealed(plain)
 
     def dump(self, value: Any) -> Any:
         return self._made.dump(value)

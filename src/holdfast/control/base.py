@@ -11,15 +11,18 @@ from decimal import Decimal
 from typing import Any, Final
 from unicodedata import category
 
+from holdfast.authoring.adapter import PLAIN, Adapter
 from holdfast.authoring.sensitive import sealed_for
 from holdfast.control.inquiry import Inquiries
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core.claim import Claim
 from holdfast.core.graph import Graph
-from holdfast.core.ids import MOST_NAME_BYTES
+from holdfast.core.ids import MOST_NAME_BYTES, CallId, GateId, StepId, node_of
 from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
+from holdfast.core.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.scopes import in_tokens
+from holdfast.core.state import State
 from holdfast.engine.executor import Executor
 from holdfast.errors import InvalidInput
 from holdfast.ports import Store
@@ -60,6 +63,36 @@ class ControlBase(Inquiries):
         """Have Pydantic seal and open what is Sensitive for a tenant, inside a block: what a run has come to is read with
         `with engine.sensitive(tenant): Model.model_validate(output)`."""
         return sealed_for(tenant, self.payloads.sealing)
+
+    def _sealed_as(self, declared: Adapter, value: Any, tenant: str) -> Any:
+        """Return what somebody gives in the place of code, as data, its sensitive fields sealed as the type has them that reads
+        it: the one way into a history for a value with a declared type. Raises InvalidInput without a key."""
+        with self.sensitive(tenant):
+            plain = self.payloads.plain(value)
+            try:
+                return declared.sealed(plain)
+            except ValueError as problem:
+                raise InvalidInput(f"{problem}. Nothing was changed.") from None
+
+    def _output_of(self, graph_hash: str, node: str) -> Adapter:
+        """Return what a node comes to, as far as its code is here and says so: a task or a flow by what it returns, a tool's
+        node by what the tool does."""
+        workflow = self.runtime.catalog.workflows.get(graph_hash)
+        found = None if workflow is None else workflow.nodes.get(node)
+        if found is not None and found.kind == "tool_node":
+            return next((tool.returns for tool in found.tools.values()), PLAIN)
+        return PLAIN if found is None else found.returns
+
+    def _answer_of(self, state: State, gate: GateId) -> Adapter:
+        """Return what an answer stands in the place of: a tool's response, or a step's output."""
+        opened = None if (asked := state.gates.get(gate)) is None else asked.opened
+        if opened is not None and opened.reason == EXHAUSTED:
+            return self._output_of(state.graph_hash, node_of(StepId(opened.subject or "")))
+        if opened is None or opened.reason != EFFECT_UNKNOWN:
+            return PLAIN
+        call = state.calls.get(CallId(opened.subject or ""))
+        tool = None if call is None else self.runtime.catalog.tool_of(state.graph_hash, call.name)
+        return PLAIN if tool is None else tool.returns
 
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""

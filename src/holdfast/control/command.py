@@ -326,16 +326,17 @@ class Commands(ControlBase):
         )
 
     async def _answer(self, gate: GateId, data: Any) -> Any:
-        """Return the data of an answer as it is kept: sealed where the gate's form says that it is sensitive."""
+        """Return the data of an answer as it is kept: sealed where the gate's form, or the type that it
+        stands for, says that it is sensitive."""
         try:
             state = await self.runtime.runs.state(run_of(gate))
         except NotFound:  # as whoever brings the decision is answered
             return self.payloads.plain(data)
         form = asked.opened.form if (asked := state.gates.get(gate)) is not None else None
+        if form is None:
+            return self._sealed_as(self._answer_of(state, gate), data, state.tenant)
         with self.sensitive(state.tenant):
             plain = self.payloads.plain(data)
-            if form is None:
-                return plain
             expect_fields(gate, form, plain)
             return sealed_by(form, plain)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.authoring.adapter import PLAIN
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, word
 from holdfast.control.command import Commands
@@ -24,7 +25,7 @@ from holdfast.core.dead_letters import failed_call
 from holdfast.core.events import Event
 from holdfast.core.forking import MOST_INHERITED, Fork, Wish, forked
 from holdfast.core.graph import Graph
-from holdfast.core.ids import GateId, NodeName, Path, RunId, StepId
+from holdfast.core.ids import GateId, NodeName, Path, RunId, StepId, node_of
 from holdfast.core.payload import Payload, digest
 from holdfast.core.questions import EXHAUSTED
 from holdfast.core.state import State
@@ -113,11 +114,19 @@ class Repairs(Commands):
         anew. Raises what `fork` raises."""
         row = await self.find(run_id)
         id_, _, path = step.partition("/")
-        said = None if output is NOT_GIVEN else await self._kept(output, row.tenant)
+        of_step = self._output_of(row.graph_hash, node_of(StepId(id_))) if not path else PLAIN
+        said = (
+            None if output is NOT_GIVEN else await self._kept(self._sealed_as(of_step, output, row.tenant), row.tenant)
+        )
         reply = None if said is None or not path else self.executor.services.gateway.said(output)
         wish = Wish(
             StepId(id_), Path(path) if path else None, said,
-            {NodeName(name): await self._kept(value, row.tenant) for name, value in (state or {}).items()},
+            {
+                NodeName(name): await self._kept(
+                    self._sealed_as(self._output_of(row.graph_hash, name), value, row.tenant), row.tenant
+                )
+                for name, value in (state or {}).items()
+            },
             repeat_effects, self._claim(by), None if reply is None else await self._kept(reply, row.tenant),
         )  # fmt: skip
         graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)

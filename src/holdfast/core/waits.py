@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -78,8 +78,7 @@ def send_signal(d: Decision, c: commands.SendSignal) -> None:
 
 def _expect_to_fit(state: State, c: commands.SendSignal) -> None:
     """Raise InvalidInput for data that is not what the step takes which would get the signal."""
-    waiting = min(_waiting(state, c.name), default=None, key=lambda each: each[:3])
-    if c.plain is msgspec.UNSET or waiting is None or (wanted := waiting[3].schema) is None:
+    if c.plain is msgspec.UNSET or (wanted := schema_of_wait(state, c.name)) is None:
         return
     from holdfast.core import schema  # noqa: PLC0415 - 100 ms for those who have one
 
@@ -101,6 +100,12 @@ def _waiting(state: State, name: str | None = None) -> Iterator[tuple[int, StepI
         for path, op in step.unsettled():
             if op.kind == "signal" and op.status == "open" and name in (None, op.name):
                 yield op.since_ms, step.id, path, op
+
+
+def schema_of_wait(state: State, name: str) -> dict[str, Any] | None:
+    """Return the JSON Schema of what the step takes that would get a signal; None where none waits, or says it."""
+    waiting = min(_waiting(state, name), default=None, key=lambda each: each[:3])
+    return None if waiting is None else waiting[3].schema
 
 
 def deliver(d: Decision) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authoring.adapter import reader
-from holdfast.authoring.sensitive import sealed_for
+from holdfast.authoring.sensitive import sealed_by, sealed_for
 from holdfast.authoring.signal import Signal, schema_of
 from holdfast.authoring.step import EffectStep, outside_of_flows
 from holdfast.core import commands as cmd
@@ -22,6 +22,7 @@ from holdfast.core.ids import Path, RunId
 from holdfast.core.payload import digest
 from holdfast.core.policies import VALIDATION
 from holdfast.core.projection import RunRow
+from holdfast.core.waits import schema_of_wait
 from holdfast.engine import function
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Suspension
@@ -106,12 +107,23 @@ async def addressed(
         given = name.dumped(data) if isinstance(name, Signal) else data
         if declared is not None and declared is not name:
             given = declared.dumped(given)
+        plain = payloads.plain(given) if declared is None else msgspec.UNSET
+        if (
+            declared is None
+            and (wanted := schema_of_wait(await runtime.runs.state(to.run, fresh=False), called)) is not None
+        ):
+            given = _sealed_by(wanted, plain)
         payload = await payloads.keep(given, to.tenant, max(runtime.store.clock.now_ms(), to.started_at_ms))
-    plain = await payloads.value(payload, to.tenant)
-    meant = "" if key is None else digest([called, plain])[:_MOST_DIGEST]
-    return cmd.SendSignal(
-        called, payload, by, key, meant, sender, plain=plain if declared is None else msgspec.UNSET
-    )  # fmt: skip
+    meant = "" if key is None else digest([called, await payloads.value(payload, to.tenant)])[:_MOST_DIGEST]
+    return cmd.SendSignal(called, payload, by, key, meant, sender, plain=plain)
+
+
+def _sealed_by(schema: dict[str, Any], plain: Any) -> Any:
+    """Raises InvalidInput without a key."""
+    try:
+        return sealed_by(schema, plain)
+    except ValueError as problem:
+        raise InvalidInput(f"{problem}. No signal was sent.") from None
 
 
 def _step(attempt: Attempt) -> EffectStep[..., None]:
