@@ -17,6 +17,7 @@ from typing import Any, Final, get_overloads
 
 import msgspec
 import typer.main
+from pydantic import BaseModel
 
 from holdfast.cli.app import app
 from holdfast.http import openapi
@@ -75,6 +76,8 @@ def _overloads(module: str, name: str) -> Sequence[Any]:
 
 
 def _signature(value: Any) -> str:
+    if inspect.isclass(value) and issubclass(value, BaseModel):
+        value.model_rebuild()  # it is made whole at its first use, which another test may be
     try:
         return _FORWARD.sub(r"\2", _ADDRESS.sub("", str(inspect.signature(value))))
     except (TypeError, ValueError):
