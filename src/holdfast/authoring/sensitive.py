@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import core_schema
 
-from holdfast.core.sealing import SEALED, SENSITIVE, Sealing
+from holdfast.core.payload import SEALED, SENSITIVE
+from holdfast.core.sealing import Sealing
 from holdfast.errors import CorruptHistory, KeyMissing
 
 _DEEPEST: Final = 50

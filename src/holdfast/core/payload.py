@@ -16,6 +16,11 @@ INLINE_BYTES: Final = 64 * 1024
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 
+SEALED: Final = "[sensitive:"
+"""How a sensitive text begins that is sealed."""
+SENSITIVE: Final = "x-holdfast-sensitive"
+"""What the JSON Schema of a sensitive text has, for processes without the code that declares it."""
+
 
 class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
     """One JSON value. Exactly one of `json` (its bytes) and `blob` (the sha256 of its bytes) is set.

@@ -24,7 +24,7 @@ from jsonschema.validators import extend
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_jsonable_python
 
-from holdfast.core.sealing import SEALED, SENSITIVE
+from holdfast.core.payload import SEALED, SENSITIVE
 
 MOST_LOOKS: Final = 3_000
 """Of keywords at values, for one value: less than a tenth of a second at the worst."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.payload import Payload
+from holdfast.core.payload import SEALED, Payload
 from holdfast.core.projection import (
     Changes,
     DeadLetter,
@@ -40,10 +40,6 @@ _ESCAPED: Final = b'"hf0:'
 _BLOB_MARK: Final = b"\0hf1"
 _BLOB_ESCAPED: Final = b"\0hf0"
 _CANARY: Final = b"holdfast"
-SEALED: Final = "[sensitive:"
-"""How a sensitive text begins that is sealed."""
-SENSITIVE: Final = "x-holdfast-sensitive"
-"""What the JSON Schema of a sensitive text has, for processes without the code that declares it."""
 GONE: Final = "[encrypted, and its key is gone]"
 """Stands in lists in the place of a text that cannot be read any more."""
 

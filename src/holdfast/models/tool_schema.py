@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from holdfast.core.sealing import SENSITIVE
+from holdfast.core.payload import SENSITIVE
 
 Schema: TypeAlias = dict[str, Any]
 
