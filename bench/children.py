@@ -14,7 +14,7 @@ import json
 import time
 
 from holdfast import Context, Engine, flow, step
-from holdfast.core.events import StepStarted
+from holdfast.core.facts.events import StepStarted
 from holdfast.machine import collect_rarely, run_quickly
 
 

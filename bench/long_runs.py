@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Engine, Workflow, check, human_gate, llm_node, task, tool
-from holdfast.core.state import FOLD_VERSION
+from holdfast.core.facts.state import FOLD_VERSION
 from holdfast.ports import ModelReply, ModelRequest, ToolRequest, Usage
 from holdfast.settings import DeclaredModel, Settings
 

@@ -21,8 +21,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import SharedIndex, SharedValue, packed
+from holdfast.core.nouns.shared_values import SharedIndex, SharedValue, packed
+from holdfast.core.views.projection import SharedChange
 from holdfast.stores.sqlite import SqliteStore, shared_value
 from tests.memory.recall import measured, opened
 

@@ -21,7 +21,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Strategy
 from holdfast.scheduling.placement import Scheduler
 

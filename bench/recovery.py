@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Engine, Run, Workflow, task, tool
-from holdfast.core.events import StepStarted
-from holdfast.core.ids import RunId
+from holdfast.core.facts.events import StepStarted
+from holdfast.core.values.ids import RunId
 from holdfast.settings import Settings
 from holdfast.testing.postgres_server import FAST, PostgresServer
 from holdfast.testing.redis_server import RedisServer

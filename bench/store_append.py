@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 from holdfast.compose import open_store
-from holdfast.core.events import Event, Recorded, RunStarted, StepCompleted
-from holdfast.core.ids import RunId, Seq, SessionId, step_id
-from holdfast.core.payload import NULL, inline
-from holdfast.core.projection import Changes, RunRow
-from holdfast.engine.flush import Flush
+from holdfast.core.facts.events import Event, Recorded, RunStarted, StepCompleted
+from holdfast.core.values.ids import RunId, Seq, SessionId, step_id
+from holdfast.core.values.payload import NULL, inline
+from holdfast.core.views.projection import Changes, RunRow
+from holdfast.engine.runs.flush import Flush
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Append, Store
 

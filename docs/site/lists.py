@@ -23,9 +23,14 @@ import holdfast
 from holdfast import errors
 from holdfast.authoring import tool
 from holdfast.cli import exit_code
-from holdfast.core import client_tools, events, gates, graph, policies, projection, questions, state, status
 from holdfast.core.evolve import FOLDS
-from holdfast.core.payload import Payload
+from holdfast.core.facts import events, graph, state
+from holdfast.core.nouns import client_tools
+from holdfast.core.people import gates
+from holdfast.core.rules import questions
+from holdfast.core.values import policies
+from holdfast.core.values.payload import Payload
+from holdfast.core.views import projection, status
 from tests.engine.idioms.table import IDIOMS, VERDICTS
 
 SOURCE = Path(holdfast.__file__).parent
@@ -79,8 +84,9 @@ def event_list() -> str:
     writers = _writers()
     lines = [
         "# Events", "", _WRITTEN, "",
-        "What can have happened in a run, in the order of [`core/events.py`](../../src/holdfast/core/events.py). A field with"
-        " `=` is left out at that default. Named are the modules whose rules write an event; it is a fact once its append has"
+        "What can have happened in a run, in the order of"
+        " [`core/facts/events.py`](../../src/holdfast/core/facts/events.py). A field with `=` is left out at"
+        " that default. Named are the modules whose rules write an event; it is a fact once its append has"
         " been committed.", "",
     ]  # fmt: skip
     for kind in sorted(get_args(events.AnyEvent), key=lambda kind: line_of[kind.__name__]):

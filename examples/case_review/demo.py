@@ -22,7 +22,7 @@ from examples.case_review import desk
 from examples.case_review.workflow import ACTIONS, wf
 from examples.show import Figures, Promise, Show, Verdict
 from examples.stage import LOOPBACK, SOMEWHERE, Stage, StageError, environment, fresh_directory, until_terminated
-from holdfast.core.trajectory import Trajectory
+from holdfast.core.views.trajectory import Trajectory
 from holdfast.evaluation import evaluate
 from holdfast.evaluation.playing import play
 from holdfast.evaluation.suite import read

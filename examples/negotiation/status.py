@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from examples.negotiation.workflow import STRATEGIES
-from holdfast.core.ids import node_of
-from holdfast.core.state import State
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import node_of
+from holdfast.core.views.status import status, waiting_for
 
 POSITIONS = {
     "ingest": "INGESTING", "classify": "CLASSIFYING", "route": "ROUTING", **dict.fromkeys(STRATEGIES, "NEGOTIATING"),

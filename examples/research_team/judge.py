@@ -17,8 +17,8 @@ from examples.research_team.team import BUDGET
 from examples.research_team.workflow import DRAFTS, MODELS
 from examples.show import Figures, Promise, Verdict, many
 from holdfast import Engine
-from holdfast.core import events as ev
-from holdfast.core.money import usd
+from holdfast.core.facts import events as ev
+from holdfast.core.values.money import usd
 from holdfast.models.prices import Prices
 
 CALLS, READS = "model-calls.jsonl", "library.jsonl"

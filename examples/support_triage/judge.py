@@ -18,9 +18,9 @@ from examples.journals import JUST_AFTER_S, JUST_BEFORE_S, ModelJournal, cost_na
 from examples.show import Figures, Promise, Verdict
 from examples.support_triage.workflow import HERE
 from holdfast import Engine, settings
-from holdfast.core import events as ev
-from holdfast.core.events import Recorded
-from holdfast.core.ids import CallId, StepId
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import CallId, StepId
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.testing.mail_sink import MailRecord, arrived, duplicates, read_mail
 from holdfast.testing.model_server import CallRecord

@@ -13,7 +13,7 @@ import shlex
 
 from examples.stage import HOLDFAST, StageError
 from examples.support_triage.world import World
-from holdfast.core.projection import EffectRow
+from holdfast.core.views.projection import EffectRow
 
 OPERATOR = "ops@pinbarrow"
 LOOK_S = 0.15

@@ -18,7 +18,7 @@ from examples.stage import HOLDFAST, LOOPBACK, Child, Stage, StageError
 from examples.support_triage.judge import KILLS, MailJournal, Ticket, usd
 from examples.support_triage.workflow import HERE
 from holdfast import Engine
-from holdfast.core.projection import EffectRow, RunRow
+from holdfast.core.views.projection import EffectRow, RunRow
 
 LOOK_S = 0.01
 PATIENCE_S = 240.0

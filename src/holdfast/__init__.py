@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from holdfast.control.command import GateDecision
     from holdfast.control.handle import Run
     from holdfast.control.supervisor import Supervisor, TaskResult, WorkerAgent
-    from holdfast.core.demand import Demand
-    from holdfast.core.graph import Join
-    from holdfast.core.policies import ErrorRecord, RetryPolicy
-    from holdfast.core.routing import Complexity, RoutedModel
-    from holdfast.core.supervision import Accepted, Rejected
-    from holdfast.core.team_budgets import TeamAgent
-    from holdfast.core.tool_policy import ToolRule, When
+    from holdfast.core.facts.graph import Join
+    from holdfast.core.nouns.routing import Complexity, RoutedModel
+    from holdfast.core.nouns.supervision import Accepted, Rejected
+    from holdfast.core.nouns.team_budgets import TeamAgent
+    from holdfast.core.nouns.tool_policy import ToolRule, When
+    from holdfast.core.values.demand import Demand
+    from holdfast.core.values.policies import ErrorRecord, RetryPolicy
     from holdfast.errors import (
         HoldfastError,
         InvalidWorkflow,
@@ -93,13 +93,13 @@ _HOMES: Final = {
     "control.command": ("GateDecision",),
     "control.handle": ("Run",),
     "control.supervisor": ("Supervisor", "TaskResult", "WorkerAgent"),
-    "core.demand": ("Demand",),
-    "core.graph": ("Join",),
-    "core.policies": ("ErrorRecord", "RetryPolicy"),
-    "core.routing": ("Complexity", "RoutedModel"),
-    "core.tool_policy": ("ToolRule", "When"),
-    "core.supervision": ("Accepted", "Rejected"),
-    "core.team_budgets": ("TeamAgent",),
+    "core.values.demand": ("Demand",),
+    "core.facts.graph": ("Join",),
+    "core.values.policies": ("ErrorRecord", "RetryPolicy"),
+    "core.nouns.routing": ("Complexity", "RoutedModel"),
+    "core.nouns.tool_policy": ("ToolRule", "When"),
+    "core.nouns.supervision": ("Accepted", "Rejected"),
+    "core.nouns.team_budgets": ("TeamAgent",),
     "errors": (
         "HoldfastError", "InvalidWorkflow", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RunFailed",
         "ToolFailed", "TransitionDenied",

@@ -3,7 +3,7 @@
 Each tenant has keys of its own, drawn and not derived from a common one: a tenant's content is erased, in backups and archives
 too, by deleting its keys. The file says for each tenant a key in base64, or a list: the first encrypts, all of them decrypt.
 
-Never here: what is encrypted (core.sealing), a key in a message, in a `repr` or in a log.
+Never here: what is encrypted (core.views.sealing), a key in a message, in a `repr` or in a log.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class OverLimit(Conflict):
     """A scope above the run has no room for what this append would hold. Nothing was written.
 
     Attributes: `scope`, its `limit`, what is `used` of it and, of that, `held` by calls in flight; `wanted` by the append.
-    Where it is an agent's of a team budget, `team` are the agents of that, each a core.team_budgets.Lender.
+    Where it is an agent's of a team budget, `team` are the agents of that, each a core.nouns.team_budgets.Lender.
     """
 
     scope: str
@@ -289,7 +289,7 @@ class OperationFailed(StepError):
 
 
 class RemoteFailed(StepError):
-    """A connected worker says that its task failed. Attributes: `error_class` (see core.policies), `retryable`."""
+    """A connected worker says that its task failed. Attributes: `error_class` (see core.values.policies), `retryable`."""
 
     error_class: str = "error"
     retryable: bool = False
@@ -332,7 +332,7 @@ class RunFailed(HoldfastError):
 class ModelError(HoldfastError):
     """A model call gave no usable reply.
 
-    Attributes: `error_class` (see core.policies.ErrorClass), `retryable`, `status_code` (None without an HTTP reply).
+    Attributes: `error_class` (see core.values.policies.ErrorClass), `retryable`, `status_code` (None without an HTTP reply).
     """
 
     error_class: str = "model"

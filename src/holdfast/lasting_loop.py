@@ -2,7 +2,7 @@
 
 asyncio lets a SystemExit of a callback (`loop.call_soon(sys.exit)`) out of the loop, and every run there would end with it.
 What is ready stays ready, so the loop is run again. Only the task that the loop runs for may end it, and a signal. Never here:
-tasks that the code of a step makes (engine/task_factory), the loop of a program that only uses an engine.
+tasks that the code of a step makes (engine/flow/task_factory), the loop of a program that only uses an engine.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from holdfast import lasting_loop
-from holdfast.core.demand import Resources
-from holdfast.core.ids import AppendId, RunId, SessionId
+from holdfast.core.values.demand import Resources
+from holdfast.core.values.ids import AppendId, RunId, SessionId
 
 T = TypeVar("T")
 

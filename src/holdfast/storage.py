@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from holdfast import settings as settings_
-from holdfast.core.sealing import PLAIN, Sealing
+from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
 from holdfast.extra import needs
 from holdfast.masking import without_passwords

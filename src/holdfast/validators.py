@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.node import NodeDefinition, check
 from holdfast.authoring.view import StateView
-from holdfast.core import schema as schemas
+from holdfast.core.values import schema as schemas
 from holdfast.errors import InvalidInput, UsageError
 
 Look: TypeAlias = Callable[[StateView], Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import flow
-from holdfast.core.graph import CLEANUP_S
+from holdfast.core.facts.graph import CLEANUP_S
 from holdfast.errors import UsageError
 
 

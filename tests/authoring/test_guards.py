@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from holdfast import Engine, Workflow, require_approval_for_high_risk, require_evidence, task
-from holdfast.core.events import GuardJudged
+from holdfast.core.facts.events import GuardJudged
 from holdfast.errors import RunFailed
 from tests.engine.history import events_of
 

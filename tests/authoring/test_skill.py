@@ -12,7 +12,7 @@ import pytest
 from holdfast import Context, Engine, Workflow, flow, llm_node, tool
 from holdfast.authoring import skill as skills
 from holdfast.authoring.skill import Skill, introduced, tools_of
-from holdfast.core.events import EffectCompleted, EffectIntended
+from holdfast.core.facts.events import EffectCompleted, EffectIntended
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_rule import Fault, ToolCall

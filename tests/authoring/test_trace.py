@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.authoring import trace
 from holdfast.cli.target import _from_file
-from holdfast.engine.failure import record
+from holdfast.engine.runs.failure import record
 from holdfast.tools.outcome import describe
 
 FALLS = 'class Fallen(Exception): ...\n\n\ndef fall():\n    raise Fallen("over")\n'

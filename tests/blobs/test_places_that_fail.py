@@ -19,8 +19,8 @@ from holdfast import Engine, Workflow, task
 from holdfast.blobs.bucket import Bucket
 from holdfast.blobs.folder import Folder
 from holdfast.blobs.layout import part
-from holdfast.core.ids import RunId
-from holdfast.core.state import FOLD_VERSION
+from holdfast.core.facts.state import FOLD_VERSION
+from holdfast.core.values.ids import RunId
 from holdfast.errors import BlobLost, NotFound, RunFailed, StoreError, StoreUnreadable, UsageError
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
@@ -331,7 +331,7 @@ async def test_a_run_that_waits_for_a_place_says_so_and_why(
 async def test_reading_waits_for_a_place_that_is_away_and_no_step_fails_for_it(
     tmp_path: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.payloads._CACHE_BYTES", 0)
+    monkeypatch.setattr("holdfast.engine.runs.payloads._CACHE_BYTES", 0)
     server.script.add(ObjectRule(method="GET", times=7, status=503))
     async with opened(tmp_path, "s3://payloads") as engine:
         run = await engine.start(flow())
@@ -343,7 +343,7 @@ async def test_reading_waits_for_a_place_that_is_away_and_no_step_fails_for_it(
 async def test_a_blob_that_is_lost_fails_the_step_that_needs_it_by_name_and_no_other_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.payloads._CACHE_BYTES", 0)
+    monkeypatch.setattr("holdfast.engine.runs.payloads._CACHE_BYTES", 0)
     folder = tmp_path / "payloads"
     folder.mkdir()
     wf = Workflow("large")

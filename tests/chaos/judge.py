@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from holdfast import Engine
-from holdfast.core import events as ev
-from holdfast.core.events import Recorded
 from holdfast.core.evolve import evolve
-from holdfast.core.ids import RunId
-from holdfast.core.money import nanousd
-from holdfast.core.state import State
-from holdfast.core.status import status
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import Recorded
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.money import nanousd
+from holdfast.core.views.status import status
 from holdfast.testing.journal_file import read_journal
 from holdfast.testing.model_server import CallRecord, read_calls
 from tests.chaos.flows import LIMIT_USD, PROMISED

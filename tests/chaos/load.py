@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast import Engine, Workflow
-from holdfast.core.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
-from holdfast.core.ids import CallId, RunId, node_of
-from holdfast.core.money import usd
-from holdfast.core.projection import GateRow
-from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.facts.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.values.ids import CallId, RunId, node_of
+from holdfast.core.values.money import usd
+from holdfast.core.views.projection import GateRow
 from holdfast.errors import Conflict, DecisionRefused, NotFound, StoreError
 from tests.chaos.flows import CASE
 from tests.crash.person import price_nanousd

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.reply import Replies
-from holdfast.engine.dialogue import Dialogues
+from holdfast.engine.background.dialogue import Dialogues
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests import media
 from tests.cli.conftest import Shell

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.estimates import Use
-from holdfast.core.ids import SessionId
-from holdfast.core.lending import Visit, Visitor
+from holdfast.core.capacity.estimates import Use
+from holdfast.core.capacity.lending import Visit, Visitor
+from holdfast.core.values.ids import SessionId
 from holdfast.stores.sqlite import SqliteStore
 from tests.cli.conftest import Shell
 

@@ -17,7 +17,7 @@ from holdfast.cli.app import invoke
 from holdfast.cli.backend import Here
 from holdfast.cli.exit_code import OK
 from holdfast.cli.given import who
-from holdfast.core.demand import Resources
+from holdfast.core.values.demand import Resources
 from holdfast.service.service import Service
 from tests.engine.test_placing import Stage, played
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.payload import SEALED
+from holdfast.core.values.payload import SEALED
 from tests.cli.conftest import Shell
 from tests.engine.test_encryption import TENANTS, written
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.compose import open_store
-from holdfast.core.ids import SessionId
+from holdfast.core.values.ids import SessionId
 from holdfast.ports import Append
 from holdfast.stores.postgres.schema import LATEST
 from tests.cli.conftest import Shell

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.cli import stream, terminal
-from holdfast.core.ids import RunId
-from holdfast.core.streams import Told
+from holdfast.core.facts.streams import Told
+from holdfast.core.values.ids import RunId
 from holdfast.service import view
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.cli.conftest import Shell

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.compose import open_store
-from holdfast.core.status import NOTHING
+from holdfast.core.views.status import NOTHING
 from tests.cli.conftest import Shell
 from tests.engine.early import strand
 

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast import Workflow, task
 from holdfast.client import AsyncClient
-from holdfast.core.evaluations import Judged
-from holdfast.core.team_budgets import TeamAgent
-from holdfast.core.tool_policy import When
+from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.nouns.team_budgets import TeamAgent
+from holdfast.core.nouns.tool_policy import When
 from holdfast.errors import Conflict, DecisionRefused, InvalidInput, NotFound
 from holdfast.service import command, query
 from holdfast.service.query import Page, View

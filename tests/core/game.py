@@ -13,21 +13,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core import commands as cmd
-from holdfast.core import events as ev
-from holdfast.core import policies
-from holdfast.core.claim import Claim
 from holdfast.core.decide import decide
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import COMPENSATE, Definition, Edge, Graph, Join, Limits, Node
-from holdfast.core.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
-from holdfast.core.payload import NULL, Payload, digest, inline
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.projection import Changes, project
-from holdfast.core.scopes import PLACEMENT, counts_tokens, family_of, money_scopes
-from holdfast.core.state import OPEN_STEPS, Operation, State, Step
-from holdfast.core.status import NOTHING, Wait, due_at_ms, may_be_placed, status, waiting_for
-from holdfast.core.waking import stuck
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.graph import COMPENSATE, Definition, Edge, Graph, Join, Limits, Node
+from holdfast.core.facts.state import OPEN_STEPS, Operation, State, Step
+from holdfast.core.rules.waking import stuck
+from holdfast.core.values import policies
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import NAMING, CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
+from holdfast.core.values.payload import NULL, Payload, digest, inline
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.values.scopes import PLACEMENT, counts_tokens, family_of, money_scopes
+from holdfast.core.views.projection import Changes, project
+from holdfast.core.views.status import NOTHING, Wait, due_at_ms, may_be_placed, status, waiting_for
 from holdfast.errors import HoldfastError, InvalidWorkflow
 
 START_MS = 1_700_000_000_000

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from holdfast.core.access import EVERYTHING, GRANTS, Access, Grant, problem
+from holdfast.core.values.access import EVERYTHING, GRANTS, Access, Grant, problem
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.payload import NULL
-from holdfast.core.scopes import FLEET_RUNS, run_scopes, tenant_runs
+from holdfast.core.values.payload import NULL
+from holdfast.core.values.scopes import FLEET_RUNS, run_scopes, tenant_runs
 from holdfast.errors import TooManyRuns
 from tests.core.game import RUN, Game, cmd, ev, graph, kinds, node
 

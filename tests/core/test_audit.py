@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.audit import (
+from holdfast.core.values.audit import (
     FIRST,
     MOST_CHARACTERS,
     Entry,

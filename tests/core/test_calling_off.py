@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.ids import Path
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.values import policies
+from holdfast.core.values.ids import Path
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import AlreadyDecided, NotFound, StaleAttempt
 from tests.core.game import Game, cmd, error, ev, graph, kinds, node
 

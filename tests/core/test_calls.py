@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.calls import COUNTED
-from holdfast.core.ids import CallId, Path
-from holdfast.core.payload import inline
+from holdfast.core.rules.calls import COUNTED
+from holdfast.core.values import policies
+from holdfast.core.values.ids import CallId, Path
+from holdfast.core.values.payload import inline
 from holdfast.errors import (
     AlreadyClosed,
     Conflict,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.ids import NodeName, Path
-from holdfast.core.policies import MOST_LOST_ATTEMPTS
+from holdfast.core.values import policies
+from holdfast.core.values.ids import NodeName, Path
+from holdfast.core.values.policies import MOST_LOST_ATTEMPTS
 from holdfast.errors import Conflict, StaleAttempt, Suspended
 from tests.core.game import ANN, COMPENSATE, OTHER, TRANSIENT, Game, cmd, error, ev, graph, kinds, node
 

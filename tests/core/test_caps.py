@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core import caps
+from holdfast.core.rules import caps
 from tests.core.game import OTHER, Game, ev, graph, kinds
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core import children
-from holdfast.core.claim import NOBODY
-from holdfast.core.ids import RunId, StepId
-from holdfast.core.policies import CANCELLED, CHILD_FAILED
-from holdfast.core.projection import ChildChange, ChildOrder, ChildRow
-from holdfast.core.scopes import counts_tokens, family_of, in_tokens, in_words, over_at_ms, run_scopes, tree_of
+from holdfast.core.rules import children
+from holdfast.core.values.claim import NOBODY
+from holdfast.core.values.ids import RunId, StepId
+from holdfast.core.values.policies import CANCELLED, CHILD_FAILED
+from holdfast.core.values.scopes import counts_tokens, family_of, in_tokens, in_words, over_at_ms, run_scopes, tree_of
+from holdfast.core.views.projection import ChildChange, ChildOrder, ChildRow
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NonDeterministicStep, NotFound, RunEnded
 from tests.core.game import NULL, RUN, START_MS, Game, Path, cmd, ev, graph, inline, kinds
 

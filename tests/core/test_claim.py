@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.claim import NOBODY, Claim, folded, is_among
+from holdfast.core.values.claim import NOBODY, Claim, folded, is_among
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.client_tools import (
+from holdfast.core.nouns.client_tools import (
     MOST_CONTEXT,
     MOST_TOOLS,
     ClientContext,
@@ -16,7 +16,7 @@ from holdfast.core.client_tools import (
     expect_apart,
     words,
 )
-from holdfast.core.conversations import Exchange
+from holdfast.core.nouns.conversations import Exchange
 from holdfast.errors import InvalidInput
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}

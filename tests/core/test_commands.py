@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core import commands as cmd
+from holdfast.core.facts import commands as cmd
 
 
 def kinds_of(kind: type[cmd.Command]) -> list[type[cmd.Command]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.content import ContentPart, are_same, labelled, parts_of
+from holdfast.core.values.content import ContentPart, are_same, labelled, parts_of
 
 PART = ContentPart("image", "image/png", "ab12" + "0" * 60, 120_400, "2026-11")
 

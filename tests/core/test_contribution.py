@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from holdfast.core import contribution
-from holdfast.core.contribution import authors, contributors
-from holdfast.core.graph import Graph
-from holdfast.core.ids import GateId, Path, StepId
-from holdfast.core.payload import inline
+from holdfast.core.facts import contribution
+from holdfast.core.facts.contribution import authors, contributors
+from holdfast.core.facts.graph import Graph
+from holdfast.core.values.ids import GateId, Path, StepId
+from holdfast.core.values.payload import inline
 from holdfast.errors import Conflict, DecisionRefused, InvalidDecision, InvalidInput
 from tests.core.game import NULL, Claim, Game, cmd, ev, graph, kinds, node
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import conversations as rule
-from holdfast.core.conversations import Change, Conversation, Exchange, OnBusy, Outcome
-from holdfast.core.ids import RunId
+from holdfast.core.nouns import conversations as rule
+from holdfast.core.nouns.conversations import Change, Conversation, Exchange, OnBusy, Outcome
+from holdfast.core.values.ids import RunId
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 

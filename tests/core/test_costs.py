@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.core.costs import Cost, Tally
-from holdfast.core.events import Recorded
-from holdfast.core.ids import Seq
+from holdfast.core.facts.costs import Cost, Tally
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import Seq
 from tests.core.game import OTHER, Game, cmd, error, graph
 
 DAY_MS = 86_400_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.payload import inline
+from holdfast.core.values import policies
+from holdfast.core.values.payload import inline
 from holdfast.errors import Conflict, InvalidDecision, NotFound, RunEnded
 from tests.core.game import ANN, Game, Path, StepId, cmd, edge, error, graph, kinds, node
 

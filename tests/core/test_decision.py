@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.ids import Path, StepId
+from holdfast.core.values.ids import Path, StepId
 from holdfast.errors import RunEnded, StaleAttempt
 from tests.core.game import NULL, OTHER, TRANSIENT, Game, cmd, graph, loop
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.demand import Demand, variable_of
-from holdfast.core.graph import Join
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.scopes import PLACEMENT
+from holdfast.core.facts.graph import Join
+from holdfast.core.values.demand import Demand, variable_of
+from holdfast.core.values.policies import RetryPolicy
+from holdfast.core.values.scopes import PLACEMENT
 from tests.core.game import OTHER, TRANSIENT, WORKER, Game, cmd, graph, kinds, node, problems
 
 GPU = Demand(labels=("gpu",), pools={"OPENAI_RPS": 5})

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.commands import Loaded, Tick
-from holdfast.core.demand import Demand
-from holdfast.core.graph import Graph
-from holdfast.core.payload import digest
+from holdfast.core.facts.commands import Loaded, Tick
+from holdfast.core.facts.graph import Graph
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.payload import digest
 from holdfast.errors import InvalidDecision
 from tests.core.game import ANN, OTHER, TRANSIENT, WORKER, Game, cmd, definition, edge, ev, graph, kinds, node
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.divergence import MOST_STOPS
-from holdfast.core.ids import comes_from, gathers_around
-from holdfast.core.payload import inline
-from holdfast.core.state import FUNCTION, MAP
+from holdfast.core.facts.state import FUNCTION, MAP
+from holdfast.core.people.divergence import MOST_STOPS
+from holdfast.core.values.ids import comes_from, gathers_around
+from holdfast.core.values.payload import inline
 from holdfast.errors import InvalidDecision
 from tests.core.game import Game, Path, cmd, edge, graph, kinds
 

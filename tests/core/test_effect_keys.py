@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.ids import CallId, EffectKey, tenant_effect_key
-from holdfast.core.payload import inline
-from holdfast.core.projection import KeyClaim, KeyOutcome
+from holdfast.core.values.ids import CallId, EffectKey, tenant_effect_key
+from holdfast.core.values.payload import inline
+from holdfast.core.views.projection import KeyClaim, KeyOutcome
 from holdfast.errors import KeyReused
 from tests.core.game import COMPENSATE, RUN, Game, cmd, error, ev, graph, kinds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
+from holdfast.core.values import policies
 from holdfast.errors import Conflict, Suspended
 from tests.core.game import ANN, OTHER, TRANSIENT, Game, cmd, edge, error, graph, kinds, loop, node
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.demand import MOST_AMOUNT
-from holdfast.core.estimates import Estimate, Report, Use, first_guess, learned, reported
-from holdfast.core.lending import DeclaredPool
+from holdfast.core.capacity.estimates import Estimate, Report, Use, first_guess, learned, reported
+from holdfast.core.capacity.lending import DeclaredPool
+from holdfast.core.values.demand import MOST_AMOUNT
 
 KIND = ("report", "write", "TPM")
 

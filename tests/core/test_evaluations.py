@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.core.evaluations import MOST_JUDGED, MOST_MISS_CHARACTERS, MOST_MISSES, Judged, remembered, spent_nanousd
+from holdfast.core.nouns.evaluations import (
+    MOST_JUDGED,
+    MOST_MISS_CHARACTERS,
+    MOST_MISSES,
+    Judged,
+    remembered,
+    spent_nanousd,
+)
 
 
 def test_a_replay_spends_nothing() -> None:

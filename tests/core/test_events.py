@@ -8,11 +8,11 @@ import typing
 import msgspec
 import pytest
 
-from holdfast.core.demand import Demand
 from holdfast.core.evolve import FOLDS
-from holdfast.core.ids import CallId, GateId, NodeName, Path, RunId, SessionId, StepId
-from holdfast.core.payload import inline
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.ids import CallId, GateId, NodeName, Path, RunId, SessionId, StepId
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import RetryPolicy
 from tests.core.game import NULL, TRANSIENT, ev
 
 EVENTS: tuple[type[ev.Event], ...] = typing.get_args(ev.AnyEvent)

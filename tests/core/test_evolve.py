@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
 from holdfast.core.evolve import evolve
-from holdfast.core.ids import CallId, GateId, Path, SessionId, StepId
-from holdfast.core.state import MOST_DECIDED_KEPT, MOST_ERRORS_KEPT, State
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.state import MOST_DECIDED_KEPT, MOST_ERRORS_KEPT, State
+from holdfast.core.values.ids import CallId, GateId, Path, SessionId, StepId
 from holdfast.errors import AlreadyDecided, CorruptHistory, NotFound, StoreError
 from tests.core.game import NULL, START_MS, TRANSIENT, Game, error, ev, graph, loop, node, same, snapshot
 

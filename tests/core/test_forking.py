@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.forking import Fork, Wish, forked
-from holdfast.core.graph import Graph, Join
-from holdfast.core.ids import NAMING, NodeName, RunId, effect_key
-from holdfast.core.payload import digest, inline
-from holdfast.core.state import FUNCTION
+from holdfast.core.facts.graph import Graph, Join
+from holdfast.core.facts.state import FUNCTION
+from holdfast.core.rules.forking import Fork, Wish, forked
+from holdfast.core.values.ids import NAMING, NodeName, RunId, effect_key
+from holdfast.core.values.payload import digest, inline
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, NonDeterministicStep, NotFound
 from tests.core.game import ANN, RUN, Game, Path, StepId, cmd, edge, ev, graph, kinds, loop, node
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.payload import inline
-from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
-from holdfast.core.state import FUNCTION
-from holdfast.core.status import waiting_for
+from holdfast.core.facts.state import FUNCTION
+from holdfast.core.values import policies
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.core.views.status import waiting_for
 from holdfast.errors import NonDeterministicStep
 from tests.core.game import TRANSIENT, Game, Path, cmd, error, ev, graph, kinds, node
 

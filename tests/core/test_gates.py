@@ -7,10 +7,10 @@ import tempfile
 
 import pytest
 
-from holdfast.core.gates import MOST_REMINDERS, asked_together
-from holdfast.core.ids import GateId, Path
-from holdfast.core.payload import Payload, inline
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.people.gates import MOST_REMINDERS, asked_together
+from holdfast.core.values.ids import GateId, Path
+from holdfast.core.values.payload import Payload, inline
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import (
     AlreadyDecided,
     Conflict,

@@ -8,9 +8,9 @@ import time
 import msgspec
 import pytest
 
-from holdfast.core.graph import Definition, Graph, Join, Node
-from holdfast.core.ids import NodeName
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.facts.graph import Definition, Graph, Join, Node
+from holdfast.core.values.ids import NodeName
+from holdfast.core.values.policies import RetryPolicy
 from tests.core.game import definition, edge, graph, loop, node, problems
 
 

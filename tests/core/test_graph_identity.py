@@ -14,8 +14,8 @@ from holdfast.actions.syntax.document import Job
 from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as authoring
 from holdfast.authoring.node import NodeDefinition
-from holdfast.core.demand import Demand
-from holdfast.core.graph import Definition, Edge, Join, Limits, Node
+from holdfast.core.facts.graph import Definition, Edge, Join, Limits, Node
+from holdfast.core.values.demand import Demand
 
 DEFAULTS: dict[type[msgspec.Struct], dict[str, Any]] = {
     Definition: {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import (
+from holdfast.core.values.ids import (
     Path,
     RunId,
     StepId,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.interim import MOST_NODES, report
+from holdfast.core.rules.interim import MOST_NODES, report
 from tests.core.game import Game, graph, loop
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.lanes import DEFAULT, Lanes, Rule
+from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
 
 
 def test_a_run_belongs_to_the_first_lane_that_names_its_workflow_or_its_tenant_or_who_started_it() -> None:

@@ -11,8 +11,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.core.ids import SessionId
-from holdfast.core.lending import (
+from holdfast.core.capacity.lending import (
     MOST_CLOSED_MS,
     Bucket,
     DeclaredPool,
@@ -26,6 +25,7 @@ from holdfast.core.lending import (
     lend,
     own_pools,
 )
+from holdfast.core.values.ids import SessionId
 
 SLOTS = DeclaredPool("BROWSERS", "slots", 8)
 RATE = DeclaredPool("RPS", "rate", 50, per_s=1, burst=10)

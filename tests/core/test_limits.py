@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.status import due_at_ms
+from holdfast.core.values import policies
+from holdfast.core.views.status import due_at_ms
 from holdfast.errors import InvalidDecision, Suspended
 from tests.core.game import NULL, OTHER, RUN, START_MS, TRANSIENT, Game, cmd, error, ev, graph, kinds, loop, node
 

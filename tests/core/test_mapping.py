@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.costs import Tally
-from holdfast.core.demand import Demand
-from holdfast.core.events import Recorded
-from holdfast.core.forking import Wish, forked
-from holdfast.core.graph import Node
-from holdfast.core.ids import NodeName, Seq, StepId, item_name, map_of, root_of
-from holdfast.core.payload import inline
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.state import MAP, Map
+from holdfast.core.facts.costs import Tally
+from holdfast.core.facts.events import Recorded
+from holdfast.core.facts.graph import Node
+from holdfast.core.facts.state import MAP, Map
+from holdfast.core.rules.forking import Wish, forked
+from holdfast.core.values import policies
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.ids import NodeName, Seq, StepId, item_name, map_of, root_of
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import Conflict
 from tests.core.game import (
     COMPENSATE,

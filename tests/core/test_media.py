@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.media import Pixels, media_type_of, pixels_of, seconds_of
+from holdfast.core.values.media import Pixels, media_type_of, pixels_of, seconds_of
 from tests import media
 
 IMAGES = {

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.core.memory import (
+from holdfast.core.nouns.memory import (
     CONTEXT_TOKENS,
     KINDS,
     Memory,

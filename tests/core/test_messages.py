@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.ids import Path
-from holdfast.core.payload import inline
+from holdfast.core.values.ids import Path
+from holdfast.core.values.payload import inline
 from holdfast.errors import RunEnded, Suspended
 from tests.core.game import TRANSIENT, Game, cmd, ev, graph, kinds
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.model_estimates import (
+from holdfast.core.nouns.model_estimates import (
     EVERYWHERE,
     FORGOTTEN_MS,
     SPEED_MS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.money import NANOUSD_PER_USD, Budget, nanousd, usd
+from holdfast.core.values.money import NANOUSD_PER_USD, Budget, nanousd, usd
 
 
 @pytest.mark.parametrize(

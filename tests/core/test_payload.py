@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.payload import NULL, Payload, digest, inline
+from holdfast.core.values.payload import NULL, Payload, digest, inline
 
 json = st.recursive(
     st.none()

@@ -7,8 +7,8 @@ import math
 import msgspec
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.policies import (
+from holdfast.core.values import policies
+from holdfast.core.values.policies import (
     DEFAULT_RETRY,
     NEVER_RETRIED,
     TRANSIENT,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core import policies
-from holdfast.core.ids import CallId
-from holdfast.core.payload import NULL
-from holdfast.core.postings import postings
-from holdfast.core.scopes import counts_tokens, money_scopes
+from holdfast.core.facts.postings import postings
+from holdfast.core.values import policies
+from holdfast.core.values.ids import CallId
+from holdfast.core.values.payload import NULL
+from holdfast.core.values.scopes import counts_tokens, money_scopes
 from tests.core.game import START_MS, Game, error, ev, graph
 
 NOVEMBER_14 = START_MS

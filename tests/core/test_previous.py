@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from holdfast.authoring.view import StateView
-from holdfast.core.payload import inline
-from holdfast.core.state import State
+from holdfast.core.facts.state import State
+from holdfast.core.values.payload import inline
 from tests.core.game import Game, edge, graph, loop, node
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import commands as cmd
+from holdfast.core.facts import commands as cmd
 from holdfast.errors import Conflict
 from tests.core.game import OTHER, Game, ev, graph, kinds
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.payload import inline
-from holdfast.core.projection import EffectChange, GateChange, StartKey
+from holdfast.core.values.payload import inline
+from holdfast.core.views.projection import EffectChange, GateChange, StartKey
 from tests.core.game import OTHER, RUN, START_MS, Game, graph, node
 
 

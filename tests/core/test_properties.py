@@ -15,15 +15,18 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core import policies
-from holdfast.core.claim import Claim
-from holdfast.core.divergence import RESTART
 from holdfast.core.evolve import evolve
-from holdfast.core.fence import may_begin
-from holdfast.core.forking import Wish, forked
-from holdfast.core.gates import asked_together
-from holdfast.core.graph import FIELD_STRATEGIES, Graph, Join
-from holdfast.core.ids import (
+from holdfast.core.facts.graph import FIELD_STRATEGIES, Graph, Join
+from holdfast.core.facts.state import FUNCTION, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
+from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, SharedValue, packed
+from holdfast.core.people.divergence import RESTART
+from holdfast.core.people.gates import asked_together
+from holdfast.core.rules.fence import may_begin
+from holdfast.core.rules.forking import Wish, forked
+from holdfast.core.rules.questions import CODE_CHANGED, LIMITS
+from holdfast.core.values import policies
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import (
     CallId,
     EffectKey,
     GateId,
@@ -38,13 +41,10 @@ from holdfast.core.ids import (
     map_of,
     node_of,
 )
-from holdfast.core.money import nanousd, usd
-from holdfast.core.payload import NULL, inline
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.questions import CODE_CHANGED, LIMITS
-from holdfast.core.scopes import run_scopes
-from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
-from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, SLEEP, TIMER, Operation, State, Step
+from holdfast.core.values.money import nanousd, usd
+from holdfast.core.values.payload import NULL, inline
+from holdfast.core.values.policies import RetryPolicy
+from holdfast.core.values.scopes import run_scopes
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
 from tests.conftest import examples
 from tests.core.game import (

@@ -14,8 +14,8 @@ from typing import get_args
 import pytest
 
 from holdfast.core.decide import _RULES
-from holdfast.core.events import AnyEvent
-from holdfast.core.graph import Graph, JoinMode, Kind
+from holdfast.core.facts.events import AnyEvent
+from holdfast.core.facts.graph import Graph, JoinMode, Kind
 from tests.core.test_properties import Chaos, Crew, Record, some_graph
 
 CHAOTIC, ORDERLY, MOVES = 500, 500, 60

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.events import ModelCallHeld, ModelCallInDoubt, ModelCallReconciled, ModelCallSettled
-from holdfast.core.graph import Graph
-from holdfast.core.ids import CallId, Path, SessionId, StepId
-from holdfast.core.payload import NULL, inline
+from holdfast.core.facts.events import ModelCallHeld, ModelCallInDoubt, ModelCallReconciled, ModelCallSettled
+from holdfast.core.facts.graph import Graph
+from holdfast.core.values.ids import CallId, Path, SessionId, StepId
+from holdfast.core.values.payload import NULL, inline
 from holdfast.errors import AlreadyClosed, NotFound, RunEnded, StaleAttempt
 from tests.core.game import TRANSIENT, cmd, error, graph, node, snapshot
 from tests.core.test_properties import GRAPHS, SEEDS, Chaos, Record, quick

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from holdfast.core.proposal import Proposal, masked, of_shown
+from holdfast.core.values.proposal import Proposal, masked, of_shown
 from holdfast.errors import InvalidInput
 from tests.core.game import Game, graph, node
 

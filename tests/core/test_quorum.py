@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.claim import is_among
-from holdfast.core.ids import Path
-from holdfast.core.payload import inline
+from holdfast.core.values.claim import is_among
+from holdfast.core.values.ids import Path
+from holdfast.core.values.payload import inline
 from holdfast.errors import Conflict, DecisionRefused, InvalidDecision, InvalidInput
 from tests.core.game import Claim, Game, cmd, ev, graph, kinds, loop, node, problems
 

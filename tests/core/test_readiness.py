@@ -7,10 +7,10 @@ import time
 import pytest
 
 from holdfast.core.decide import decide
-from holdfast.core.graph import Join
-from holdfast.core.ids import StepId
-from holdfast.core.policies import GUARD
-from holdfast.core.state import Question, State
+from holdfast.core.facts.graph import Join
+from holdfast.core.facts.state import Question, State
+from holdfast.core.values.ids import StepId
+from holdfast.core.values.policies import GUARD
 from tests.core.game import NULL, RUN, WORKER, Game, cmd, edge, error, ev, graph, kinds, loop, node
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.caps import left, with_above
-from holdfast.core.remainder import ScopeLeft
-from holdfast.core.scopes import ScopeRow, left_above
-from holdfast.core.state import State
+from holdfast.core.facts.state import State
+from holdfast.core.rules.caps import left, with_above
+from holdfast.core.values.remainder import ScopeLeft
+from holdfast.core.values.scopes import ScopeRow, left_above
 
 
 def test_what_is_left_above_is_of_each_scope_with_a_limit_and_counts_what_is_held() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.graph import Join
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.scopes import FLEET_RUNS
+from holdfast.core.facts.graph import Join
+from holdfast.core.values import policies
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.values.scopes import FLEET_RUNS
 from holdfast.errors import Conflict, RunEnded
 from tests.core.game import START_MS, Game, cmd, edge, error, graph, kinds, node
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core.reviewers import MOST_REVIEWERS, check_person
+from holdfast.core.people.reviewers import MOST_REVIEWERS, check_person
 from holdfast.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from tests.core.game import Claim, Game, cmd, ev, graph, node
 

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.policies import CANCELLED, LOST, MODEL_TRANSIENT, NETWORK, RATE_LIMIT, TIMEOUT, ErrorRecord
-from holdfast.core.routing import Complexity, Needs, Quote, RoutedModel, others_first, ranked, refusal, unable_until_ms
+from holdfast.core.nouns.routing import (
+    Complexity,
+    Needs,
+    Quote,
+    RoutedModel,
+    others_first,
+    ranked,
+    refusal,
+    unable_until_ms,
+)
+from holdfast.core.values.policies import CANCELLED, LOST, MODEL_TRANSIENT, NETWORK, RATE_LIMIT, TIMEOUT, ErrorRecord
 
 SMALL = RoutedModel("small", Complexity.TRIVIAL, Complexity.SIMPLE, tools=False, vision=False, max_context_tokens=1_000)
 

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.ids import RunId
-from holdfast.core.schedules import (
+from holdfast.core.nouns.schedules import (
     MOST_COUNTED,
     MOST_FIRED,
     QUEUE_LOOK_MS,
@@ -25,6 +24,7 @@ from holdfast.core.schedules import (
     starts_at_ms,
     turn,
 )
+from holdfast.core.values.ids import RunId
 
 HOUR_MS = 3_600_000
 

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from holdfast.core.schema import TooMuch, flaw, matches, problems
+from holdfast.core.values.schema import TooMuch, flaw, matches, problems
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.ids import RunId
-from holdfast.core.scopes import (
+from holdfast.core.values import policies
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.scopes import (
     Waiting,
     above,
     counts_tokens,

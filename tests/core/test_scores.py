@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.scores import MOST_COMMENT_BYTES, Score, counting, number, problem
+from holdfast.core.nouns.scores import MOST_COMMENT_BYTES, Score, counting, number, problem
 
 
 def score(name: str, value: float, by: str) -> Score:

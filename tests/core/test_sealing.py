@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.payload import Payload, inline
-from holdfast.core.sealing import GONE, PLAIN, Sealing, size_of
+from holdfast.core.values.payload import Payload, inline
+from holdfast.core.views.sealing import GONE, PLAIN, Sealing, size_of
 from holdfast.errors import CorruptHistory, KeyMissing
 
 MARKS = ('"hf1:', '"hf0:', "\0hf1", "\0hf0")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.ids import Path
-from holdfast.core.payload import inline
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.values.ids import Path
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import NonDeterministicStep
 from tests.core.game import START_MS, TRANSIENT, Game, cmd, ev, graph, kinds, node
 

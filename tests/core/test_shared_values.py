@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from holdfast.core.payload import INLINE_BYTES
-from holdfast.core.shared_values import (
+from holdfast.core.nouns.shared_values import (
     MOST_NAME,
     SharedValue,
     expect_name,
@@ -20,6 +19,7 @@ from holdfast.core.shared_values import (
     unpacked,
     words_of,
 )
+from holdfast.core.values.payload import INLINE_BYTES
 from holdfast.errors import InvalidInput
 
 HERE = SharedValue({"a": 1, "deep": {"x": 1}}, 3, 1000, "ann")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core.ids import Path
-from holdfast.core.payload import inline
-from holdfast.core.projection import project
-from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
-from holdfast.core.state import SHARED_USE
+from holdfast.core.facts.state import SHARED_USE
+from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, SharedValue, packed
+from holdfast.core.values.ids import Path
+from holdfast.core.values.payload import inline
+from holdfast.core.views.projection import project
 from holdfast.errors import NonDeterministicStep, SharedValueMoved
 from tests.core.game import Game, cmd, ev, graph, kinds
 

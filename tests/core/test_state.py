@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
-from holdfast.core.ids import NodeName, Path, StepId
-from holdfast.core.projection import project
+from holdfast.core.facts import commands as cmd
+from holdfast.core.values.ids import NodeName, Path, StepId
+from holdfast.core.views.projection import project
 from tests.core.game import NULL, START_MS, WORKER, Game, ev, graph, loop
 
 

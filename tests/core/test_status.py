@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.status import describe, due_at_ms
+from holdfast.core.views.status import describe, due_at_ms
 from tests.core.game import START_MS, TRANSIENT, Game, edge, graph, node
 
 

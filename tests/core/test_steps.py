@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.graph import Join
-from holdfast.core.ids import Path
-from holdfast.core.policies import RetryPolicy, delay_ms
+from holdfast.core.facts.graph import Join
+from holdfast.core.values import policies
+from holdfast.core.values.ids import Path
+from holdfast.core.values.policies import RetryPolicy, delay_ms
 from holdfast.errors import Conflict, InvalidDecision
 from tests.core.game import OTHER, START_MS, TRANSIENT, Game, cmd, edge, error, ev, graph, kinds, loop, node
 

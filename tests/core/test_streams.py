@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import events as ev
-from holdfast.core.ids import Path, RunId, StepId, call_id
-from holdfast.core.payload import inline
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.streams import TOOLS, Cursor, Follower, Told, request_of, result_of, source_of
-from holdfast.engine.stream import MOST_BYTES
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.streams import TOOLS, Cursor, Follower, Told, request_of, result_of, source_of
+from holdfast.core.values.ids import Path, RunId, StepId, call_id
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.engine.operations.stream import MOST_BYTES
 from holdfast.errors import InvalidInput
 
 RUN, STEP, LOST = RunId("r"), StepId("draft#1"), ErrorRecord("draft", "lost", "gone", True, 0)

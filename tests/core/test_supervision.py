@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import supervision as rule
-from holdfast.core.ids import RunId
-from holdfast.core.supervision import Accepted, Ended, Fate, Rejected, Supervisor, Task, Worker
+from holdfast.core.nouns import supervision as rule
+from holdfast.core.nouns.supervision import Accepted, Ended, Fate, Rejected, Supervisor, Task, Worker
+from holdfast.core.values.ids import RunId
 from holdfast.errors import Conflict, InvalidInput
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.team_budgets import MOST_AGENTS, Lender, TeamAgent, allotted, checked, grantable, lent, unused
+from holdfast.core.nouns.team_budgets import MOST_AGENTS, Lender, TeamAgent, allotted, checked, grantable, lent, unused
 from holdfast.errors import InvalidInput
 
 AMOUNTS = st.integers(0, 10**12)

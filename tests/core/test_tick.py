@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.graph import Join
+from holdfast.core.facts.graph import Join
+from holdfast.core.values import policies
 from tests.core.game import OTHER, TRANSIENT, WORKER, Game, edge, error, ev, graph, kinds, node
 
 

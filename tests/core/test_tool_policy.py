@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.graph import Graph
-from holdfast.core.tool_policy import ToolRule, When, proposed, ruling
+from holdfast.core.facts.graph import Graph
+from holdfast.core.nouns.tool_policy import ToolRule, When, proposed, ruling
 from tests.core.game import definition
 
 RULES = (

@@ -7,12 +7,12 @@ from typing import get_args
 import msgspec
 import pytest
 
-from holdfast.core import events as ev
-from holdfast.core.graph import Graph
-from holdfast.core.ids import is_item, node_of
-from holdfast.core.payload import Payload, inline
-from holdfast.core.status import status
-from holdfast.core.trajectory import TraceType, shape, trace, trajectory
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.graph import Graph
+from holdfast.core.values.ids import is_item, node_of
+from holdfast.core.values.payload import Payload, inline
+from holdfast.core.views.status import status
+from holdfast.core.views.trajectory import TraceType, shape, trace, trajectory
 from tests.golden.record import HERE, fold, read
 
 NAMES = sorted(file.name.removesuffix(".jsonl") for file in HERE.glob("*.jsonl"))

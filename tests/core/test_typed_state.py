@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.graph import FIELD_STRATEGIES, Graph
-from holdfast.core.ids import NodeName
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.typed_state import combined, misfits, patch_of
+from holdfast.core.facts.graph import FIELD_STRATEGIES, Graph
+from holdfast.core.facts.typed_state import combined, misfits, patch_of
+from holdfast.core.values import policies
+from holdfast.core.values.ids import NodeName
+from holdfast.core.values.policies import RetryPolicy
 from tests.core.game import Game, definition, edge, ev, kinds, loop, node
 
 FIELDS = {field: field for field in FIELD_STRATEGIES}

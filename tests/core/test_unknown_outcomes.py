@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.ids import CallId, SessionId
-from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.values import policies
+from holdfast.core.values.ids import CallId, SessionId
 from holdfast.errors import Conflict, InvalidDecision
 from tests.core.game import Game, cmd, edge, error, graph, kinds, node
 from tests.core.test_mapping import opened

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import policies
-from holdfast.core.ids import Path
-from holdfast.core.payload import inline
-from holdfast.core.waits import MOST_SIGNALS_KEPT
+from holdfast.core.rules.waits import MOST_SIGNALS_KEPT
+from holdfast.core.values import policies
+from holdfast.core.values.ids import Path
+from holdfast.core.values.payload import inline
 from holdfast.errors import InvalidInput, KeyReused, RunEnded
 from tests.core.game import START_MS, Game, cmd, ev, graph, kinds, node
 
@@ -220,7 +220,7 @@ def test_a_signal_under_a_key_is_received_once_also_after_the_end() -> None:
 
 
 def test_a_run_remembers_the_latest_keys_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.core.folding.operation.MOST_SIGNAL_KEYS", 2)
+    monkeypatch.setattr("holdfast.core.facts.folding.operation.MOST_SIGNAL_KEYS", 2)
     game = Game(graph("a > b"))
     for number in range(3):
         keyed(game, f"k{number}", number)

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from holdfast.core.evolve import evolve
-from holdfast.core.policies import LOST, MOST_LOST_ATTEMPTS
-from holdfast.core.status import waits_for_nothing
-from holdfast.core.waking import stuck
+from holdfast.core.rules.waking import stuck
+from holdfast.core.values.policies import LOST, MOST_LOST_ATTEMPTS
+from holdfast.core.views.status import waits_for_nothing
 from holdfast.errors import Suspended
 from tests.core.game import OTHER, START_MS, Game, cmd, ev, graph, kinds
 from tests.core.test_mapping import MAPS, mapped

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from holdfast.authoring.view import StateView
-from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
-from holdfast.core.graph import Graph, Join
-from holdfast.core.payload import NULL
-from holdfast.core.projection import project
-from holdfast.core.state import State
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.graph import Graph, Join
+from holdfast.core.facts.state import State
+from holdfast.core.values.payload import NULL
+from holdfast.core.views.projection import project
 from tests.core.game import RUN, START_MS, WORKER, error, graph, node
 
 SLOTS = 4

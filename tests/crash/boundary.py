@@ -24,8 +24,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.events import decode
-from holdfast.core.payload import digest
+from holdfast.core.facts.events import decode
+from holdfast.core.values.payload import digest
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ModelTurn, TextDelta, UserTurn
 from holdfast.testing.journal_file import JournalFile

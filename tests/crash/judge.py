@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.core import events as ev
-from holdfast.core.events import Recorded, decode
 from holdfast.core.evolve import evolve
-from holdfast.core.ids import Seq
-from holdfast.core.projection import Changes, project
-from holdfast.core.state import FUNCTION, State
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import Recorded, decode
+from holdfast.core.facts.state import FUNCTION, State
+from holdfast.core.values.ids import Seq
+from holdfast.core.views.projection import Changes, project
 from holdfast.testing.mail_sink import duplicates
 from tests.crash.case import Case
 from tests.crash.flows import POLICIES, RUN_OF

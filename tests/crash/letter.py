@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Context, Engine, Run, flow, tool
-from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from tests.crash.killing import dies_at
 
 STORE, WORLD, RESULT = "holdfast.db", "world.jsonl", "result.json"

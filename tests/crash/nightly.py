@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast import Context, Engine, flow
-from holdfast.core.schedules import LONGEST_CATCH_UP_S
-from holdfast.engine.firing import Firing
+from holdfast.core.nouns.schedules import LONGEST_CATCH_UP_S
+from holdfast.engine.background.firing import Firing
 from holdfast.errors import NotFound
 from tests.crash.killing import dies_at
 

@@ -9,12 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 from holdfast import Engine, Run
-from holdfast.core.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
-from holdfast.core.graph import COMPENSATE
-from holdfast.core.money import usd
-from holdfast.core.questions import EFFECT_UNKNOWN
-from holdfast.core.state import State
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
+from holdfast.core.facts.graph import COMPENSATE
+from holdfast.core.facts.state import State
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.values.money import usd
+from holdfast.core.views.status import status, waiting_for
 from holdfast.models.prices import Prices
 from holdfast.ports import Usage
 from holdfast.testing.model_server import CallRecord

@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from holdfast import Chat, Context, Engine, flow, tool
-from holdfast.core.conversations import Exchange, OnBusy
+from holdfast.core.nouns.conversations import Exchange, OnBusy
 from holdfast.errors import Conflict, RunEnded
 from holdfast.ports import ModelReply, ModelRequest, Usage
 from holdfast.settings import Settings

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from holdfast.core.evolve import evolve
-from holdfast.core.state import FOLD_VERSION, State
+from holdfast.core.facts.state import FOLD_VERSION, State
 from holdfast.stores.sqlite import SqliteStore
 from tests.crash.case import Case, Nursery
 from tests.crash.judge import assert_acknowledged_is_there, assert_rows_equal_fold, read_book

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from tests.crash import letter
 from tests.crash.killing import killed_everywhere
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.schedules import nominal_times, stamp
+from holdfast.core.nouns.schedules import nominal_times, stamp
 from holdfast.stores.row import decode_schedule
 from tests.crash import nightly
 from tests.crash.killing import killed_everywhere

@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from holdfast import Engine
-from holdfast.core.status import status
+from holdfast.core.views.status import status
 from holdfast.stores.sqlite.database import locks_of
 from tests.crash import flows
 from tests.crash.boundary import Boundaries, CountedConnection, CountedModel

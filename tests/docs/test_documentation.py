@@ -28,7 +28,7 @@ import pytest
 import sync_stub
 
 from holdfast import __version__, errors
-from holdfast.core import events
+from holdfast.core.facts import events
 from tests.engine.idioms.table import IDIOMS
 from tests.forks import Typed
 

@@ -18,7 +18,12 @@ from rich.text import Text
 import holdfast
 from holdfast import errors, settings
 from holdfast.authoring import tool
-from holdfast.core import client_tools, events, gates, graph, policies, projection, questions, state, status
+from holdfast.core.facts import events, graph, state
+from holdfast.core.nouns import client_tools
+from holdfast.core.people import gates
+from holdfast.core.rules import questions
+from holdfast.core.values import policies
+from holdfast.core.views import projection, status
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -9,11 +9,11 @@ import uuid
 
 import msgspec
 
-from holdfast.core import events as ev
 from holdfast.core.evolve import evolve
-from holdfast.core.ids import AppendId, RunId, Seq, SessionId
-from holdfast.core.projection import project
-from holdfast.engine.history import RunHistory
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.views.projection import project
+from holdfast.engine.runs.history import RunHistory
 from holdfast.ports import Append, Store
 
 

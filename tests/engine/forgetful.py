@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 
 from holdfast import Engine
-from holdfast.core.state import FOLD_VERSION
-from holdfast.engine.flush import Flush
+from holdfast.core.facts.state import FOLD_VERSION
+from holdfast.engine.runs.flush import Flush
 from holdfast.ports import Append, SnapshotRecord
 
 

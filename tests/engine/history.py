@@ -10,10 +10,10 @@ from typing import TypeVar
 import msgspec
 
 from holdfast import Run
-from holdfast.core.events import Event
 from holdfast.core.evolve import evolve
-from holdfast.core.money import Budget
-from holdfast.core.state import State
+from holdfast.core.facts.events import Event
+from holdfast.core.facts.state import State
+from holdfast.core.values.money import Budget
 
 E = TypeVar("E", bound=Event)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast import Engine, Run
-from holdfast.core.state import State
+from holdfast.core.facts.state import State
 from holdfast.errors import StoreError
 from holdfast.ports import Append
 from holdfast.stores.sqlite import SqliteStore

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core import commands as cmd
-from holdfast.core import decide, steps
-from holdfast.core.decision import Decision
+from holdfast.core import decide
+from holdfast.core.facts import commands as cmd
+from holdfast.core.rules import steps
+from holdfast.core.rules.decision import Decision
 
 
 def name_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ import asyncio
 import sys
 
 from holdfast.compose import open_store
-from holdfast.core.ids import SessionId
-from holdfast.core.lending import Grant
-from holdfast.engine.shares import Need, PoolShares
+from holdfast.core.capacity.lending import Grant
+from holdfast.core.values.ids import SessionId
+from holdfast.engine.capacity.shares import Need, PoolShares
 from holdfast.machine import MachineClock, RandomIds
 
 LEASE_S = 3.0

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from holdfast import Context, Engine, flow
-from holdfast.engine import signalling
+from holdfast.engine.operations import signalling
 
 point = sys.argv[3] if len(sys.argv) > 3 else ""
 deliver = signalling._deliver

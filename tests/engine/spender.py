@@ -12,7 +12,7 @@ import asyncio
 import sys
 
 from holdfast import Engine, Join, Workflow, llm_node, task
-from holdfast.core.money import usd
+from holdfast.core.values.money import usd
 
 HAIKU = "claude-haiku-4-5"
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from holdfast import Engine, Run, Workflow, human_gate, task
-from holdfast.core import events as ev
-from holdfast.core.scopes import FLEET_RUNS
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.values.scopes import FLEET_RUNS
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import InvalidInput, TooManyRuns
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, opened

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, RetryPolicy, RunFailed, Tool, Workflow, human_gate, llm_node, task, tool
-from holdfast.core.events import (
+from holdfast.core.facts.events import (
     EffectCompleted,
     EffectFailed,
     EffectIntended,
@@ -18,7 +18,7 @@ from holdfast.core.events import (
     ModelCallHeld,
     ToolCallDenied,
 )
-from holdfast.core.money import usd
+from holdfast.core.values.money import usd
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage
 from tests.engine.history import assert_never_above, events_of

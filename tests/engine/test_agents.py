@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, RunFailed, Workflow, child, flow, llm_node, map_node, step, task, tool
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall

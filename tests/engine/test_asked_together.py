@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import GateDecision, Workflow, llm_node, tool
-from holdfast.core import events as ev
-from holdfast.core.ids import GateId
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import GateId
 from holdfast.errors import Conflict, InvalidDecision, InvalidInput, NotFound
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall

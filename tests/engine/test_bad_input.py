@@ -19,8 +19,9 @@ from pydantic import BaseModel
 
 from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task, tool
 from holdfast.authoring.plain import encode
-from holdfast.core.events import ModelCallHeld, ModelCallInDoubt
-from holdfast.engine import payloads, sweep
+from holdfast.core.facts.events import ModelCallHeld, ModelCallInDoubt
+from holdfast.engine.fleet import sweep
+from holdfast.engine.runs import payloads
 from holdfast.errors import InvalidInput, StepError, StoreFull, StoreGone, StoreUnreadable
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall

@@ -17,8 +17,8 @@ from pydantic import BaseModel, model_serializer
 
 from holdfast import Context, Engine, RunFailed, Workflow, check, flow, map_node, step, task, tool, tool_node
 from holdfast.border import Escaped, leaves, text_of
-from holdfast.core import events as ev
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.views.status import status, waiting_for
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, opened
 
@@ -524,7 +524,7 @@ async def test_an_attempt_that_cannot_say_how_it_ended_fails_and_is_logged(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
     """A fault of the engine, made here: it costs its step, and no other run."""
-    from holdfast.engine import execution
+    from holdfast.engine.steps import execution
 
     faulty = RuntimeError("a fault of the engine")
     real = getattr(execution, "_report" if where == "report" else "error_of")
@@ -547,7 +547,7 @@ async def test_an_attempt_that_cannot_say_how_it_ended_fails_and_is_logged(
 async def test_an_attempt_that_ends_without_a_word_is_logged_and_its_step_fails(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from holdfast.engine import execution
+    from holdfast.engine.steps import execution
 
     async def breaks(*given: Any) -> None:
         monkeypatch.undo()

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from holdfast.compose import open_store
-from holdfast.core.lending import DeclaredPool
-from holdfast.engine.call_pools import CallPools, Reservation
+from holdfast.core.capacity.lending import DeclaredPool
+from holdfast.engine.capacity.call_pools import CallPools, Reservation
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Store
 

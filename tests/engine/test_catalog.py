@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Workflow
-from holdfast.engine.catalog import Catalog
+from holdfast.engine.runs.catalog import Catalog
 from holdfast.errors import StoreBusy
 from holdfast.stores.sqlite import SqliteStore
 from tests.engine.kit import bounded

@@ -23,11 +23,11 @@ from holdfast import (
     llm_node,
     step,
 )
-from holdfast.core import events as ev
-from holdfast.core.ids import RunId
-from holdfast.core.money import usd
-from holdfast.core.scopes import ScopeRow, in_tokens, tree_of
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.money import usd
+from holdfast.core.values.scopes import ScopeRow, in_tokens, tree_of
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import InvalidInput, KeyReused
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall

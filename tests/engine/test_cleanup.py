@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from holdfast import Context, Workflow, flow, step
-from holdfast.core import events as ev
-from holdfast.core.state import FUNCTION
-from holdfast.core.status import status
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import FUNCTION
+from holdfast.core.views.status import status
 from tests.engine.history import events_of
 from tests.engine.kit import eventually, opened
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from holdfast import Context, flow, step
-from holdfast.core import events as ev
-from holdfast.engine.flow_outcomes import CLOSING
+from holdfast.core.facts import events as ev
+from holdfast.engine.flow.outcomes import CLOSING
 from holdfast.errors import StaleAttempt
 from holdfast.ports import Append
 from tests.engine.history import events_of

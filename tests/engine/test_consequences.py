@@ -9,8 +9,8 @@ import pytest
 
 from holdfast import Engine
 from holdfast.compose.fleet import leading
-from holdfast.core.conversations import Exchange, say
-from holdfast.engine.consequences import LONGEST_S, Consequences
+from holdfast.core.nouns.conversations import Exchange, say
+from holdfast.engine.background.consequences import LONGEST_S, Consequences
 from holdfast.queues.none import NoQueue
 from holdfast.settings import Settings
 from tests.engine.kit import bounded, opened

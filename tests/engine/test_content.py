@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from holdfast import Chat, Context, Document, Image, RunFailed, Workflow, flow, llm_node
-from holdfast.core.events import EffectCompleted, ModelCallHeld
+from holdfast.core.facts.events import EffectCompleted, ModelCallHeld
 from holdfast.errors import Conflict, InvalidInput
 from holdfast.models.providers import Providers
 from holdfast.service.view import of_talk

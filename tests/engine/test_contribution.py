@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import Chat, Context, Engine, LocalEmbedder, SemanticCache, flow
-from holdfast.core import events as ev
-from holdfast.core.claim import Claim
+from holdfast.core.facts import events as ev
+from holdfast.core.values.claim import Claim
 from holdfast.errors import DecisionRefused
 from holdfast.models.providers import Providers
 from holdfast.service.gate import story_of, whole

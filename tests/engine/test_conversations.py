@@ -9,9 +9,9 @@ import pytest
 
 from holdfast import Chat, Context, Engine, flow, tool
 from holdfast.compose import open_administration
-from holdfast.core.conversations import Exchange, say, scopes_of
-from holdfast.core.status import waiting_for
-from holdfast.engine.retention import cold
+from holdfast.core.nouns.conversations import Exchange, say, scopes_of
+from holdfast.core.views.status import waiting_for
+from holdfast.engine.runs.retention import cold
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.models.providers import Providers
 from holdfast.settings import RetentionRules, Settings

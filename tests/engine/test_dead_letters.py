@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, Engine, RetryPolicy, StateView, Workflow, flow, step, task, tool, tool_node
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import DeadLettered
 from holdfast.service import command as cmd

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Demand, Engine, Workflow, human_gate, task
-from holdfast.core import events as ev
-from holdfast.core.state import State
-from holdfast.core.status import status
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import State
+from holdfast.core.views.status import status
 from holdfast.errors import InvalidDecision, InvalidWorkflow
 from holdfast.settings import Settings
 from tests.engine.history import events_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Workflow, llm_node
-from holdfast.core.events import ModelCallReconciled
-from holdfast.engine.doubt import DoubtRule, Doubts
+from holdfast.core.facts.events import ModelCallReconciled
+from holdfast.engine.background.doubt import DoubtRule, Doubts
 from holdfast.models.providers import Providers
 from holdfast.settings import BudgetRules, Settings
 from holdfast.testing.model_server import Fault, ModelServer, Rule

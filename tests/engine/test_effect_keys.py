@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast import RunFailed, ToolFailed, Workflow, task, tool, tool_node
-from holdfast.core import events as ev
-from holdfast.core.ids import tenant_effect_key
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import tenant_effect_key
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import OutcomeUnknown, UsageError
 from holdfast.stores.sqlite import SqliteStore
 from tests.engine.history import events_of

@@ -28,11 +28,11 @@ from holdfast import (
     tool,
     tool_node,
 )
-from holdfast.core import commands as cmd
-from holdfast.core import events as ev
-from holdfast.core.ids import CallId, RunId
-from holdfast.core.payload import inline
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import CallId, RunId
+from holdfast.core.values.payload import inline
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import Conflict, HoldfastError, InvalidDecision, OutcomeUnknown
 from holdfast.ports import Append
 from tests.engine.history import events_of

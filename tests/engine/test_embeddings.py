@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast import ModelEmbedder, SemanticCache, flow
-from holdfast.core import events as ev
-from holdfast.core.money import usd
-from holdfast.core.status import waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.values.money import usd
+from holdfast.core.views.status import waiting_for
 from holdfast.errors import InvalidInput, OperationFailed
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule

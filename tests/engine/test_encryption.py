@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast import Chat, Context, OperationFailed, RetryPolicy, Run, Workflow, flow, human_gate, task, tool
-from holdfast.engine.payloads import INLINE_BYTES
+from holdfast.engine.runs.payloads import INLINE_BYTES
 from holdfast.errors import KeyMissing, StoreError
 from holdfast.models.providers import Providers
 from holdfast.settings import Settings

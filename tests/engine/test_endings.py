@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, Join, RetryPolicy, Run, RunFailed, Workflow, human_gate, task, tool, tool_node
-from holdfast.core import events as ev
-from holdfast.core.state import State
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import State
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import InvalidDecision, RunEnded
 from tests.engine.history import events_of
 from tests.engine.kit import Time, call_of, engine_at, eventually, gate_of, names, opened

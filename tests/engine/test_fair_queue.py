@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ids import RunId
-from holdfast.engine.fair_queue import FairQueue
+from holdfast.core.values.ids import RunId
+from holdfast.engine.runs.fair_queue import FairQueue
 
 
 def served(queue: FairQueue, count: int) -> list[str]:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Run, RunFailed, flow, step
-from holdfast.core.ids import Path as Place
-from holdfast.core.status import status
-from holdfast.engine.flow_outcomes import FlowOutcomes
-from holdfast.engine.flowing import Flowing
+from holdfast.core.values.ids import Path as Place
+from holdfast.core.views.status import status
+from holdfast.engine.flow.flowing import Flowing
+from holdfast.engine.flow.outcomes import FlowOutcomes
 from holdfast.settings import Settings
 from tests.engine.kit import Time, engine_at, eventually, lose_lease
 

@@ -21,10 +21,10 @@ from pydantic import BaseModel
 
 from holdfast import Context, OperationFailed, OutcomeUnknown, RetryPolicy, RunFailed, ToolFailed, flow, step
 from holdfast.cli.target import _from_file
-from holdfast.core import events as ev
-from holdfast.core.state import FUNCTION
-from holdfast.engine.flow_loop import FlowTask, OperationCall, Outcome
-from holdfast.engine.flow_operations import Operation
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import FUNCTION
+from holdfast.engine.flow.loop import FlowTask, OperationCall, Outcome
+from holdfast.engine.flow.operations import Operation
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.testing import run_node
 from tests.engine.history import events_of

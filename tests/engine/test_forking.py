@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast import Context, StateView, Workflow, flow, human_gate, llm_node, step, task, tool, tool_node
-from holdfast.core import events as ev
-from holdfast.core.ids import RunId
-from holdfast.core.scopes import tree_of
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.scopes import tree_of
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound
 from holdfast.models.providers import Providers
 from holdfast.service import command as cmd

@@ -13,9 +13,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from holdfast import RunFailed, Workflow, flow, human_gate, task
-from holdfast.core import events as ev
-from holdfast.core.payload import digest
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.values.payload import digest
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import (
     AlreadyDecided,
     Conflict,

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Chat, Context, Engine, Handoff, RunFailed, Workflow, flow, llm_node, tool
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import Conflict, UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall

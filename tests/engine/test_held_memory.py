@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, flow
-from holdfast.core.status import status
-from holdfast.engine.held_memory import held_bytes
+from holdfast.core.views.status import status
+from holdfast.engine.flow.held_memory import held_bytes
 from holdfast.settings import Settings
 from tests.engine.kit import Time, engine_at, eventually
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast.core.ids import RunId
-from holdfast.engine.hindrance import Hindrances
+from holdfast.core.values.ids import RunId
+from holdfast.engine.runs.hindrance import Hindrances
 from holdfast.errors import StoreError
 from holdfast.machine import MachineClock
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.core.ids import RunId
-from holdfast.engine.job_log import HEAD_BYTES, TAIL_BYTES, JobLogWriter
+from holdfast.core.values.ids import RunId
+from holdfast.engine.runs.job_log import HEAD_BYTES, TAIL_BYTES, JobLogWriter
 from holdfast.errors import StoreGone
 from holdfast.machine import MachineClock
 from holdfast.stores.sqlite.job_log import JobLogs

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from holdfast import OperationFailed, RetryPolicy, RunFailed, Tool, ToolFailed, Workflow, task, tool
-from holdfast.core import events as ev
-from holdfast.core.status import status, waiting_for
-from holdfast.engine import branches, mailbox
-from holdfast.engine.attempt import Attempt
+from holdfast.core.facts import events as ev
+from holdfast.core.views.status import status, waiting_for
+from holdfast.engine.attempts.attempt import Attempt
+from holdfast.engine.operations import branches
+from holdfast.engine.runs import mailbox
 from holdfast.errors import RunEnded, StaleAttempt
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer

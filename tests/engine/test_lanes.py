@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import pytest
 
 from holdfast import Demand, Engine, Run
-from holdfast.core.events import StepStarted
+from holdfast.core.facts.events import StepStarted
 from holdfast.scheduling.job import Capacity, Job
 from holdfast.settings import LaneRules, Settings
 from tests.engine.kit import bounded, opened

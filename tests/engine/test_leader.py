@@ -10,9 +10,9 @@ import pytest
 
 from holdfast import Engine, Workflow, task
 from holdfast.compose.fleet import leading
-from holdfast.core.status import status
-from holdfast.engine import leader as leader_
-from holdfast.engine import sweep as sweep_
+from holdfast.core.views.status import status
+from holdfast.engine.fleet import leader as leader_
+from holdfast.engine.fleet import sweep as sweep_
 from holdfast.models.providers import Providers
 from holdfast.queues.none import NoQueue
 from holdfast.settings import Settings

@@ -12,11 +12,11 @@ from redis.asyncio import Redis
 
 from holdfast import Demand, Engine
 from holdfast.compose.fleet import leading
-from holdfast.core.demand import Resources
-from holdfast.core.events import StepStarted
-from holdfast.core.ids import SessionId
-from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.engine.leader import Leader
+from holdfast.core.facts.events import StepStarted
+from holdfast.core.rules.questions import WORKFLOW_MISSING
+from holdfast.core.values.demand import Resources
+from holdfast.core.values.ids import SessionId
+from holdfast.engine.fleet.leader import Leader
 from holdfast.errors import UsageError
 from holdfast.settings import LaneRules, Settings
 from holdfast.testing.redis_server import RedisServer
@@ -200,7 +200,7 @@ async def test_what_comes_to_a_worker_too_late_does_not_begin_there(
         )
         await led([engine])
         with monkeypatch.context() as slow:
-            slow.setattr("holdfast.engine.leader.ON_ITS_WAY_MS", -1000)
+            slow.setattr("holdfast.engine.fleet.leader.ON_ITS_WAY_MS", -1000)
             run = await engine.start(wf)
             await asyncio.sleep(1.5)
             assert stage.most["late"] == 0

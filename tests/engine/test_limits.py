@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, RunFailed, Workflow, branch, flow, llm_node, step, task, tool
-from holdfast.core.caps import LimitsLeft
-from holdfast.core.events import (
+from holdfast.core.facts.events import (
     GuardJudged,
     LimitNeared,
     LimitWouldStop,
@@ -19,8 +18,9 @@ from holdfast.core.events import (
     ModelCallSettled,
     ValueRecorded,
 )
-from holdfast.core.money import usd
-from holdfast.core.status import status
+from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.values.money import usd
+from holdfast.core.views.status import status
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.evaluation.recording import recorded
 from holdfast.evaluation.replaying import replay

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import Chat, Context, Tool, ToolRule, WorkerAgent, Workflow, flow, tool, tool_node
-from holdfast.core.claim import Claim
-from holdfast.core.contribution import contributors
+from holdfast.core.facts.contribution import contributors
+from holdfast.core.values.claim import Claim
 from holdfast.errors import DecisionRefused, InvalidDecision
 from tests.engine.kit import gate_of, opened
 

@@ -24,8 +24,8 @@ from holdfast import (
     task,
     tool,
 )
-from holdfast.core import events as ev
-from holdfast.core.status import waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.views.status import waiting_for
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import Context, Engine, flow, step
-from holdfast.core import events as ev
-from holdfast.core.ids import NodeName
-from holdfast.engine import membership
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import NodeName
+from holdfast.engine.runs import membership
 from tests.engine.history import events_of
 from tests.engine.kit import DAY_S, eventually, opened
 

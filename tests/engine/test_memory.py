@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import LocalEmbedder, Workflow, flow, llm_node, memory_tools
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import InvalidInput
 from holdfast.models.providers import Providers
 from holdfast.ports import ToolTurn

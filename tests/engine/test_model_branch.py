@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, RetryPolicy, RunFailed, TransitionDenied, Workflow, branch, task
-from holdfast.core.events import ModelCallHeld, StepSkipped
+from holdfast.core.facts.events import ModelCallHeld, StepSkipped
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule
 from holdfast.testing.wire import Call

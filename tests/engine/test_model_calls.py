@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task
-from holdfast.core.events import AttemptFailed, ModelCallFailed, ModelCallHeld, ModelCallInDoubt, StepStarted
-from holdfast.engine.attempt import Attempt
+from holdfast.core.facts.events import AttemptFailed, ModelCallFailed, ModelCallHeld, ModelCallInDoubt, StepStarted
+from holdfast.engine.attempts.attempt import Attempt
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelReply, ModelRequest
 from holdfast.settings import Settings, load

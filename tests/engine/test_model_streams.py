@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, RetryPolicy, Workflow, flow, llm_node, tool
-from holdfast.core.events import ModelCallInDoubt, ModelCallReconciled
-from holdfast.core.streams import TOOLS, Told, call_of
+from holdfast.core.facts.events import ModelCallInDoubt, ModelCallReconciled
+from holdfast.core.facts.streams import TOOLS, Told, call_of
 from holdfast.models.providers import Providers
 from holdfast.ports import Piece, StreamName, Usage
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
@@ -305,7 +305,7 @@ async def test_what_a_model_thinks_is_told_before_what_it_says_also_to_who_comes
     store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where both are there at one look, while the call goes on."""
-    monkeypatch.setattr("holdfast.engine.listening._PAGE", page)
+    monkeypatch.setattr("holdfast.engine.runs.listening._PAGE", page)
     server.script.add(Rule(text="Never heard.", fault=Fault("hang")))
     wf = letter()
     async with opened(store, workflows=[wf], model=model, call_grace_s=0.0) as engine:
@@ -372,7 +372,7 @@ async def test_a_result_is_told_before_what_is_said_of_it(
     store: str, server: ModelServer, model: Providers, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To those who listen, who come later, and who come back at any place."""
-    monkeypatch.setattr("holdfast.engine.listening._PAGE", page)
+    monkeypatch.setattr("holdfast.engine.runs.listening._PAGE", page)
     looking(server)
     async with opened(store, workflows=[looks], model=model) as engine, opened(store, execute=False) as elsewhere:
         run = await engine.start(looks, "What is there?")
@@ -392,7 +392,7 @@ async def test_a_result_is_told_first_though_text_comes_while_it_is_looked_for(
     store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that is full of what the model says meanwhile has no room for the result."""
-    monkeypatch.setattr("holdfast.engine.listening._PAGE", 1)
+    monkeypatch.setattr("holdfast.engine.runs.listening._PAGE", 1)
     looking(server, SENTENCE, pause_s=0.02)
     async with opened(store, workflows=[looks], model=model) as engine:
         streams = type(engine.runtime.store.streams)

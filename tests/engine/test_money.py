@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, Join, RetryPolicy, Run, RunFailed, Workflow, llm_node, task
-from holdfast.core import commands as cmd
-from holdfast.core.events import (
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import (
     GateOpened,
     HoldDeferred,
     ModelCallFailed,
@@ -24,9 +24,9 @@ from holdfast.core.events import (
     ModelCallSettled,
     RunStarted,
 )
-from holdfast.core.money import nanousd, usd
-from holdfast.core.payload import NULL
-from holdfast.core.status import waiting_for
+from holdfast.core.values.money import nanousd, usd
+from holdfast.core.values.payload import NULL
+from holdfast.core.views.status import waiting_for
 from holdfast.errors import AlreadyClosed, InvalidDecision, InvalidInput, NotFound
 from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers

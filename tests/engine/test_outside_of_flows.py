@@ -15,9 +15,9 @@ import anyio.to_thread
 import pytest
 
 from holdfast import Context, RunFailed, flow, step
-from holdfast.core.state import State
-from holdfast.core.status import status
-from holdfast.engine import flowing
+from holdfast.core.facts.state import State
+from holdfast.core.views.status import status
+from holdfast.engine.flow import flowing
 from tests.engine.kit import opened
 
 ECHO = "import sys; print(sys.stdin.readline().strip())"

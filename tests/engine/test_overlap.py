@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Engine, OperationFailed, RunFailed, Workflow, flow, step, tool
-from holdfast.core import events as ev
-from holdfast.core.policies import NON_DETERMINISTIC, ErrorRecord
-from holdfast.core.state import FUNCTION
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import FUNCTION
+from holdfast.core.values.policies import NON_DETERMINISTIC, ErrorRecord
 from tests.engine.history import events_of
 from tests.engine.kit import eventually, opened
 from tests.engine.naming import name_as_before

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast import Demand, Engine, Run, Workflow, task
-from holdfast.core import commands as cmd
-from holdfast.core.demand import Resources
-from holdfast.core.events import StepStarted
-from holdfast.engine.placing import unplaced_of
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import StepStarted
+from holdfast.core.values.demand import Resources
+from holdfast.engine.capacity.placing import unplaced_of
 from holdfast.errors import UsageError
 from tests.core.game import Game
 from tests.engine.kit import bounded, opened
@@ -56,7 +56,7 @@ def played(stage: Stage, name: str, demand: Demand, copies: int = 1) -> Workflow
 
 
 async def waits_of(run: Run) -> list[tuple[str, str]]:
-    from holdfast.core.status import waiting_for
+    from holdfast.core.views.status import waiting_for
 
     return [(wait.kind, wait.reason) for wait in waiting_for(await run.state())]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Demand, Workflow, llm_node, task
-from holdfast.core.status import status
-from holdfast.engine.pool_client import PoolClient
+from holdfast.core.views.status import status
+from holdfast.engine.capacity.pool_client import PoolClient
 from holdfast.models.providers import Providers
 from holdfast.ports import Usage
 from holdfast.testing.model_rule import Fault
@@ -165,7 +165,7 @@ async def test_what_a_killed_leaseholder_had_of_a_pool_is_free_again(store: str)
 
 @bounded
 async def test_an_amount_that_is_not_said_is_what_steps_of_its_kind_have_taken(store: str) -> None:
-    from holdfast.core.estimates import Use
+    from holdfast.core.capacity.estimates import Use
 
     wf = Workflow("guessing")
     asked: list[dict[str, int]] = []

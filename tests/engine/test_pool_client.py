@@ -12,12 +12,12 @@ import pytest
 
 from holdfast import Demand
 from holdfast.compose import open_store
-from holdfast.core.estimates import Use
-from holdfast.core.ids import RunId, StepId
-from holdfast.core.lending import DeclaredPool
-from holdfast.engine import learning, pool_client
-from holdfast.engine.pool_client import PoolClient
-from holdfast.engine.shares import Need
+from holdfast.core.capacity.estimates import Use
+from holdfast.core.capacity.lending import DeclaredPool
+from holdfast.core.values.ids import RunId, StepId
+from holdfast.engine.capacity import learning, pool_client
+from holdfast.engine.capacity.pool_client import PoolClient
+from holdfast.engine.capacity.shares import Need
 from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, PlacedStep, Store

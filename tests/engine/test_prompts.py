@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Chat
-from holdfast.engine import prompt
+from holdfast.engine.operations import prompt
 from holdfast.errors import InvalidInput
 from holdfast.models.turn import in_words
 from holdfast.ports import ModelTurn

@@ -14,11 +14,11 @@ import pytest
 
 from holdfast import Engine, RetryPolicy, Run, RunFailed, Workflow, llm_node, task
 from holdfast.compose.from_settings import pools_of
-from holdfast.core.commands import HoldModelCall
-from holdfast.core.events import AttemptFailed, Event, ModelCallFailed, ModelCallHeld, PoolsAwaited
-from holdfast.core.lending import DeclaredPool
-from holdfast.core.status import status, waiting_for
-from holdfast.engine.attempt import Attempt
+from holdfast.core.capacity.lending import DeclaredPool
+from holdfast.core.facts.commands import HoldModelCall
+from holdfast.core.facts.events import AttemptFailed, Event, ModelCallFailed, ModelCallHeld, PoolsAwaited
+from holdfast.core.views.status import status, waiting_for
+from holdfast.engine.attempts.attempt import Attempt
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
 from holdfast.ports import Append
@@ -170,7 +170,7 @@ async def test_a_call_that_fails_for_good_gives_its_place_back(
 async def test_a_step_whose_time_is_up_between_its_hold_and_its_call_leaves_nothing_behind(
     store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch, heard: bool
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.pool_client._KNOWN_S", 0)  # whoever asks for the pools asks the store
+    monkeypatch.setattr("holdfast.engine.capacity.pool_client._KNOWN_S", 0)  # whoever asks for the pools asks the store
     plainly, delayed = Attempt.intend, []
 
     async def intend(self: Attempt, command: HoldModelCall) -> list[Event]:

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from holdfast import Context, Engine, OperationFailed, RetryPolicy, RunFailed, ToolFailed, flow, step, tool
-from holdfast.core.payload import inline
-from holdfast.core.policies import ErrorRecord, Raised
-from holdfast.engine import raised
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import ErrorRecord, Raised
+from holdfast.engine.runs import raised
 from tests.engine.kit import bounded, opened
 
 PLAIN: Any = SimpleNamespace(clean=lambda value: bytes(inline(value).json))

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from holdfast import Context, HoldfastError, flow, step
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import StaleAttempt
 from holdfast.ports import Append
 from tests.engine.history import events_of

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Run, flow, step
-from holdfast.core.ids import Path as Place
-from holdfast.core.ids import RunId, StepId
-from holdfast.core.state import Operation, Step
-from holdfast.core.status import status
-from holdfast.engine.residents import Residents, Standing, outcomes
+from holdfast.core.facts.state import Operation, Step
+from holdfast.core.values.ids import Path as Place
+from holdfast.core.values.ids import RunId, StepId
+from holdfast.core.views.status import status
+from holdfast.engine.attempts.residents import Residents, Standing, outcomes
 from holdfast.settings import Settings
 from tests.engine.kit import Time, engine_at, opened
 

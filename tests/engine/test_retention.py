@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.compose import open_administration, open_store
 from holdfast.compose.fleet import archiving, leading
-from holdfast.engine.retention import Retention
+from holdfast.engine.runs.retention import Retention
 from holdfast.machine import MachineClock
 from holdfast.ports import Administration
 from holdfast.settings import RetentionRules, Settings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from holdfast import Engine
 from holdfast.compose import Environment
-from holdfast.core import events as ev
-from holdfast.core.costs import Cost
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.costs import Cost
 from holdfast.machine import MachineClock
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage

@@ -21,9 +21,9 @@ from holdfast import (
     llm_node,
     tool,
 )  # fmt: skip
-from holdfast.core import routing
-from holdfast.core.events import HoldDeferred, ModelCallFailed, ModelCallHeld, ModelCallInDoubt
-from holdfast.engine import model_knowledge
+from holdfast.core.facts.events import HoldDeferred, ModelCallFailed, ModelCallHeld, ModelCallInDoubt
+from holdfast.core.nouns import routing
+from holdfast.engine.capacity import model_knowledge
 from holdfast.errors import StoreBusy, UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_rule import Fault

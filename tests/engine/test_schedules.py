@@ -16,11 +16,11 @@ from pydantic import BaseModel
 from holdfast import Engine, flow
 from holdfast.authoring.flow import Flow
 from holdfast.control.schedule import MOST_MADE_UP_FOR
-from holdfast.core.claim import Claim
-from holdfast.core.contribution import contributors
-from holdfast.core.schedules import Schedule, stamp
-from holdfast.core.status import status
-from holdfast.engine.firing import Firing
+from holdfast.core.facts.contribution import contributors
+from holdfast.core.nouns.schedules import Schedule, stamp
+from holdfast.core.values.claim import Claim
+from holdfast.core.views.status import status
+from holdfast.engine.background.firing import Firing
 from holdfast.errors import InvalidInput, NotFound, NotPermitted, StoreError
 from holdfast.service import command, query
 from holdfast.service.principal import Principal

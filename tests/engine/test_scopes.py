@@ -11,12 +11,12 @@ import apsw
 import pytest
 
 from holdfast import Engine, Workflow, task
-from holdfast.core import events as ev
-from holdfast.core.commands import Tick
-from holdfast.core.money import usd
-from holdfast.core.scopes import ScopeRow
-from holdfast.core.status import status, waiting_for
-from holdfast.engine.delivery import Delivery, Envelope
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.commands import Tick
+from holdfast.core.values.money import usd
+from holdfast.core.values.scopes import ScopeRow
+from holdfast.core.views.status import status, waiting_for
+from holdfast.engine.runs.delivery import Delivery, Envelope
 from holdfast.errors import InvalidInput, OverLimit
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage

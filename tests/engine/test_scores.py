@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import Workflow, human_gate
-from holdfast.core import scores as rule
-from holdfast.core.claim import Claim
+from holdfast.core.nouns import scores as rule
+from holdfast.core.values.claim import Claim
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from tests.engine.kit import Time, engine_at
 

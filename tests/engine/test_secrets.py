@@ -27,7 +27,7 @@ from holdfast import (
     tool,
     tool_node,
 )
-from holdfast.engine.payloads import INLINE_BYTES
+from holdfast.engine.runs.payloads import INLINE_BYTES
 from holdfast.errors import MissingSecret
 from holdfast.models.providers import Providers
 from holdfast.settings import Settings

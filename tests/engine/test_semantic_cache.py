@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import LocalEmbedder, Router, SemanticCache, Workflow, flow, llm_node
-from holdfast.core import events as ev
-from holdfast.core.state import SHARED_USE
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import SHARED_USE
 from holdfast.errors import InvalidInput, NotFound, UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule

@@ -15,9 +15,9 @@ from holdfast import Context, RunFailed, Sensitive, Signal, Workflow, flow, task
 from holdfast.authoring.arguments import DataArguments
 from holdfast.authoring.plain import encode
 from holdfast.authoring.sensitive import SensitiveText, sealed_by, sealed_for
-from holdfast.core import schema as schemas
-from holdfast.core.payload import SEALED
-from holdfast.core.sealing import Sealing
+from holdfast.core.values import schema as schemas
+from holdfast.core.values.payload import SEALED
+from holdfast.core.views.sealing import Sealing
 from holdfast.encryption import AesCodec, KeyFile
 from holdfast.errors import InvalidDecision, InvalidInput
 from holdfast.masking import without_inputs

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, Engine, Sensitive, Workflow, flow, task, tool
-from holdfast.core.payload import SEALED
+from holdfast.core.values.payload import SEALED
 from holdfast.errors import InvalidInput, OutcomeUnknown
 from holdfast.settings import Settings
 from tests.engine.test_encryption import written

@@ -29,7 +29,7 @@ from holdfast import (
     step,
     task,
 )
-from holdfast.core.payload import SEALED
+from holdfast.core.values.payload import SEALED
 from holdfast.errors import NotFound
 from holdfast.models.providers import Providers
 from holdfast.service import query

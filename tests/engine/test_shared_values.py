@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import OperationFailed, RunFailed, flow
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import Conflict
 from tests.engine.kit import names, opened
 
@@ -394,6 +394,6 @@ async def test_bad_input_ends_in_words_and_writes_nothing(store: str, do, words:
 
 
 def _next(key: str, base: int, body: bytes):
-    from holdfast.core.projection import SharedChange
+    from holdfast.core.views.projection import SharedChange
 
     return SharedChange("default", "board", key, base, body)

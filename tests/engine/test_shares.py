@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from holdfast.compose import open_store
-from holdfast.core.ids import SessionId
-from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
-from holdfast.engine.shares import EVERY_S, Need, PoolShares
+from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
+from holdfast.core.values.ids import SessionId
+from holdfast.engine.capacity.shares import EVERY_S, Need, PoolShares
 from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, Store

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from holdfast import Context, flow, step
-from holdfast.core import events as ev
-from holdfast.core.ids import SessionId
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import SessionId
 from holdfast.ports import Append
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, carry_by, eventually, opened

@@ -15,8 +15,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Context, OperationFailed, RetryPolicy, RunFailed, Signal, Workflow, flow, task
-from holdfast.core import events as ev
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import InvalidInput, KeyReused, NotFound, RunEnded, Unstorable
 from holdfast.ports import Append
 from tests.engine.history import events_of
@@ -379,7 +379,7 @@ async def test_a_signal_to_a_run_that_has_ended_or_never_was_is_refused(store: s
 async def test_a_run_that_only_receives_tells_its_sender_when_it_is_full(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.core.waits.MOST_SIGNALS_KEPT", 5)
+    monkeypatch.setattr("holdfast.core.rules.waits.MOST_SIGNALS_KEPT", 5)
 
     async def handler(state, ctx):
         await ctx.wait_signal("never")

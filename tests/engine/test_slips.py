@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Engine, RunFailed, Workflow, flow, human_gate, step, task
-from holdfast.core import events as ev
-from holdfast.engine.loop_watch import LoopWatch
+from holdfast.core.facts import events as ev
+from holdfast.engine.flow.loop_watch import LoopWatch
 from holdfast.errors import AlreadyDecided, Conflict, InvalidInput, NotFound, UsageError
 from holdfast.testing import VirtualTime
 from tests.engine.history import events_of

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from holdfast import Engine, Workflow, check, task, tool
-from holdfast.core.events import encode
 from holdfast.core.evolve import evolve
-from holdfast.core.ids import RunId
-from holdfast.core.state import FOLD_VERSION, State
+from holdfast.core.facts.events import encode
+from holdfast.core.facts.state import FOLD_VERSION, State
+from holdfast.core.values.ids import RunId
 from holdfast.ports import SnapshotRecord
 
 

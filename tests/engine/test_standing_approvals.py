@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Tool, ToolRule, When, Workflow, tool, tool_node
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import Conflict, InvalidInput, NotFound, StoreError, ToolFailed
 from holdfast.ports import Append
 from tests.engine.history import events_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast import Context, Engine, StateView, Workflow, flow, task
-from holdfast.core.claim import Claim
+from holdfast.core.values.claim import Claim
 
 guarded = Workflow("guarded")
 guarded.node("look")(task(lambda state: [*state.started_by]))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast import Chat, Context, Handoff, StateView, Tool, Workflow, flow, llm_node, tool
-from holdfast.core import commands as cmd
-from holdfast.core.conversations import Exchange, say
-from holdfast.core.ids import RunId
-from holdfast.core.payload import inline
+from holdfast.core.facts import commands as cmd
+from holdfast.core.nouns.conversations import Exchange, say
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.payload import inline
 from holdfast.models.providers import Providers
 from holdfast.ports import ToolTurn
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall

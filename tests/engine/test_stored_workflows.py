@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from holdfast import Engine, Workflow
 from holdfast.authoring.plain import encode
-from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import InvalidInput, KeyReused, NotFound, UsageError
 from holdfast.ports import WorkflowRecord
 from tests.engine.kit import bounded, opened

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from holdfast import Context, RunFailed, flow, step
-from holdfast.core.ids import RunId
-from holdfast.core.streams import Told
-from holdfast.engine.stream import MOST_BYTES
-from holdfast.engine.stream_writer import StreamWriter
+from holdfast.core.facts.streams import Told
+from holdfast.core.values.ids import RunId
+from holdfast.engine.operations.stream import MOST_BYTES
+from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.machine import MachineClock
 from holdfast.ports import Piece, StreamName, StreamNews, Streams
@@ -290,7 +290,7 @@ async def test_many_who_watch_are_each_told_what_he_wants(store: str) -> None:
 @bounded
 async def test_what_no_news_told_of_is_found_all_the_same(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a failover, where what has grown cannot be told by what was there before."""
-    monkeypatch.setattr("holdfast.engine.listening._ALL_S", 0.05)
+    monkeypatch.setattr("holdfast.engine.runs.listening._ALL_S", 0.05)
     async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:
         streams = type(elsewhere.runtime.store.streams)
         news = streams.news
@@ -308,8 +308,8 @@ async def test_what_no_news_told_of_is_found_all_the_same(store: str, monkeypatc
 
 @bounded
 async def test_who_is_slow_reads_again_where_he_stands(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.engine.listening._MOST_NEWS", 2)
-    monkeypatch.setattr("holdfast.engine.stream_writer.APART_S", 0)
+    monkeypatch.setattr("holdfast.engine.runs.listening._MOST_NEWS", 2)
+    monkeypatch.setattr("holdfast.engine.runs.stream_writer.APART_S", 0)
 
     @flow
     async def counts(ctx: Context, count: int) -> None:
@@ -346,7 +346,7 @@ async def test_who_is_busy_with_what_there_was_misses_nothing_that_comes(
         await anext(engine.watch_stream(run.id))
         busy = engine.watch_stream(run.id)
         values = [(await anext(busy)).value]  # from the store
-        monkeypatch.setattr("holdfast.engine.listening._MOST_NEWS", 0)  # all is too much for him
+        monkeypatch.setattr("holdfast.engine.runs.listening._MOST_NEWS", 0)  # all is too much for him
         other = engine.watch_stream(run.id)
         await engine.signal(run.id, "go on")
         assert [(await anext(other)).value for _ in range(3)] == [0, 1, 2]

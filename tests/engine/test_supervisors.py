@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Accepted, Context, Rejected, Supervisor, WorkerAgent, flow
-from holdfast.core.supervision import Change
+from holdfast.core.nouns.supervision import Change
 from holdfast.errors import Conflict, InvalidInput, NotFound, StoreError
 from tests.engine.kit import Time, bounded, die, engine_at, opened
 

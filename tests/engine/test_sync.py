@@ -284,7 +284,7 @@ def test_ctrl_c_leaves_a_wait_and_closes_the_engine(path: str) -> None:
     script = """
         import holdfast.sync
         from holdfast import Context, flow
-        from holdfast.core.status import status
+        from holdfast.core.views.status import status
 
         @flow
         async def waits(ctx: Context) -> None:

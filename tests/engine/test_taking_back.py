@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import Workflow, task, tool
-from holdfast.core.events import AttemptFailed, EffectCompleted, EffectIntended, EffectReleased
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.facts.events import AttemptFailed, EffectCompleted, EffectIntended, EffectReleased
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import StoreError
 from holdfast.ports import Append
 from tests.engine.history import events_of

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 from holdfast import Accepted, Chat, Context, Engine, TeamAgent, WorkerAgent, Workflow, child, flow, llm_node
-from holdfast.core import events as ev
-from holdfast.core.money import usd
-from holdfast.core.status import waiting_for
-from holdfast.core.team_budgets import Books
+from holdfast.core.facts import events as ev
+from holdfast.core.nouns.team_budgets import Books
+from holdfast.core.values.money import usd
+from holdfast.core.views.status import waiting_for
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule, Usage

@@ -23,9 +23,9 @@ from holdfast import (
     tool,
     tool_node,
 )
-from holdfast.core import events as ev
-from holdfast.core.payload import digest
-from holdfast.core.status import waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.values.payload import digest
+from holdfast.core.views.status import waiting_for
 from holdfast.errors import AlreadyDecided, InvalidDecision, UsageError
 from holdfast.models.providers import Providers
 from holdfast.ports import ToolTurn

@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Chat, Context, Engine, Handoff, Workflow, flow, memory_tools, tool
-from holdfast.core import events as ev
-from holdfast.core.streams import Told, call_of, request_of
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.streams import Told, call_of, request_of
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, ToolTurn, UsageDelta
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, RunFailed, ToolRule, When, Workflow, task, tool, tool_node
-from holdfast.core.events import GateOpened
+from holdfast.core.facts.events import GateOpened
 from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, UsageError
 from tests.engine.history import events_of
 from tests.engine.kit import Time, engine_at, gate_of

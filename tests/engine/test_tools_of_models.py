@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, RunFailed, TransitionDenied, Workflow, branch, llm_node, task, tool
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.models.providers import Providers
 from holdfast.models.wire import PARTS
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, Workflow, task
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from tests.engine.kit import bounded, opened
 
 FIRST, SECOND, THIRD = (f"{number:032x}" for number in (1, 2, 3))

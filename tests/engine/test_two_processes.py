@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, Run, RunFailed
-from holdfast.core import events as ev
-from holdfast.core.status import status
+from holdfast.core.facts import events as ev
+from holdfast.core.views.status import status
 from tests.engine import worker
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, opened

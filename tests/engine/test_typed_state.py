@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from holdfast import ApprovalState, Engine, EvidenceRef, NodeResult, RetryPolicy, RunFailed, Workflow, task
-from holdfast.core import policies
-from holdfast.core.events import AttemptFailed, GateOpened, StateConflicted, StepCompleted, StepSkipped
+from holdfast.core.facts.events import AttemptFailed, GateOpened, StateConflicted, StepCompleted, StepSkipped
+from holdfast.core.values import policies
 from holdfast.errors import UsageError
 from tests.engine.history import events_of
 

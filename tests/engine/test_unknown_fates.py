@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, OutcomeUnknown, RetryPolicy, Workflow, human_gate, task, tool
-from holdfast.core import commands as cmd
-from holdfast.core import events as ev
-from holdfast.core.claim import Claim
-from holdfast.core.ids import GateId, RunId
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts import events as ev
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import GateId, RunId
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Append
 from holdfast.stores.sqlite import SqliteStore
@@ -75,7 +75,7 @@ async def test_a_commit_whose_reply_was_lost_stays_unknown_while_the_store_is_aw
 async def test_a_step_that_started_without_its_process_knowing_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.flush.PATIENCE_S", 0.0)
+    monkeypatch.setattr("holdfast.engine.runs.flush.PATIENCE_S", 0.0)
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     try:
         async with opened(store) as engine:
@@ -94,8 +94,8 @@ async def test_a_look_that_fails_forgets_no_step_that_may_have_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store is away for what is looked at beside it, from before the start until it was asked twice more."""
-    monkeypatch.setattr("holdfast.engine.flush.PATIENCE_S", 0.0)
-    monkeypatch.setattr("holdfast.engine.sweep._AWAY_S", 0.01)
+    monkeypatch.setattr("holdfast.engine.runs.flush.PATIENCE_S", 0.0)
+    monkeypatch.setattr("holdfast.engine.fleet.sweep._AWAY_S", 0.01)
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     try:
         look, refused, is_back = store.views.runs, list[None](), asyncio.Event()
@@ -129,7 +129,7 @@ async def test_a_store_that_is_away_for_longer_than_a_command_waits_ends_no_step
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """Whoever asks from outside is told; a step in the middle of its work has nobody to tell, and goes on when it can."""
-    monkeypatch.setattr("holdfast.engine.flush.PATIENCE_S", 0.1)
+    monkeypatch.setattr("holdfast.engine.runs.flush.PATIENCE_S", 0.1)
     begun: list[int] = []
     posted: list[str] = []
     wf = Workflow("posts")

@@ -38,10 +38,10 @@ from pydantic import (
 from holdfast import Context, Demand, Fields, OperationFailed, RunFailed, Workflow, flow, map_node, step, task, tool
 from holdfast.authoring.hint import label
 from holdfast.authoring.plain import encode
-from holdfast.core import events as ev
-from holdfast.core.payload import digest
-from holdfast.core.state import FUNCTION
-from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import FUNCTION
+from holdfast.core.values.payload import digest
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 from tests.engine.history import events_of
 from tests.engine.kit import opened

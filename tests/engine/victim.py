@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from holdfast import Engine, Workflow, llm_node, task, tool, tool_node
-from holdfast.core.status import status
+from holdfast.core.views.status import status
 from holdfast.models.providers import Providers
 
 journal = Path(sys.argv[2]) if len(sys.argv) > 2 else Path("world.jsonl")

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from holdfast import Engine, Workflow, task, tool, tool_node
-from holdfast.engine.journal import StepJournal
+from holdfast.engine.attempts.journal import StepJournal
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.thread import Job
 

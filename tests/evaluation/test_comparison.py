@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.trajectory import Approval, ToolUse, Visit, trajectory
+from holdfast.core.views.trajectory import Approval, ToolUse, Visit, trajectory
 from holdfast.evaluation import compare
 from holdfast.evaluation.comparison import Part
 from tests.golden.record import HERE, read

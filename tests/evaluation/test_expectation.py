@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast import Engine, StateView, Workflow, check, human_gate, task, tool, tool_node
-from holdfast.core.trajectory import Approval, ToolUse, Trajectory, Transition, Visit
+from holdfast.core.views.trajectory import Approval, ToolUse, Trajectory, Transition, Visit
 from holdfast.errors import InvalidInput
 from holdfast.evaluation import (
     Expectation,

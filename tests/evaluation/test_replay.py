@@ -31,8 +31,8 @@ from holdfast import (
     tool,
     tool_node,
 )
-from holdfast.core.demand import Resources
-from holdfast.core.money import nanousd
+from holdfast.core.values.demand import Resources
+from holdfast.core.values.money import nanousd
 from holdfast.errors import NotRecorded, UsageError
 from holdfast.evaluation import Live, Redaction, Replayed, RunRecord, load_records, quote, recorded, replay
 from holdfast.evaluation.offline import offline

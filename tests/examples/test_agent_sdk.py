@@ -8,8 +8,8 @@ import pytest
 
 from examples import agent_sdk
 from examples.agent_sdk import quote
-from holdfast.core import events as ev
-from holdfast.core.state import FUNCTION
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import FUNCTION
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
 from tests.engine.kit import die, opened

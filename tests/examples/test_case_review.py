@@ -14,7 +14,7 @@ import pytest
 from examples.case_review import desk
 from examples.case_review.workflow import ACTIONS, ApprovalRequest, wf
 from holdfast import Engine, RunFailed
-from holdfast.core.trajectory import Trajectory
+from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import Conflict
 from holdfast.evaluation import (
     Scenario,

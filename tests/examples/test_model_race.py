@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from examples.model_race import MODELS, Answer, first_answer
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.history import events_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from examples.order_flow import order
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from tests.engine.history import events_of
 from tests.engine.kit import gate_of, opened
 

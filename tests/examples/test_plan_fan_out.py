@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from examples.plan_fan_out import report
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule
 from tests.engine.history import events_of

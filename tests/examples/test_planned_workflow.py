@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from examples.planned_workflow import plan_and_run
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.history import events_of

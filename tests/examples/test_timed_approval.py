@@ -8,7 +8,7 @@ import pytest
 
 from examples.timed_approval import Verdict, approval
 from holdfast import Engine, Run
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.errors import AlreadyDecided, Conflict, NotFound
 from tests.engine.history import events_of
 from tests.engine.kit import Time, engine_at, gate_of

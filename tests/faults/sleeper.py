@@ -10,8 +10,8 @@ import sys
 import time
 
 from holdfast import Engine, Workflow, task
-from holdfast.core.ids import SessionId
-from holdfast.core.status import status
+from holdfast.core.values.ids import SessionId
+from holdfast.core.views.status import status
 from holdfast.stores.postgres import PostgresStore
 from tests.stores.story import TINY, Story
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Context, Engine, Run, Workflow, flow, llm_node, task, tool, tool_node
-from holdfast.core import events as ev
-from holdfast.engine.flush import PATIENCE_S
+from holdfast.core.facts import events as ev
+from holdfast.engine.runs.flush import PATIENCE_S
 from holdfast.errors import StoreError
 from holdfast.models.providers import Providers
 from holdfast.stores.postgres import PostgresStore

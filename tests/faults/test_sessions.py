@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from holdfast.core.ids import SessionId
+from holdfast.core.values.ids import SessionId
 from holdfast.stores.postgres import PostgresStore
 from tests.engine.kit import bounded
 from tests.engine.test_two_processes import stopped

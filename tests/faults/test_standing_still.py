@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Context, Engine, Workflow, flow, step, tool
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.postgres_server import FAST, PostgresServer
 from tests.engine.history import events_of

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from holdfast import Context, Engine, Run, Workflow, flow, step, task, tool, tool_node
-from holdfast.core import events as ev
+from holdfast.core.facts import events as ev
 from holdfast.settings import LEASE_S
 from holdfast.stores.postgres import PostgresStore
 from holdfast.testing.postgres_server import PostgresServer

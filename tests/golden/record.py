@@ -24,19 +24,19 @@ import holdfast.compose.engine
 from examples.support_triage.workflow import HERE as EXAMPLE
 from examples.support_triage.workflow import wf as support_triage
 from holdfast import Engine
-from holdfast.core import policies
-from holdfast.core.events import Recorded, decode
 from holdfast.core.evolve import evolve
-from holdfast.core.forking import Wish, forked
-from holdfast.core.graph import COMPENSATE, Definition, Join
-from holdfast.core.ids import AppendId, CallId, EffectKey, NodeName, RunId, SessionId, StepId
-from holdfast.core.ids import Path as Place
-from holdfast.core.payload import inline
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.scopes import run_scopes
-from holdfast.core.shared_values import SharedConflict, SharedIndex, SharedValue, packed
-from holdfast.core.state import FUNCTION, MAP, SHARED_USE, SLEEP, TIMER, VERSION, State
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts.events import Recorded, decode
+from holdfast.core.facts.graph import COMPENSATE, Definition, Join
+from holdfast.core.facts.state import FUNCTION, MAP, SHARED_USE, SLEEP, TIMER, VERSION, State
+from holdfast.core.nouns.shared_values import SharedConflict, SharedIndex, SharedValue, packed
+from holdfast.core.rules.forking import Wish, forked
+from holdfast.core.values import policies
+from holdfast.core.values.ids import AppendId, CallId, EffectKey, NodeName, RunId, SessionId, StepId
+from holdfast.core.values.ids import Path as Place
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import RetryPolicy
+from holdfast.core.values.scopes import run_scopes
+from holdfast.core.views.status import status, waiting_for
 from holdfast.models.providers import Providers
 from holdfast.settings import load
 from holdfast.stores.sqlite import SqliteStore

@@ -11,14 +11,14 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
-from holdfast.core.events import AnyEvent, RunStarted, encode
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import Graph
-from holdfast.core.state import FOLD_VERSION, State
-from holdfast.core.status import status
-from holdfast.core.trajectory import trajectory
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import AnyEvent, RunStarted, encode
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import FOLD_VERSION, State
+from holdfast.core.views.status import status
+from holdfast.core.views.trajectory import trajectory
 from holdfast.errors import RunEnded
 from holdfast.service import view
 from tests.golden.record import HERE, HISTORIES, course, fold, read, summary

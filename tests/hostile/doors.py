@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from holdfast import Engine, Workflow, human_gate, remote_task
 from holdfast.actions import shell
 from holdfast.authoring.json_schema import SchemaArguments
-from holdfast.core.status import status
+from holdfast.core.views.status import status
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelRequest, UserTurn
 from holdfast.service.identity import Identity

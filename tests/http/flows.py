@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from holdfast import Workflow, flow, human_gate, task
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 
 
 class Order(BaseModel):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from holdfast import Chat, Context, Engine, Handoff, flow, tool
 from holdfast.compose.api import HttpPort, answering
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.models.providers import Providers
 from holdfast.service.identity import Holder
 from holdfast.service.service import Service

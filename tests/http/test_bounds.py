@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.errors import TooMuch
 from holdfast.service.identity import Holder
 from holdfast.service.turn import Turns

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Context, Engine, Workflow, flow, human_gate, tool
 from holdfast.compose.api import HttpPort, answering
-from holdfast.core.access import Access, Grant
+from holdfast.core.values.access import Access, Grant
 from holdfast.http import api, once
 from holdfast.ports import ToDecide
 from holdfast.service.identity import Holder

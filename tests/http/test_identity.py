@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from holdfast.core.access import Access
-from holdfast.core.audit import Verification
+from holdfast.core.values.access import Access
+from holdfast.core.values.audit import Verification
 from holdfast.errors import UsageError
 from holdfast.observe.listening import listening
 from holdfast.service import signed_token, subscription

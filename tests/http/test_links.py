@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.service.identity import Holder
 from tests.http.kit import Asked, known, served
 

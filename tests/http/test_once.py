@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fastapi import Response
 
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.errors import AlreadyDecided, StoreUnreadable
 from holdfast.http import once
 from holdfast.service import command

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Engine, Workflow, human_gate, task
 from holdfast.compose.api import HttpPort, answering
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.evaluation import replay
 from holdfast.evaluation.recording import exported, read
 from holdfast.service.identity import Holder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import WorkerAgent
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.service.identity import Holder
 from tests.http import flows
 from tests.http.kit import Port, known, served

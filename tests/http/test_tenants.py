@@ -13,9 +13,9 @@ from urllib.parse import quote
 import pytest
 
 from holdfast import Engine, WorkerAgent
-from holdfast.core.access import Access
-from holdfast.core.estimates import Use
-from holdfast.core.evaluations import Judged
+from holdfast.core.capacity.estimates import Use
+from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.values.access import Access
 from holdfast.http.route import ROUTES, Route
 from holdfast.service.identity import Holder
 from tests.http import flows

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Engine, RetryPolicy, RunFailed, Workflow, flow, step, task, tool, tool_node
-from holdfast.core import commands as cmd
-from holdfast.core import events as ev
-from holdfast.core.claim import Claim
-from holdfast.core.ids import GateId, RunId
-from holdfast.core.ids import Path as Place
-from holdfast.core.payload import NULL, digest, inline
-from holdfast.core.status import status
-from holdfast.core.waking import stuck
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts import events as ev
+from holdfast.core.rules.waking import stuck
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import GateId, RunId
+from holdfast.core.values.ids import Path as Place
+from holdfast.core.values.payload import NULL, digest, inline
+from holdfast.core.views.status import status
 from holdfast.errors import AlreadyClosed, AlreadyDecided, KeyReused, RunEnded, SeqConflict, StaleAttempt
 from holdfast.ports import Committed, Observation
 from holdfast.stores.sqlite import SqliteStore

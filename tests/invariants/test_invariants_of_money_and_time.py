@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from holdfast import OperationFailed, RetryPolicy, Workflow, human_gate, task, tool
-from holdfast.core import commands as cmd
-from holdfast.core import events as ev
-from holdfast.core.ids import RunId
-from holdfast.core.money import usd
-from holdfast.core.payload import NULL
-from holdfast.core.status import status, waiting_for
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.money import usd
+from holdfast.core.values.payload import NULL
+from holdfast.core.views.status import status, waiting_for
 from holdfast.errors import AlreadyClosed, Conflict, CorruptHistory
 from holdfast.models.providers import Providers
 from holdfast.stores.sqlite import SqliteStore

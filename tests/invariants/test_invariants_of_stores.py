@@ -18,8 +18,8 @@ import msgspec
 
 from holdfast import Engine, RetryPolicy, Run, Workflow, human_gate, llm_node, task, tool, tool_node
 from holdfast.compose import Environment
-from holdfast.core.ids import AppendId, RunId, SessionId
-from holdfast.core.status import status
+from holdfast.core.values.ids import AppendId, RunId, SessionId
+from holdfast.core.views.status import status
 from holdfast.models.providers import Providers
 from holdfast.ports import Model, ModelReply, ModelRequest, Store
 from holdfast.stores.postgres import PostgresStore

@@ -15,9 +15,9 @@ import asyncpg
 import pytest
 
 from holdfast.compose import open_administration, open_store
-from holdfast.core import commands as cmd
-from holdfast.core.payload import inline
-from holdfast.core.sealing import PLAIN
+from holdfast.core.facts import commands as cmd
+from holdfast.core.values.payload import inline
+from holdfast.core.views.sealing import PLAIN
 from holdfast.errors import MonthHeld
 from holdfast.ports import Store
 from holdfast.stores.month import Month

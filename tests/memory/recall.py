@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 import wordllama
 
-from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import SharedIndex, SharedValue, packed
+from holdfast.core.nouns.shared_values import SharedIndex, SharedValue, packed
+from holdfast.core.views.projection import SharedChange
 from holdfast.ports import SharedFound, Store
 from tests.memory.labelled import MEMORIES, QUESTIONS
 

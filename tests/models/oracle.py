@@ -37,7 +37,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
-from holdfast.core.content import Piece
+from holdfast.core.values.content import Piece
 from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.family import provider_of
 from holdfast.ports import ModelRequest, ModelTurn, ToolReply, ToolTurn, Turn, UserTurn

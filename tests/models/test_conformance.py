@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pydantic import BaseModel, Field
 
-from holdfast.core.content import ContentPart, Kind
+from holdfast.core.values.content import ContentPart, Kind
 from holdfast.errors import ModelError
 from holdfast.models.providers import Providers
 from holdfast.ports import AnswerSpec, ModelRequest, ModelTurn, ToolReply, ToolSpec, ToolTurn, Turn, UserTurn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.content import ContentPart
+from holdfast.core.values.content import ContentPart
 from holdfast.errors import UnboundableRequest
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.ports import ModelRequest, UserTurn

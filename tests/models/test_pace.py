@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast.core.lending import DeclaredPool
+from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.models.pace import Pace
 from holdfast.ports import Usage
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.core.lending import DeclaredPool
+from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.models.quota import Lent, Quotas
 from holdfast.ports import ModelRequest, Usage, UserTurn
 

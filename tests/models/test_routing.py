@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from holdfast import RoutedModel, Router
 from holdfast.authoring.router import Route
-from holdfast.core.model_estimates import NOTHING_SEEN, Experience, ModelUse, by_place, learned
-from holdfast.core.routing import Needs, Quote
+from holdfast.core.nouns.model_estimates import NOTHING_SEEN, Experience, ModelUse, by_place, learned
+from holdfast.core.nouns.routing import Needs, Quote
 from holdfast.models.prices import Prices
 from holdfast.models.routing import quotes
 from holdfast.ports import ModelRequest, UserTurn

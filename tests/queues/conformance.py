@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from holdfast.core.ids import RunId, Seq, SessionId
+from holdfast.core.values.ids import RunId, Seq, SessionId
 from holdfast.ports import Handed, Job, Queue, Report
 
 Connect = Callable[[], Awaitable[Queue]]

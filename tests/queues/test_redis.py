@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from holdfast.core.ids import RunId, Seq
+from holdfast.core.values.ids import RunId, Seq
 from holdfast.ports import Handed, Report
 from holdfast.queues import redis as queue_
 from holdfast.queues.redis import RedisQueue

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.demand import Demand, Resources
-from holdfast.core.ids import RunId, SessionId, StepId
+from holdfast.core.values.demand import Demand, Resources
+from holdfast.core.values.ids import RunId, SessionId, StepId
 from holdfast.ports import Handed, Job, PlacedStep, Report
 from holdfast.scheduling import placement
 from holdfast.scheduling.lane import Lane

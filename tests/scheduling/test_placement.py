@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 from holdfast.scheduling import placement as placement_
 from holdfast.scheduling.job import AGE_S, MOST_HOLDERS, PATIENCE_S, Capacity, Job, Placement, Reason
 from holdfast.scheduling.placement import Scheduler

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 from holdfast.scheduling.job import PATIENCE_S, Capacity, Job, Key, Placement
 from holdfast.scheduling.placement import Scheduler
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 from holdfast.scheduling.job import PATIENCE_S, Capacity, Job, Key
 from holdfast.scheduling.placement import Scheduler
 

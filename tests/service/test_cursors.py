@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Context, Engine, flow, tool
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.service import query
 from holdfast.service.command import MakeKey

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Engine, StateView, ToolRule, Workflow, flow, human_gate, task, tool, tool_node
-from holdfast.core.access import Access
-from holdfast.core.events import GateOpened
-from holdfast.core.ids import GateId
-from holdfast.core.payload import digest, inline
+from holdfast.core.facts.events import GateOpened
+from holdfast.core.values.access import Access
+from holdfast.core.values.ids import GateId
+from holdfast.core.values.payload import digest, inline
 from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision
 from holdfast.service import query
 from holdfast.service.command import Decide, DecideTogether, Resolve

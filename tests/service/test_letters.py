@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast import Context, Engine, flow, tool
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.errors import NotPermitted
 from holdfast.service import query
 from holdfast.service.command import (

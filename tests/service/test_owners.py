@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast import Context, Engine, flow
-from holdfast.core.access import Access
+from holdfast.core.values.access import Access
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, NotPermitted
 from holdfast.ports import ToDecide
 from holdfast.service import query

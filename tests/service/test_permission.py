@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from holdfast import Context, Engine, WorkerAgent, Workflow, flow, tool
-from holdfast.core.access import GRANTS, Access
-from holdfast.core.evaluations import Judged
+from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.values.access import GRANTS, Access
 from holdfast.errors import NotFound, NotPermitted
 from holdfast.http import agui, route
 from holdfast.http.api import Api

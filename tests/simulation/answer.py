@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.core import events as ev
-from holdfast.core.routing import Complexity
+from holdfast.core.facts import events as ev
+from holdfast.core.nouns.routing import Complexity
 from holdfast.ports import EmbeddingRequest, ModelRequest
 from tests.simulation.books import Books
 from tests.simulation.world import Answer, Asking, World, meaning

@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.compose import Engine
-from holdfast.core import events as ev
-from holdfast.core.payload import digest
-from holdfast.core.projection import SharedChange
-from holdfast.core.tool_policy import Ruling, ToolRule, When
+from holdfast.core.facts import events as ev
+from holdfast.core.nouns.tool_policy import Ruling, ToolRule, When
+from holdfast.core.values.payload import digest
+from holdfast.core.views.projection import SharedChange
 from holdfast.errors import NotFound
 from tests.simulation.books import Books, Call
 from tests.simulation.chance import spread_s

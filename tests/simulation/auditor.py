@@ -14,11 +14,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from holdfast.core import events as ev
-from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
-from holdfast.core.ids import (
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
+from holdfast.core.facts.state import FOLD_VERSION, MAP, SHARED_USE, SLEEP, State, comes_after
+from holdfast.core.rules.waking import stuck
+from holdfast.core.values.demand import NOTHING, Demand
+from holdfast.core.values.ids import (
     CallId,
     NodeName,
     Path,
@@ -31,11 +33,9 @@ from holdfast.core.ids import (
     place_of,
     visit_of,
 )
-from holdfast.core.payload import Payload
-from holdfast.core.projection import project
-from holdfast.core.state import FOLD_VERSION, MAP, SHARED_USE, SLEEP, State, comes_after
-from holdfast.core.status import status, waiting_for, waits_for_nothing
-from holdfast.core.waking import stuck
+from holdfast.core.values.payload import Payload
+from holdfast.core.views.projection import project
+from holdfast.core.views.status import status, waiting_for, waits_for_nothing
 from holdfast.ports import Append, Committed, EmbeddingRequest, ModelRequest, Observation, SnapshotRecord, StreamName
 from tests.simulation import answer, approval
 from tests.simulation.answer import Answers

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core import events as ev
-from holdfast.core.events import ItemsMapped
-from holdfast.core.graph import Graph
-from holdfast.core.payload import Payload
-from holdfast.core.state import State
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import ItemsMapped
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import State
+from holdfast.core.values.payload import Payload
 
 
 class Visit(msgspec.Struct):

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import events as ev
-from holdfast.core.ids import RunId
-from holdfast.core.state import FUNCTION
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import FUNCTION
+from holdfast.core.values.ids import RunId
 
 _LATE_S: Final = 1.0
 """How long an outcome may take to reach the flow where nothing goes wrong."""

@@ -18,14 +18,14 @@ import msgspec
 from holdfast.compose import Engine
 from holdfast.control.base import NOT_GIVEN
 from holdfast.control.command import GateDecision
-from holdfast.core import events as ev
-from holdfast.core.divergence import RESTART
-from holdfast.core.graph import EXPIRED
-from holdfast.core.ids import GateId, RunId, run_of
-from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
-from holdfast.core.scopes import Period
-from holdfast.core.state import TOOL_APPROVAL
-from holdfast.core.status import Wait
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.graph import EXPIRED
+from holdfast.core.facts.state import TOOL_APPROVAL
+from holdfast.core.people.divergence import RESTART
+from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
+from holdfast.core.values.ids import GateId, RunId, run_of
+from holdfast.core.values.scopes import Period
+from holdfast.core.views.status import Wait
 from holdfast.errors import (
     AlreadyDecided,
     Conflict,

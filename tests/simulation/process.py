@@ -16,8 +16,8 @@ from holdfast.actions.jobs.runner import Shell
 from holdfast.authoring.workflow import Workflow
 from holdfast.border import contained
 from holdfast.compose import Engine, Environment
-from holdfast.core.demand import Resources
-from holdfast.core.ids import AppendId, RunId, SessionId
+from holdfast.core.values.demand import Resources
+from holdfast.core.values.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
 from holdfast.isolation import isolated
 from holdfast.models.prices import DeclaredPrice, Prices

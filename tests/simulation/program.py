@@ -26,11 +26,11 @@ from holdfast.authoring.router import Router
 from holdfast.authoring.step import step
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
-from holdfast.core.demand import NOTHING, Demand
-from holdfast.core.graph import Join
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.routing import Complexity, RoutedModel
-from holdfast.core.scopes import PERIODS, Period
+from holdfast.core.facts.graph import Join
+from holdfast.core.nouns.routing import Complexity, RoutedModel
+from holdfast.core.values.demand import NOTHING, Demand
+from holdfast.core.values.policies import RetryPolicy
+from holdfast.core.values.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from tests.simulation import script
 from tests.simulation.answer import ANY, ROUTER, TOOLLESS

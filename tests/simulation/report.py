@@ -12,8 +12,8 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from holdfast.core.events import AnyEvent
-from holdfast.core.graph import JoinMode, Kind
+from holdfast.core.facts.events import AnyEvent
+from holdfast.core.facts.graph import JoinMode, Kind
 from tests.simulation import answer, approval, score, talk_auditor
 from tests.simulation.fault import OBSERVED, RATES
 from tests.simulation.job_auditor import SEEN

@@ -15,8 +15,8 @@ from typing import Any, Final
 from holdfast.authoring.context import Context
 from holdfast.authoring.flow import flow
 from holdfast.compose import Engine
-from holdfast.core.ids import RunId
-from holdfast.core.schedules import MOST_COUNTED, QUEUE_LOOK_MS, Schedule, nominal_times, stamp
+from holdfast.core.nouns.schedules import MOST_COUNTED, QUEUE_LOOK_MS, Schedule, nominal_times, stamp
+from holdfast.core.values.ids import RunId
 from holdfast.errors import InvalidInput, NotFound
 from tests.simulation.chance import spread_s
 

@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, Final
 
 from holdfast.compose import Engine
-from holdfast.core.ids import RunId
-from holdfast.core.scores import Score
+from holdfast.core.nouns.scores import Score
+from holdfast.core.values.ids import RunId
 from tests.simulation.chance import spread_s
 
 SEEN: Final = ("a score given", "a score in the place of another")

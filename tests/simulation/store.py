@@ -17,18 +17,26 @@ from typing import Any, Final, Protocol, TypeVar, Unpack
 
 import msgspec
 
-from holdfast.core import model_estimates
-from holdfast.core.audit import FIRST, Entry, Head, Link, head_of, link
-from holdfast.core.conversations import Change, Conversation, Exchange
-from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
-from holdfast.core.estimates import Estimate, Use, learned
-from holdfast.core.evaluations import Evaluation, Judged
-from holdfast.core.events import Recorded, decode, encode
-from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
-from holdfast.core.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
-from holdfast.core.model_estimates import ModelEstimate, ModelUse
-from holdfast.core.payload import Payload
-from holdfast.core.projection import (
+from holdfast.core.capacity.estimates import Estimate, Use, learned
+from holdfast.core.capacity.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostKey, Uncounted
+from holdfast.core.facts.events import Recorded, decode, encode
+from holdfast.core.nouns import model_estimates
+from holdfast.core.nouns.conversations import Change, Conversation, Exchange
+from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
+from holdfast.core.nouns.schedules import Schedule
+from holdfast.core.nouns.scores import Score, ScoreMean, counting
+from holdfast.core.nouns.shared_values import SharedIndex, SharedValue, unpacked, words_of
+from holdfast.core.nouns.supervision import KEPT_MS, Supervisor, Task, due_at_ms
+from holdfast.core.nouns.supervision import Change as Supervised
+from holdfast.core.nouns.team_budgets import TeamAgent, allotted
+from holdfast.core.rules.questions import WORKFLOW_MISSING
+from holdfast.core.values.audit import FIRST, Entry, Head, Link, head_of, link
+from holdfast.core.values.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
+from holdfast.core.values.payload import Payload
+from holdfast.core.values.scopes import PLACEMENT, AgentRow, ScopeRow, Waiting, budget_of, family_of
+from holdfast.core.views.projection import (
     Changes,
     ChildChange,
     ChildOrder,
@@ -42,14 +50,6 @@ from holdfast.core.projection import (
     SharedChange,
     SharedWaitRow,
 )
-from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.core.schedules import Schedule
-from holdfast.core.scopes import PLACEMENT, AgentRow, ScopeRow, Waiting, budget_of, family_of
-from holdfast.core.scores import Score, ScoreMean, counting
-from holdfast.core.shared_values import SharedIndex, SharedValue, unpacked, words_of
-from holdfast.core.supervision import KEPT_MS, Supervisor, Task, due_at_ms
-from holdfast.core.supervision import Change as Supervised
-from holdfast.core.team_budgets import TeamAgent, allotted
 from holdfast.errors import (
     Conflict,
     CursorLost,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
-from holdfast.core.conversations import ON_BUSY, Exchange
+from holdfast.core.nouns.conversations import ON_BUSY, Exchange
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from tests.simulation.chance import spread_s
 from tests.simulation.program import DAY_S, TENANT

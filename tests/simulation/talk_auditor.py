@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import events as ev
-from holdfast.core.conversations import ON_BUSY, Change, Exchange
+from holdfast.core.facts import events as ev
+from holdfast.core.nouns.conversations import ON_BUSY, Change, Exchange
 from tests.simulation.books import Books
 
 SEEN: Final = (

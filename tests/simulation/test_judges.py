@@ -19,29 +19,23 @@ from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
-from holdfast.core import (
-    calls,
-    commands,
-    conversations,
-    decide,
-    gates,
-    readiness,
-    schedules,
-    scores,
-    supervision,
-    waits,
-)
-from holdfast.core import events as ev
-from holdfast.core.conversations import Conversation, Exchange, Exchanges
-from holdfast.core.decision import Decision
-from holdfast.core.ids import GateId, Path, RunId, StepId
-from holdfast.core.money import Budget
-from holdfast.core.payload import NULL, inline
-from holdfast.core.routing import Complexity
-from holdfast.core.schedules import Schedule
-from holdfast.core.tool_policy import StandingApproval, When
-from holdfast.engine import function, journal
-from holdfast.engine.semantic_cache import CachedAnswers
+from holdfast.core import decide
+from holdfast.core.facts import commands
+from holdfast.core.facts import events as ev
+from holdfast.core.nouns import conversations, schedules, scores, supervision
+from holdfast.core.nouns.conversations import Conversation, Exchange, Exchanges
+from holdfast.core.nouns.routing import Complexity
+from holdfast.core.nouns.schedules import Schedule
+from holdfast.core.nouns.tool_policy import StandingApproval, When
+from holdfast.core.people import gates
+from holdfast.core.rules import calls, readiness, waits
+from holdfast.core.rules.decision import Decision
+from holdfast.core.values.ids import GateId, Path, RunId, StepId
+from holdfast.core.values.money import Budget
+from holdfast.core.values.payload import NULL, inline
+from holdfast.engine.attempts import journal
+from holdfast.engine.operations import function
+from holdfast.engine.operations.semantic_cache import CachedAnswers
 from holdfast.errors import InvalidDecision
 from holdfast.models import gateway, routing
 from holdfast.models.prices import Price

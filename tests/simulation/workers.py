@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.actions.jobs.remote import Done, Order
 from holdfast.actions.jobs.runner import Shell
-from holdfast.core.demand import SHELL
+from holdfast.core.values.demand import SHELL
 from holdfast.errors import OutcomeUnknown, PlaceLost, ToolFailed
 from holdfast.machine import MachineClock
 from holdfast.ports import Calls, Work
@@ -23,7 +23,7 @@ from holdfast.scheduling.lane_workers import able_to
 from tests.simulation.chance import spread_s
 
 if TYPE_CHECKING:
-    from holdfast.engine.placing import Placing
+    from holdfast.engine.capacity.placing import Placing
 
 TASK: Final = "remote"
 """The one task that they offer."""

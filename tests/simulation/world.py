@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from holdfast.actions.shell import Script
-from holdfast.core import policies
-from holdfast.core.shared_values import packed
+from holdfast.core.nouns.shared_values import packed
+from holdfast.core.values import policies
 from holdfast.errors import ModelRateLimited, ModelRefused, ModelUncertain, OutcomeUnknown, ToolFailed
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
 from holdfast.testing.pieces import streamed

@@ -12,32 +12,41 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core import commands as cmd
-from holdfast.core import supervision
-from holdfast.core.audit import FIRST, Entry, Head, Verification
-from holdfast.core.claim import Claim
-from holdfast.core.conversations import Change, Conversation, Exchange
-from holdfast.core.costs import Cost, Uncounted
-from holdfast.core.demand import Demand
-from holdfast.core.estimates import Use
-from holdfast.core.evaluations import Evaluation, Judged
-from holdfast.core.events import Recorded, ValueRecorded
-from holdfast.core.graph import Definition, Graph, Node
-from holdfast.core.ids import AppendId, CallId, GateId, NodeName, RunId, Seq, SessionId, call_id
-from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
-from holdfast.core.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse
-from holdfast.core.payload import inline
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.projection import EffectChange, project
-from holdfast.core.proposal import Proposal
-from holdfast.core.schedules import Schedule
-from holdfast.core.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
-from holdfast.core.scores import Score, ScoreMean
-from holdfast.core.shared_values import SharedIndex, packed
-from holdfast.core.state import FOLD_VERSION
-from holdfast.core.status import Wait
-from holdfast.core.team_budgets import TeamAgent
-from holdfast.engine.delivery import Delivery
+from holdfast.core.capacity.estimates import Use
+from holdfast.core.capacity.lending import DeclaredPool, Grant, Visit, Visitor
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.costs import Cost, Uncounted
+from holdfast.core.facts.events import Recorded, ValueRecorded
+from holdfast.core.facts.graph import Definition, Graph, Node
+from holdfast.core.facts.state import FOLD_VERSION
+from holdfast.core.nouns import supervision
+from holdfast.core.nouns.conversations import Change, Conversation, Exchange
+from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse
+from holdfast.core.nouns.schedules import Schedule
+from holdfast.core.nouns.scores import Score, ScoreMean
+from holdfast.core.nouns.shared_values import SharedIndex, packed
+from holdfast.core.nouns.team_budgets import TeamAgent
+from holdfast.core.values.audit import FIRST, Entry, Head, Verification
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.ids import AppendId, CallId, GateId, NodeName, RunId, Seq, SessionId, call_id
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.values.proposal import Proposal
+from holdfast.core.values.scopes import (
+    FLEET_RUNS,
+    AgentRow,
+    ScopeRow,
+    Waiting,
+    family_of,
+    in_tokens,
+    of_agent,
+    team_budget,
+)
+from holdfast.core.views.projection import EffectChange, project
+from holdfast.core.views.status import Wait
+from holdfast.engine.runs.delivery import Delivery
 from holdfast.errors import (
     Conflict,
     EffectKeyTaken,

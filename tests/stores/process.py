@@ -12,9 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.core import commands as cmd
-from holdfast.core.ids import RunId, SessionId
-from holdfast.core.payload import inline
+from holdfast.core.facts import commands as cmd
+from holdfast.core.values.ids import RunId, SessionId
+from holdfast.core.values.payload import inline
 from holdfast.errors import StoreFull
 from holdfast.stores.sqlite import SqliteStore
 from tests.stores.story import TINY, Story

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from holdfast.core.audit import FIRST, Entry, Verification
+from holdfast.core.values.audit import FIRST, Entry, Verification
 from holdfast.ports import Store
 
 ROLLED_BACK: Final = (

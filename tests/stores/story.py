@@ -10,14 +10,16 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core import commands as cmd
-from holdfast.core.claim import Claim
 from holdfast.core.decide import decide
-from holdfast.core.demand import Demand
-from holdfast.core.events import Event, Recorded
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import Definition, Edge, Graph, Node
-from holdfast.core.ids import (
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import Event, Recorded
+from holdfast.core.facts.graph import Definition, Edge, Graph, Node
+from holdfast.core.facts.state import FOLD_VERSION, SHARED_USE, State
+from holdfast.core.nouns.shared_values import SharedValue
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.ids import (
     AppendId,
     CallId,
     EffectKey,
@@ -32,11 +34,9 @@ from holdfast.core.ids import (
     gate_id,
     step_id,
 )
-from holdfast.core.payload import digest, inline
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.projection import project
-from holdfast.core.shared_values import SharedValue
-from holdfast.core.state import FOLD_VERSION, SHARED_USE, State
+from holdfast.core.values.payload import digest, inline
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.views.projection import project
 from holdfast.ports import Append, History, SnapshotRecord, Store
 
 DRAFT, APPROVE, SEND = step_id("draft", 1), step_id("approve", 1), step_id("send", 1)

@@ -18,14 +18,14 @@ import asyncpg
 import msgspec
 import pytest
 
-from holdfast.core import audit
-from holdfast.core import commands as cmd
-from holdfast.core.claim import Claim
-from holdfast.core.ids import AppendId
-from holdfast.core.payload import inline
-from holdfast.core.scopes import ScopeRow
-from holdfast.core.sealing import PLAIN
-from holdfast.core.state import FOLD_VERSION
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.state import FOLD_VERSION
+from holdfast.core.values import audit
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import AppendId
+from holdfast.core.values.payload import inline
+from holdfast.core.values.scopes import ScopeRow
+from holdfast.core.views.sealing import PLAIN
 from holdfast.errors import (
     HoldfastError,
     KeyReused,

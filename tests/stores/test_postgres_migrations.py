@@ -19,8 +19,8 @@ import pytest
 
 import holdfast
 from holdfast import Engine, Workflow, task
-from holdfast.core import commands as cmd
-from holdfast.core.ids import SessionId
+from holdfast.core.facts import commands as cmd
+from holdfast.core.values.ids import SessionId
 from holdfast.errors import StillInUse, StoreError, StoreTooNew, StoreUnreadable
 from holdfast.stores.month import Month
 from holdfast.stores.postgres import PostgresAdministration, PostgresStore

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core import events as ev
-from holdfast.core.events import Recorded
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import EXPIRED
-from holdfast.core.ids import AppendId, RunId, Seq, node_of, root_of
-from holdfast.core.projection import EffectChange, GateChange, project, sessions_in_flight
-from holdfast.core.state import FOLD_VERSION, State
-from holdfast.core.status import status
-from holdfast.engine.rollup import count_some
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import Recorded
+from holdfast.core.facts.graph import EXPIRED
+from holdfast.core.facts.state import FOLD_VERSION, State
+from holdfast.core.values.ids import AppendId, RunId, Seq, node_of, root_of
+from holdfast.core.views.projection import EffectChange, GateChange, project, sessions_in_flight
+from holdfast.core.views.status import status
+from holdfast.engine.background.rollup import count_some
 from holdfast.ports import Append
 from holdfast.stores.sqlite import SqliteStore
 from tests.core.test_properties import Chaos, Crew, Record, some_graph

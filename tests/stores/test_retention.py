@@ -25,15 +25,15 @@ import pytest
 from holdfast import Engine
 from holdfast.blobs.folder import Folder
 from holdfast.compose import open_administration, open_store
-from holdfast.core import commands as cmd
-from holdfast.core.content import ContentPart
-from holdfast.core.conversations import Change, Conversation, Exchange
-from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.evolve import evolve
-from holdfast.core.ids import RunId
-from holdfast.core.payload import Payload, inline
-from holdfast.core.scores import Score
-from holdfast.core.state import FOLD_VERSION
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import OutcomeOrphaned
+from holdfast.core.facts.state import FOLD_VERSION
+from holdfast.core.nouns.conversations import Change, Conversation, Exchange
+from holdfast.core.nouns.scores import Score
+from holdfast.core.values.content import ContentPart
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.payload import Payload, inline
 from holdfast.errors import Conflict, CorruptHistory, MonthHeld, NotFound, StoreBusy, UsageError
 from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Piece, Store, StreamName, WorkflowRecord
 from holdfast.stores import retention

@@ -17,12 +17,12 @@ import apsw
 import msgspec
 import pytest
 
-from holdfast.core import commands as cmd
-from holdfast.core.audit import Entry
-from holdfast.core.ids import RunId, SessionId
-from holdfast.core.lending import Visit, Visitor
-from holdfast.core.payload import inline
-from holdfast.core.state import FOLD_VERSION
+from holdfast.core.capacity.lending import Visit, Visitor
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.state import FOLD_VERSION
+from holdfast.core.values.audit import Entry
+from holdfast.core.values.ids import RunId, SessionId
+from holdfast.core.values.payload import inline
 from holdfast.errors import (
     CorruptHistory,
     NotAStore,

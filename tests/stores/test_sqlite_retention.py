@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import commands as cmd
-from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.evolve import evolve
-from holdfast.core.payload import inline
-from holdfast.core.state import FOLD_VERSION
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import OutcomeOrphaned
+from holdfast.core.facts.state import FOLD_VERSION
+from holdfast.core.values.payload import inline
 from holdfast.errors import CursorLost, MonthHeld, StoreFull, UsageError
 from holdfast.stores.sqlite import SqliteStore, retention
 from holdfast.stores.sqlite.administration import SqliteAdministration

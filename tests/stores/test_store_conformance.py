@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.sealing import Sealing
+from holdfast.core.views.sealing import Sealing
 from holdfast.encryption import AesCodec
 from holdfast.errors import KeyMissing
 from holdfast.ports import Store, TenantKey

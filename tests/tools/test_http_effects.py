@@ -16,8 +16,8 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Run, RunFailed, Workflow, http_lookup, http_tool, secret, task, tool_node
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.status import status
+from holdfast.core.values.policies import RetryPolicy
+from holdfast.core.views.status import status
 from tests.engine.kit import call_of, eventually, opened
 from tests.tools.server import (
     Server,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.policies import DENIED, LOST, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
+from holdfast.core.values.policies import DENIED, LOST, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.address import EVERYWHERE, may_be_called, networks
 from holdfast.tools.http_exchange import MOST_REDIRECTS, Bounds, Reply, Request, exchange

@@ -11,7 +11,7 @@ import grpc
 import msgspec
 import pytest
 
-from holdfast.core.ids import RunId, StepId
+from holdfast.core.values.ids import RunId, StepId
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed
 from holdfast.ports import Work
 from holdfast.service.identity import Holder, Identity, Scope

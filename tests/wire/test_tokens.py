@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from holdfast import Engine, Workflow, remote_task, task
-from holdfast.core.claim import Claim
-from holdfast.core.events import RunCancelling
+from holdfast.core.facts.events import RunCancelling
+from holdfast.core.values.claim import Claim
 from holdfast.errors import NotFound, NotPermitted, TooMuch, UsageError
 from holdfast.service import command, subscription
 from holdfast.service.identity import Identity, read_tokens

@@ -23,7 +23,7 @@ from holdfast.authoring.hint import ByMsgspec, is_known_to_msgspec, is_plain, la
 from holdfast.authoring.round_trip import Findings, changed, difference, guessed_bytes
 from holdfast.authoring.sensitive import sealed_by
 from holdfast.authoring.view import fields
-from holdfast.core.payload import SENSITIVE
+from holdfast.core.values.payload import SENSITIVE
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 _BYTES: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.sensitive import opened, shown
-from holdfast.core.payload import SENSITIVE
+from holdfast.core.values.payload import SENSITIVE
 from holdfast.errors import SchemaMismatch
 
 _MOST_PROBLEMS = 10

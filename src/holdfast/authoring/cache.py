@@ -1,6 +1,6 @@
 """The settings of a semantic cache: answers that a model has given are given again to questions that mean the same.
 
-Never here: looking an answer up, keeping one (engine.semantic_cache).
+Never here: looking an answer up, keeping one (engine.operations.semantic_cache).
 """
 
 from __future__ import annotations

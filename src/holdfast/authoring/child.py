@@ -1,6 +1,6 @@
 """The results of asking for a child, a run of another workflow.
 
-Never here: asking for it (engine.child), the node that is one (node).
+Never here: asking for it (engine.operations.child), the node that is one (node).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """When what a model is asked is cut short, and where: the older turns are summed up, the newest stay word for word.
 
-Pure, so that a replay cuts where the run did. Never here: making a summary (engine.compaction), what turns are.
+Pure, so that a replay cuts where the run did. Never here: making a summary (engine.operations.compaction), what turns are.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast.core.content import MOST_BYTES
-from holdfast.core.media import media_type_of
+from holdfast.core.values.content import MOST_BYTES
+from holdfast.core.values.media import media_type_of
 
 _PDF: Final = "application/pdf"
 _BY_SUFFIX: Final[Mapping[str, str]] = {

@@ -1,6 +1,6 @@
 """`Context`: what a handler that takes `ctx` may do, as a type.
 
-The promise alone, light to import, so that a file of handlers can name it. Never here: doing any of it (engine.context).
+The promise alone, light to import, so that a file of handlers can name it. Never here: doing any of it (context).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from holdfast.authoring.router import Router
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StartedBy
-from holdfast.core.caps import LimitsLeft
-from holdfast.core.graph import Join
-from holdfast.core.ids import Unique
-from holdfast.core.memory import MOST_ENTRIES
-from holdfast.core.proposal import RiskLevel
-from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
+from holdfast.core.facts.graph import Join
+from holdfast.core.nouns.memory import MOST_ENTRIES
+from holdfast.core.nouns.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
+from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.values.ids import Unique
+from holdfast.core.values.proposal import RiskLevel
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow

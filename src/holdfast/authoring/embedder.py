@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
-from holdfast.core.shared_values import packed
+from holdfast.core.nouns.shared_values import packed
 from holdfast.errors import InvalidInput
 
 Vectors: TypeAlias = Sequence[Sequence[float]]

@@ -25,9 +25,9 @@ from holdfast.authoring.signature import Signature
 from holdfast.authoring.step import Step
 from holdfast.authoring.tool import Tool, find
 from holdfast.authoring.workflow import Input, Output_co, Workflow
-from holdfast.core.demand import NOTHING, Demand
-from holdfast.core.graph import CLEANUP_S, FLOW
-from holdfast.core.policies import OnLimit, RetryPolicy
+from holdfast.core.facts.graph import CLEANUP_S, FLOW
+from holdfast.core.values.demand import NOTHING, Demand
+from holdfast.core.values.policies import OnLimit, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 LONGEST_CLEANUP_S: Final = 86_400

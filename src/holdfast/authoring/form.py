@@ -1,6 +1,6 @@
 """The form of a question to a person: its schema, and what is filled in before anybody has answered.
 
-Never here: who is asked, and what an answer comes to (core.gates).
+Never here: who is asked, and what an answer comes to (core.people.gates).
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from holdfast.authoring.flow import FlowMethod
 from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.workflow import Workflow
-from holdfast.core.graph import EXPIRED, MOST_OF_DECISION
-from holdfast.core.reviewers import MOST_REVIEWERS
+from holdfast.core.facts.graph import EXPIRED, MOST_OF_DECISION
+from holdfast.core.people.reviewers import MOST_REVIEWERS
 from holdfast.errors import InvalidInput, UsageError
 
 _NOT_ASKED: Final = "The question was not asked."

@@ -1,7 +1,7 @@
 """Guards that many workflows want: the two of "Agent Workflow Orchestration" §9, by the names that they have there.
 
 They read the workflow's typed state and fail closed: what is not known is not allowed. Never here: who asks a guard, and when
-(core.readiness).
+(core.rules.readiness).
 """
 
 from __future__ import annotations

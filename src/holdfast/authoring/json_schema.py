@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.authoring.arguments import in_one_line
-from holdfast.core import schema as schemas
+from holdfast.core.values import schema as schemas
 from holdfast.errors import SchemaMismatch, UsageError
 
 

@@ -1,6 +1,6 @@
 """The settings of a list that is done item by item: `@map_node`, the terms of a map, what a flow may have done for an item.
 
-Never here: doing any of it (engine.mapping), which items begin (core.mapping).
+Never here: doing any of it (engine.operations.mapping), which items begin (core.rules.mapping).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from holdfast.authoring.node import Handler, NodeDefinition, join_of, task
 from holdfast.authoring.signature import Signature, signature_of
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.tool import Tool, variables
-from holdfast.core.demand import Demand
-from holdfast.core.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
-from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.core.facts.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
 
 Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Awaitable[Any]]

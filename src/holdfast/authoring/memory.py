@@ -1,6 +1,6 @@
 """An agent's memory, as the code of a step has it, and as what a model may ask for.
 
-Never here: keeping memories (engine.memory), what is relevant (core.memory).
+Never here: keeping memories (engine.operations.memory), what is relevant (core.nouns.memory).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from holdfast.authoring.embedder import Embedder
-from holdfast.core.memory import (
+from holdfast.core.nouns.memory import (
     CONTEXT_TOKENS,
     IMPORTANCE,
     KINDS,

@@ -1,6 +1,6 @@
 """The kinds of nodes, as decorators: what a node's function returns, and what is declared about it.
 
-Never here: executing a node (engine.nodes), the graph around it (workflow).
+Never here: executing a node (engine.steps.nodes), the graph around it (workflow).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from holdfast.authoring.router import Router, expect_complexity, expect_latency
 from holdfast.authoring.signature import Signature
 from holdfast.authoring.skill import Given, Skill, skills_of, tools_of
 from holdfast.authoring.tool import Tool, find
-from holdfast.core import proposal
-from holdfast.core.demand import LABEL, RESERVED
-from holdfast.core.graph import EXPIRED, GATE_DECISIONS, MOST_OF_DECISION, Join, JoinMode, Kind
-from holdfast.core.ids import Unique
-from holdfast.core.payload import digest
-from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
-from holdfast.core.proposal import RiskLevel
-from holdfast.core.routing import Complexity
+from holdfast.core.facts.graph import EXPIRED, GATE_DECISIONS, MOST_OF_DECISION, Join, JoinMode, Kind
+from holdfast.core.nouns.routing import Complexity
+from holdfast.core.values import proposal
+from holdfast.core.values.demand import LABEL, RESERVED
+from holdfast.core.values.ids import Unique
+from holdfast.core.values.payload import digest
+from holdfast.core.values.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.core.values.proposal import RiskLevel
 from holdfast.errors import UsageError
 
 Handler = Callable[..., Any]

@@ -1,6 +1,6 @@
 """The offers to a model in an agent loop, each under a name of its own: tools, workflows, and to hand over to another agent.
 
-Never here: telling a model of it, doing what it asks for (engine.conversation).
+Never here: telling a model of it, doing what it asks for (engine.operations.conversation).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol, TypeAlias
 from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.memory import MemoryTool
 from holdfast.authoring.tool import Tool
-from holdfast.core.demand import NOTHING
-from holdfast.core.policies import VALIDATION
+from holdfast.core.values.demand import NOTHING
+from holdfast.core.values.policies import VALIDATION
 from holdfast.errors import InvalidInput, StepError, UsageError
 
 ANSWER: Final = "final_result"

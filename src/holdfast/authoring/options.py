@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from holdfast.authoring.cache import SemanticCache
 from holdfast.authoring.offer import Offer
 from holdfast.authoring.skill import Given
-from holdfast.core.policies import RetryPolicy
-from holdfast.core.routing import Complexity
+from holdfast.core.nouns.routing import Complexity
+from holdfast.core.values.policies import RetryPolicy
 
 if TYPE_CHECKING:
     from holdfast.authoring.mapping import Demanded

@@ -1,6 +1,6 @@
 """`Router`: several models under one name, of which each request gets the cheapest that can answer it.
 
-Never here: choosing (core.routing), prices.
+Never here: choosing (core.nouns.routing), prices.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.routing import Complexity, Needs, RoutedModel
+from holdfast.core.nouns.routing import Complexity, Needs, RoutedModel
 from holdfast.errors import UsageError
 
 

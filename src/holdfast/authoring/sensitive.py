@@ -2,7 +2,7 @@
 
 In a step, and wherever an engine takes or gives a value for a tenant, such a field is written to JSON sealed, and read from it
 opened. All that lies between has the sealed text: histories, lists, events, exports, prompts that are given the
-model, and every screen. Never here: a key, a cipher (core.sealing), which other texts are personal.
+model, and every screen. Never here: a key, a cipher (core.views.sealing), which other texts are personal.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import core_schema
 
-from holdfast.core.payload import SEALED, SENSITIVE
-from holdfast.core.sealing import Sealing
+from holdfast.core.values.payload import SEALED, SENSITIVE
+from holdfast.core.views.sealing import Sealing
 from holdfast.errors import CorruptHistory, KeyMissing
 
 _DEEPEST: Final = 50
@@ -100,7 +100,7 @@ class Sensitive:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
         """Return what a text has to be before it is sealed: a sealed one fits no pattern and no length, and is not held against
-        them (core.schema)."""
+        them (core.values.schema)."""
         return {**handler(schema), SENSITIVE: True}
 
 

@@ -1,6 +1,6 @@
 """`Signal`: what a program sends to a run, by its name and the type of its data, said once for both ends.
 
-Never here: sending one (engine.signalling, control.command), which wait gets it (core.waits).
+Never here: sending one (engine.operations.signalling, control.command), which wait gets it (core.rules.waits).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def schema_of(hint: Any) -> dict[str, Any] | None:
 def _schema_of(hint: Any) -> dict[str, Any] | None:
     if hint in (None, Any, object):
         return None
-    from holdfast.core import schema  # noqa: PLC0415 - the validator takes 30 ms to load
+    from holdfast.core.values import schema  # noqa: PLC0415 - the validator takes 30 ms to load
 
     try:
         adapter = TypedAdapter(hint).schema

@@ -20,9 +20,9 @@ from holdfast.authoring.adapter import loader
 from holdfast.authoring.node import NodeDefinition, retry_policy
 from holdfast.authoring.signature import Signature, signature_of
 from holdfast.authoring.tool import GIVEN, Approval, EffectPolicy, Tool, Verify, check_policy
-from holdfast.core.demand import NOTHING, Demand
-from holdfast.core.ids import MOST_NAME_BYTES, Unique
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.values.demand import NOTHING, Demand
+from holdfast.core.values.ids import MOST_NAME_BYTES, Unique
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import UsageError
 
 P = ParamSpec("P")

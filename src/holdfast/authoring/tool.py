@@ -19,7 +19,7 @@ from holdfast.authoring.arguments import Arguments, ObjectArguments
 from holdfast.authoring.hint import rewritten
 from holdfast.authoring.round_trip import expect_kept
 from holdfast.authoring.signature import Signature
-from holdfast.core.money import nanousd
+from holdfast.core.values.money import nanousd
 from holdfast.errors import SchemaMismatch, UsageError
 
 EffectPolicy = Literal["read", "idempotent", "verify", "once"]

@@ -1,6 +1,6 @@
 """Children in a project's source that no later process would know: `validate` warns of them before a run is refused one.
 
-It reads what stands in the source, so it finds the plain cases only. Never here: what is refused (engine.child).
+It reads what stands in the source, so it finds the plain cases only. Never here: what is refused (engine.operations.child).
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, Self
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
-from holdfast.core.caps import LimitsLeft, left
-from holdfast.core.graph import FieldStrategy
-from holdfast.core.ids import NodeName, StepId
-from holdfast.core.payload import Payload
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import FINISHED, Derived, State, Step
-from holdfast.core.typed_state import combined
+from holdfast.core.facts.graph import FieldStrategy
+from holdfast.core.facts.state import FINISHED, Derived, State, Step
+from holdfast.core.facts.typed_state import combined
+from holdfast.core.rules.caps import LimitsLeft, left
+from holdfast.core.values.ids import NodeName, StepId
+from holdfast.core.values.payload import Payload
+from holdfast.core.values.policies import ErrorRecord
 from holdfast.errors import SchemaMismatch, UsageError
 
 Read = Callable[[Payload], Any]

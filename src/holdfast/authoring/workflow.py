@@ -24,8 +24,7 @@ from holdfast.authoring.node import CODE, OFFERED, Guard, NodeDefinition, task
 from holdfast.authoring.offer import Handoff
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.tool import Tool
-from holdfast.core.demand import NOTHING, Demand
-from holdfast.core.graph import (
+from holdfast.core.facts.graph import (
     CHECK_DECISIONS,
     FIELD_STRATEGIES,
     GATE_DECISIONS,
@@ -36,11 +35,12 @@ from holdfast.core.graph import (
     Limits,
     Node,
 )
-from holdfast.core.ids import NodeName, is_item, map_of, node_of
-from holdfast.core.money import nanousd
-from holdfast.core.policies import OnLimit
-from holdfast.core.state import Map
-from holdfast.core.tool_policy import ToolRule
+from holdfast.core.facts.state import Map
+from holdfast.core.nouns.tool_policy import ToolRule
+from holdfast.core.values.demand import NOTHING, Demand
+from holdfast.core.values.ids import NodeName, is_item, map_of, node_of
+from holdfast.core.values.money import nanousd
+from holdfast.core.values.policies import OnLimit
 from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
 
 G = TypeVar("G", bound=Guard)
@@ -60,7 +60,7 @@ class Workflow(Generic[Input, Output_co]):
     that is older than `max_lifespan_s` only summons attention. `on_exhausted` says what becomes of a step that has failed
     for good: the run fails, or it parks as a dead letter until somebody decides. `state` is the Pydantic model of what the run
     knows (`state.data`), `state_strategies` what becomes of patches of a field that meet: `{"evidence": "append"}`
-    (core.graph.FieldStrategy). `tool_rules` say which calls of tools are made, asked about or denied. `input` is the Pydantic
+    (graph.FieldStrategy). `tool_rules` say which calls of tools are made, asked about or denied. `input` is the Pydantic
     model that a start must fit. `runs_on` are labels, all of which a process must have to work on its runs
     (`holdfast worker --label gpu`). `children` are workflows that its code asks for, where no module has them: a later process
     knows them by this.

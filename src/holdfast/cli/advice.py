@@ -17,11 +17,10 @@ from holdfast.cli import sample
 from holdfast.cli.given import who
 from holdfast.cli.moment import around, clock
 from holdfast.cli.opening import typed
-from holdfast.core import status
-from holdfast.core.claim import ROLE, is_among
-from holdfast.core.divergence import RESTART
-from holdfast.core.graph import GATE_DECISIONS
-from holdfast.core.questions import (
+from holdfast.core.facts.graph import GATE_DECISIONS
+from holdfast.core.facts.state import TOOL_APPROVAL
+from holdfast.core.people.divergence import RESTART
+from holdfast.core.rules.questions import (
     CODE_CHANGED,
     COMPENSATION_FAILED,
     EFFECT_UNKNOWN,
@@ -29,16 +28,17 @@ from holdfast.core.questions import (
     LIMITS,
     WORKFLOW_MISSING,
 )
-from holdfast.core.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
-from holdfast.core.state import TOOL_APPROVAL
-from holdfast.core.status import Wait
+from holdfast.core.values.claim import ROLE, is_among
+from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
+from holdfast.core.views import status
+from holdfast.core.views.status import Wait
 from holdfast.errors import NotFound
 from holdfast.service import query
 from holdfast.service.query import View
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
-    from holdfast.core.demand import Demand
+    from holdfast.core.values.demand import Demand
 
 _SOMETHING: Final = '"..."'
 """JSON in the place of what only a person knows."""

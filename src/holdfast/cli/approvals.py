@@ -21,7 +21,7 @@ from holdfast.errors import UsageError
 from holdfast.service import query
 
 if TYPE_CHECKING:
-    from holdfast.core.tool_policy import When
+    from holdfast.core.nouns.tool_policy import When
     from holdfast.service.command import GrantApproval
     from holdfast.service.principal import Principal
     from holdfast.service.query import View
@@ -140,7 +140,7 @@ def _seconds(text: str) -> int:
 
 def _condition(text: str) -> When:
     """What `amount<=100` says; `~` is for a text with * and ?. Raises UsageError."""
-    from holdfast.core.tool_policy import When
+    from holdfast.core.nouns.tool_policy import When
 
     found = _CONDITION.fullmatch(text)
     if found is None:

@@ -1,6 +1,6 @@
 """`holdfast audit`: what was done from outside, by whom, and whether the log is as it was written.
 
-Never here: how entries are chained (core.audit).
+Never here: how entries are chained (core.values.audit).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.cli.table import Column
 from holdfast.errors import Conflict, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.core.audit import Verification
+    from holdfast.core.values.audit import Verification
 
 app = typer.Typer(help="See who did what from outside, and check that nothing of it was changed.", no_args_is_help=True)
 
@@ -70,7 +70,7 @@ def verify(
     put back as it once stood shows only against a hash that was noted later: say it with --hash.
     """
     from holdfast import settings
-    from holdfast.core.audit import Verification
+    from holdfast.core.values.audit import Verification
 
     keys = settings.Secrets(settings.load().secrets_file).audit_keys()
     reading = Verification(keys, signed_from)

@@ -114,9 +114,9 @@ def _expect_tenant(tenant: str | None, team: str | None) -> None:
 async def _set(
     tenant: str, team: str | None, money: dict[str, str | None], tokens: dict[str, str | None], store: str | None
 ) -> dict[str, Any]:  # fmt: skip
-    from holdfast.core.limits import whole_tokens
-    from holdfast.core.money import nanousd
-    from holdfast.core.scopes import PERIODS
+    from holdfast.core.rules.limits import whole_tokens
+    from holdfast.core.values.money import nanousd
+    from holdfast.core.values.scopes import PERIODS
     from holdfast.service.command import SetBudget
 
     wishes: list[SetBudget] = []
@@ -338,7 +338,7 @@ async def _reconcile(
 
 
 def _sum_of(found: Sequence[View]) -> str:
-    from holdfast.core.money import nanousd, usd
+    from holdfast.core.values.money import nanousd, usd
 
     runs = len({each["run_id"] for each in found})
     held = usd(sum(nanousd(each["hold_usd"]) for each in found))

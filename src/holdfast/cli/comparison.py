@@ -46,7 +46,7 @@ def tell(found: Comparison) -> None:
 
 
 async def _compare(run: str, other: str, store: str | None) -> Comparison:
-    from holdfast.core.trajectory import trajectory
+    from holdfast.core.views.trajectory import trajectory
     from holdfast.evaluation.comparison import compare
     from holdfast.service.view import recorded_of
 
@@ -57,7 +57,7 @@ async def _compare(run: str, other: str, store: str | None) -> Comparison:
 
 
 def _different(found: Comparison) -> list[tuple[str, str]]:
-    from holdfast.core.money import usd
+    from holdfast.core.values.money import usd
 
     lines = [("status", " → ".join(found.status))] if found.status else []
     lines += [

@@ -22,7 +22,7 @@ from holdfast.service import query
 
 if TYPE_CHECKING:
     from holdfast.authoring.content import Audio, Document, Image
-    from holdfast.core import conversations as rule
+    from holdfast.core.nouns import conversations as rule
 
 app = typer.Typer(help="See what was said to agents, and say something.", no_args_is_help=True)
 
@@ -147,7 +147,7 @@ def attachment(file: Path) -> Image | Audio | Document:
 
 def labels(exchange: dict[str, Any]) -> str:
     """What is attached to a message, a line each."""
-    from holdfast.core.content import ContentPart
+    from holdfast.core.values.content import ContentPart
 
     return "".join(f"\n  {ContentPart(**part)}" for part in exchange["parts"])
 

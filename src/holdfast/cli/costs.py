@@ -57,7 +57,7 @@ def show(
     store: Store = None,
 ) -> None:
     """Show what calls have cost. A call counts on the day of its hold."""
-    from holdfast.core.money import nanousd, usd
+    from holdfast.core.values.money import nanousd, usd
 
     first, last = _days(day, month)
     found = asyncio.run(_costs(first, last, tenant, store))

@@ -18,8 +18,8 @@ from holdfast.cli.opening import backend
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
-from holdfast.core.ids import CallId, run_of
-from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.values.ids import CallId, run_of
 from holdfast.errors import UsageError
 from holdfast.service import query
 from holdfast.service.principal import Principal

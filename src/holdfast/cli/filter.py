@@ -66,7 +66,7 @@ class Asked(NamedTuple):
 
     def query(self, now_ms: int, usual: Sequence[str] = ()) -> Runs:
         """What is asked; of the statuses that are `usual`, where none is said. Raises UsageError."""
-        from holdfast.core.status import Status
+        from holdfast.core.views.status import Status
         from holdfast.service.query import Runs
 
         return Runs(

@@ -1,6 +1,6 @@
 """`holdfast runs fork`: a run that has another's history before a step, and what it would come to, told first.
 
-Never here: what a fork has of its origin (core.forking).
+Never here: what a fork has of its origin (core.rules.forking).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The fields of a JSON Schema as a table: what a gate asks for, what a workflow is started with.
 
-Never here: whether an answer fits (core.schema).
+Never here: whether an answer fits (core.values.schema).
 """
 
 from __future__ import annotations

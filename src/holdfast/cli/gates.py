@@ -17,9 +17,9 @@ from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import backend, typed
 from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
-from holdfast.core.claim import Claim
-from holdfast.core.payload import digest
-from holdfast.core.proposal import RISK_LEVELS, RiskLevel
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.payload import digest
+from holdfast.core.values.proposal import RISK_LEVELS, RiskLevel
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
 from holdfast.service import query
 from holdfast.service.query import View
@@ -208,7 +208,7 @@ def _readable(value: Any) -> str:
     """Text as it is; anything else as JSON, on one line where that is short."""
     if isinstance(value, str):
         return value
-    from holdfast.core.content import labelled
+    from holdfast.core.values.content import labelled
 
     value = labelled(value)
     line = json.dumps(value, ensure_ascii=False)
@@ -404,7 +404,7 @@ async def _decide(
     gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Principal, as_json: bool,
     store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
-    from holdfast.core.ids import GateId, run_of
+    from holdfast.core.values.ids import GateId, run_of
     from holdfast.service.command import Decide
 
     async with backend(store, by) as service:

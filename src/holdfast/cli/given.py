@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.trace import trace_id_of
+from holdfast.core.values.trace import trace_id_of
 from holdfast.errors import UsageError
 from holdfast.service.principal import Principal
 

@@ -21,8 +21,8 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.core.graph import Definition, Edge
-    from holdfast.core.trajectory import Trajectory
+    from holdfast.core.facts.graph import Definition, Edge
+    from holdfast.core.views.trajectory import Trajectory
     from holdfast.settings import Settings
 
 

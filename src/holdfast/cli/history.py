@@ -49,7 +49,7 @@ def show_items(run: str, map_: str, after: int, limit: int, *, as_json: bool, st
 
 
 async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool, store: str | None) -> None:
-    from holdfast.core.content import labelled
+    from holdfast.core.values.content import labelled
 
     async with backend(store, who(None)) as service:
         named = await reference.run_id(service, run)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.core.demand import Resources
-    from holdfast.engine.stored_workflow import StoredWorkflow
+    from holdfast.core.values.demand import Resources
+    from holdfast.engine.runs.stored_workflow import StoredWorkflow
 
 
 def asked(workflow: Workflow | StoredWorkflow) -> list[str]:
@@ -49,7 +49,7 @@ def missing(
 def resources_of(tags: Sequence[str], cpu_m: int | None, memory_mb: int | None, gpus: int) -> Resources:
     """What the options say, and where they say nothing, what the machine has."""
     from holdfast import machine
-    from holdfast.core.demand import Resources
+    from holdfast.core.values.demand import Resources
 
     found = machine.resources()
     return Resources(

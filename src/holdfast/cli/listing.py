@@ -94,7 +94,7 @@ async def _named(asking: Asking, asked: Asked) -> Asked:
 
 def _status(row: View) -> str:
     """A run's status, and whether it is stuck."""
-    from holdfast.core.status import NOTHING
+    from holdfast.core.views.status import NOTHING
 
     stuck = any(wait["kind"] == NOTHING for wait in row["waiting_for"])
     return f"{row['status']} for nothing" if stuck else str(row["status"])
@@ -102,7 +102,7 @@ def _status(row: View) -> str:
 
 def line(row: View, now_ms: int) -> tuple[str, ...]:
     """A run in the columns of a list."""
-    from holdfast.core.money import nanousd, usd
+    from holdfast.core.values.money import nanousd, usd
 
     spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
     return (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.client import AsyncClient
     from holdfast.compose import Engine
     from holdfast.control.inquiry import Inquiries
-    from holdfast.core.sealing import Sealing
+    from holdfast.core.views.sealing import Sealing
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
     from holdfast.service.principal import Principal

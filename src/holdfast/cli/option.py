@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from holdfast.cli import completion
-from holdfast.core.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
+from holdfast.core.capacity.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Store = Annotated[

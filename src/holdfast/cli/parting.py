@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from holdfast.cli import terminal
-from holdfast.core.ids import node_of
+from holdfast.core.values.ids import node_of
 
 if TYPE_CHECKING:
-    from holdfast.core.ids import CallId, RunId
-    from holdfast.core.state import OpenCall
-    from holdfast.engine.executor import Executor
+    from holdfast.core.facts.state import OpenCall
+    from holdfast.core.values.ids import CallId, RunId
+    from holdfast.engine.steps.executor import Executor
 
 _AFTERWARDS: Final = {
     "once": "a person will be asked whether it happened, before the run goes on",

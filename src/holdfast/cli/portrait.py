@@ -13,8 +13,8 @@ from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend
 from holdfast.cli.table import ID, Column
-from holdfast.core.claim import Claim
-from holdfast.core.money import nanousd, usd
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.money import nanousd, usd
 from holdfast.service import query
 from holdfast.service.query import View
 
@@ -185,7 +185,7 @@ def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
     elif found["reason"] is not None:
         pairs.append(("Reason", found["reason"]))
     if found["status"] == "completed":
-        from holdfast.core.content import labelled
+        from holdfast.core.values.content import labelled
 
         pairs.append(("Output", json.dumps(labelled(found["output"]), ensure_ascii=False, indent=2)))
     return pairs

@@ -16,9 +16,9 @@ from holdfast.cli.moment import clock, span
 from holdfast.cli.portrait import took
 from holdfast.cli.stream import Shown
 from holdfast.cli.telling import Teller, failure, job_result, named
-from holdfast.core.graph import COMPENSATE
-from holdfast.core.money import usd
-from holdfast.core.status import may_be_placed, status
+from holdfast.core.facts.graph import COMPENSATE
+from holdfast.core.values.money import usd
+from holdfast.core.views.status import may_be_placed, status
 from holdfast.errors import HoldfastError
 from holdfast.service import query, view
 from holdfast.service.query import View
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from holdfast.cli.backend import Asking, Backend
     from holdfast.control.handle import Run
-    from holdfast.core.events import Recorded
-    from holdfast.core.graph import Graph
-    from holdfast.core.state import State, Step
-    from holdfast.core.streams import Told
+    from holdfast.core.facts.events import Recorded
+    from holdfast.core.facts.graph import Graph
+    from holdfast.core.facts.state import State, Step
+    from holdfast.core.facts.streams import Told
 
 _LOOK_EVERY_S: Final = 0.05
 """A person sees no more than this; and every look costs the run a little."""

@@ -69,7 +69,7 @@ async def _list(store: str | None) -> list[dict[str, Any]]:
 async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:
     """Why the steps wait for their places; and which of the run wait for nothing."""
     from holdfast.cli.advice import of_nothing
-    from holdfast.core.status import NOTHING
+    from holdfast.core.views.status import NOTHING
 
     run, _, step = job.partition("/")
     async with backend(store, who(None)) as service:

@@ -12,7 +12,7 @@ from holdfast.cli.bulk import Yes, expect_agreed
 from holdfast.cli.exit_code import FAILED, OK
 from holdfast.cli.option import AsJson
 from holdfast.cli.target import load
-from holdfast.core.money import usd
+from holdfast.core.values.money import usd
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow

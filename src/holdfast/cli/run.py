@@ -41,10 +41,10 @@ from holdfast.service.principal import Principal
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
-    from holdfast.core.demand import Resources
-    from holdfast.core.ids import CallId
-    from holdfast.core.state import OpenCall
-    from holdfast.engine.stored_workflow import StoredWorkflow
+    from holdfast.core.facts.state import OpenCall
+    from holdfast.core.values.demand import Resources
+    from holdfast.core.values.ids import CallId
+    from holdfast.engine.runs.stored_workflow import StoredWorkflow
     from holdfast.service.query import View
 
 
@@ -240,8 +240,8 @@ async def _run(
     from holdfast.cli import advice, job_log, progress
     from holdfast.cli.backend import Here
     from holdfast.compose import Engine
-    from holdfast.core.ids import RunId
-    from holdfast.core.status import status
+    from holdfast.core.values.ids import RunId
+    from holdfast.core.views.status import status
     from holdfast.service import view
     from holdfast.service.service import Service
 

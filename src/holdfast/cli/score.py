@@ -1,6 +1,6 @@
 """`holdfast runs score`, `holdfast scores`: what somebody says a run was worth, and what many were said to be.
 
-Never here: which scores count (core.scores).
+Never here: which scores count (core.nouns.scores).
 """
 
 from __future__ import annotations

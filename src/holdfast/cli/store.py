@@ -20,7 +20,7 @@ from holdfast.cli.table import ID, Column
 from holdfast.errors import MonthHeld, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.engine.stuck import StuckRun
+    from holdfast.engine.background.stuck import StuckRun
     from holdfast.ports import Administration, Freed, StoreStanding
 
 app = typer.Typer(
@@ -348,7 +348,7 @@ async def _old_months(administration: Administration, before: str | None, store:
             "Say which months: --before 2026-09, or how long they are to stay in the tables: hot_days under [retention] in"
             " holdfast.toml, or HOLDFAST_RETENTION_DAYS. Nothing was archived."
         )
-    from holdfast.engine.retention import cold
+    from holdfast.engine.runs.retention import cold
 
     return cold(standing, days)
 

@@ -19,7 +19,7 @@ from holdfast.errors import UsageError
 from holdfast.service import query
 
 if TYPE_CHECKING:
-    from holdfast.core.team_budgets import TeamAgent
+    from holdfast.core.nouns.team_budgets import TeamAgent
     from holdfast.service.query import View
 
 app = typer.Typer(help="See and say what agents may spend together, and how they stand.", no_args_is_help=True)
@@ -87,7 +87,7 @@ def remove(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: St
 
 def _agent(given: str) -> tuple[str, TeamAgent]:
     """What `writer=1.5:25%` says. Raises UsageError."""
-    from holdfast.core.team_budgets import TeamAgent
+    from holdfast.core.nouns.team_budgets import TeamAgent
 
     said, _, part = given.partition(":")
     name, _, priority = said.partition("=")

@@ -12,18 +12,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.cli.moment import clock, span
-from holdfast.core import caps
-from holdfast.core import events as ev
-from holdfast.core.claim import Claim
-from holdfast.core.content import labelled
-from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import StepId, item_name, node_of
-from holdfast.core.money import usd
-from holdfast.core.payload import Payload
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.scopes import counts_tokens, in_words
-from holdfast.core.shared_values import CACHE
-from holdfast.core.state import FUNCTION, SHARED_USE
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.graph import COMPENSATE
+from holdfast.core.facts.state import FUNCTION, SHARED_USE
+from holdfast.core.nouns.shared_values import CACHE
+from holdfast.core.rules import caps
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.content import labelled
+from holdfast.core.values.ids import StepId, item_name, node_of
+from holdfast.core.values.money import usd
+from holdfast.core.values.payload import Payload
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.values.scopes import counts_tokens, in_words
 from holdfast.service.query import View
 
 _CLIP: Final = 100

@@ -45,8 +45,8 @@ from holdfast.service import view
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
-    from holdfast.core.demand import Resources
-    from holdfast.engine.idleness import Left
+    from holdfast.core.values.demand import Resources
+    from holdfast.engine.fleet.idleness import Left
     from holdfast.ports import Observation
 
 _GRACE_S: Final = 10.0
@@ -204,7 +204,7 @@ class Tally:
         """Count what a commit did, and say what somebody should know."""
         from holdfast.cli.advice import about
         from holdfast.cli.telling import failure
-        from holdfast.core import events as ev
+        from holdfast.core.facts import events as ev
         from holdfast.ports import Committed
 
         if not isinstance(observation, Committed):

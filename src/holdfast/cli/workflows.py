@@ -87,7 +87,7 @@ async def _show(name: str, version: int | None, as_json: bool, store: str | None
 
 
 def _print(found: View, now_ms: int) -> None:
-    from holdfast.core.graph import Definition, Graph
+    from holdfast.core.facts.graph import Definition, Graph
 
     loaded = "-" if found["loaded_at"] is None else moment.around(moment.ms(found["loaded_at"]), now_ms)
     terminal.sheet([

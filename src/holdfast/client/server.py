@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from holdfast.core import trace
+from holdfast.core.values import trace
 from holdfast.errors import Unreachable, UsageError
 from holdfast.http.route import BASE
 from holdfast.service.identity import HEADER, SCHEME, is_loopback

@@ -29,35 +29,35 @@ from holdfast.compose.from_settings import (
 )
 from holdfast.compose.opening import opening
 from holdfast.control.control import Control
-from holdfast.core.demand import Resources
-from holdfast.core.graph import Definition
-from holdfast.core.ids import SessionId
-from holdfast.core.lanes import DEFAULT
-from holdfast.engine.adoption import Adoption, Restore
-from holdfast.engine.call_pools import CallPools
-from holdfast.engine.catalog import Catalog
-from holdfast.engine.consequences import Consequences
-from holdfast.engine.content import Contents
-from holdfast.engine.dispatch import Dispatch
-from holdfast.engine.doubt import Doubts
-from holdfast.engine.executor import Executor
-from holdfast.engine.hindrance import Hindrances
-from holdfast.engine.idleness import Idleness, Left
-from holdfast.engine.job_log import JobLogWriter
-from holdfast.engine.listening import Listening
-from holdfast.engine.loop_watch import LoopWatch
-from holdfast.engine.model_knowledge import ModelKnowledge
-from holdfast.engine.observing import Observers
-from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
-from holdfast.engine.pool_client import PoolClient
-from holdfast.engine.residents import Residents
-from holdfast.engine.runtime import Runtime
-from holdfast.engine.step_services import StepServices
-from holdfast.engine.stream_writer import StreamWriter
-from holdfast.engine.supervising import Supervising
-from holdfast.engine.sweep import Sweep
-from holdfast.engine.task_factory import TaskFactory
-from holdfast.engine.value_turn import ValueTurns
+from holdfast.core.capacity.lanes import DEFAULT
+from holdfast.core.facts.graph import Definition
+from holdfast.core.values.demand import Resources
+from holdfast.core.values.ids import SessionId
+from holdfast.engine.attempts.residents import Residents
+from holdfast.engine.attempts.step_services import StepServices
+from holdfast.engine.attempts.value_turn import ValueTurns
+from holdfast.engine.background.adoption import Adoption, Restore
+from holdfast.engine.background.consequences import Consequences
+from holdfast.engine.background.doubt import Doubts
+from holdfast.engine.background.supervising import Supervising
+from holdfast.engine.capacity.call_pools import CallPools
+from holdfast.engine.capacity.model_knowledge import ModelKnowledge
+from holdfast.engine.capacity.pool_client import PoolClient
+from holdfast.engine.fleet.dispatch import Dispatch
+from holdfast.engine.fleet.idleness import Idleness, Left
+from holdfast.engine.fleet.sweep import Sweep
+from holdfast.engine.flow.loop_watch import LoopWatch
+from holdfast.engine.flow.task_factory import TaskFactory
+from holdfast.engine.runs.catalog import Catalog
+from holdfast.engine.runs.content import Contents
+from holdfast.engine.runs.hindrance import Hindrances
+from holdfast.engine.runs.job_log import JobLogWriter
+from holdfast.engine.runs.listening import Listening
+from holdfast.engine.runs.observing import Observers
+from holdfast.engine.runs.outside_calls import GRACE_S, OutsideCalls
+from holdfast.engine.runs.runtime import Runtime
+from holdfast.engine.runs.stream_writer import StreamWriter
+from holdfast.engine.steps.executor import Executor
 from holdfast.errors import UsageError
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.machine import resources as resources_of_machine

@@ -17,13 +17,13 @@ from holdfast import settings as settings_
 from holdfast.compose.api import HttpPort, answering
 from holdfast.compose.engine import Engine, label
 from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
-from holdfast.core.demand import Resources
-from holdfast.core.lanes import DEFAULT
-from holdfast.engine.catalog import Catalog
-from holdfast.engine.consequences import Consequences
-from holdfast.engine.leader import LEASE_S, Leader
-from holdfast.engine.retention import Retention
-from holdfast.engine.runtime import Runtime
+from holdfast.core.capacity.lanes import DEFAULT
+from holdfast.core.values.demand import Resources
+from holdfast.engine.background.consequences import Consequences
+from holdfast.engine.fleet.leader import LEASE_S, Leader
+from holdfast.engine.runs.catalog import Catalog
+from holdfast.engine.runs.retention import Retention
+from holdfast.engine.runs.runtime import Runtime
 from holdfast.errors import UsageError
 from holdfast.extra import needs
 from holdfast.machine import MachineClock, RandomIds

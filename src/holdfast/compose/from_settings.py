@@ -12,11 +12,11 @@ from typing import Final, cast
 
 from holdfast import settings as settings_
 from holdfast.blobs.moved import Moved
-from holdfast.core.lanes import DEFAULT, Lanes, Rule
-from holdfast.core.lending import PERIODS_S, Counted, DeclaredPool, declared_pool
-from holdfast.core.sealing import Sealing
-from holdfast.engine.doubt import DoubtRule
-from holdfast.engine.payloads import Payloads
+from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
+from holdfast.core.capacity.lending import PERIODS_S, Counted, DeclaredPool, declared_pool
+from holdfast.core.views.sealing import Sealing
+from holdfast.engine.background.doubt import DoubtRule
+from holdfast.engine.runs.payloads import Payloads
 from holdfast.errors import UsageError
 from holdfast.extra import needs
 from holdfast.masking import IN_A_URL, without_passwords

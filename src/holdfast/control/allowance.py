@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from holdfast.control.base import NOT_GIVEN, ControlBase, limits_of, word
-from holdfast.core.scopes import (
+from holdfast.core.values.scopes import (
     FLEET_RUNS,
     PERIODS,
     Period,
@@ -20,8 +20,8 @@ from holdfast.core.scopes import (
     owner_scopes,
     tenant_runs,
 )
-from holdfast.engine.doubt import Doubt, doubts
-from holdfast.engine.rollup import count_some
+from holdfast.engine.background.doubt import Doubt, doubts
+from holdfast.engine.background.rollup import count_some
 from holdfast.errors import InvalidInput
 
 _MOST_RUNS: Final = 10**9

@@ -15,15 +15,15 @@ from holdfast.authoring.adapter import PLAIN, Adapter
 from holdfast.authoring.sensitive import sealed_for
 from holdfast.control.inquiry import Inquiries
 from holdfast.control.naming import DEFAULT_TENANT
-from holdfast.core.claim import Claim
-from holdfast.core.graph import Graph
-from holdfast.core.ids import MOST_NAME_BYTES, CallId, GateId, StepId, node_of
-from holdfast.core.limits import whole_tokens
-from holdfast.core.money import nanousd
-from holdfast.core.questions import EFFECT_UNKNOWN, EXHAUSTED
-from holdfast.core.scopes import in_tokens
-from holdfast.core.state import State
-from holdfast.engine.executor import Executor
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import State
+from holdfast.core.rules.limits import whole_tokens
+from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import MOST_NAME_BYTES, CallId, GateId, StepId, node_of
+from holdfast.core.values.money import nanousd
+from holdfast.core.values.scopes import in_tokens
+from holdfast.engine.steps.executor import Executor
 from holdfast.errors import InvalidInput
 from holdfast.ports import Store
 

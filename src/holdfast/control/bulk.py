@@ -10,11 +10,11 @@ from typing import Any, Final, Literal, NamedTuple, Unpack
 
 from holdfast.control.base import NOT_GIVEN, word
 from holdfast.control.repair import Repairs, expect_settled
-from holdfast.core.claim import Claim
-from holdfast.core.forking import Fork
-from holdfast.core.ids import RunId
-from holdfast.core.payload import digest
-from holdfast.core.projection import RunRow
+from holdfast.core.rules.forking import Fork
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.payload import digest
+from holdfast.core.views.projection import RunRow
 from holdfast.errors import HoldfastError, InvalidInput, StoreError
 from holdfast.ports import RunFilter
 

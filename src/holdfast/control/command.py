@@ -23,23 +23,23 @@ from holdfast.control.handle import Run, output
 from holdfast.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
 from holdfast.control.start_options import StartOptions, WithoutInput
 from holdfast.control.team_budget import named_budget
-from holdfast.core import commands as cmd
-from holdfast.core.claim import Claim
-from holdfast.core.contribution import shown_now
-from holdfast.core.events import GateOpened
-from holdfast.core.gates import asked_together, closed, expect_fields, no_gate, offered
-from holdfast.core.graph import Graph
-from holdfast.core.ids import CallId, GateId, RunId, run_of
-from holdfast.core.limits import whole_tokens
-from holdfast.core.money import nanousd
-from holdfast.core.payload import digest
-from holdfast.core.policies import OnLimit
-from holdfast.core.questions import EFFECT_UNKNOWN
-from holdfast.core.state import State
-from holdfast.engine import signalling
-from holdfast.engine.kin import contributors_of_kin
-from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.engine.team_budget import scopes_of_run
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.contribution import shown_now
+from holdfast.core.facts.events import GateOpened
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import State
+from holdfast.core.people.gates import asked_together, closed, expect_fields, no_gate, offered
+from holdfast.core.rules.limits import whole_tokens
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import CallId, GateId, RunId, run_of
+from holdfast.core.values.money import nanousd
+from holdfast.core.values.payload import digest
+from holdfast.core.values.policies import OnLimit
+from holdfast.engine.background.kin import contributors_of_kin
+from holdfast.engine.operations import signalling
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
+from holdfast.engine.runs.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, SchemaMismatch, UsageError
 
 Input = TypeVar("Input", default=Any)

@@ -21,7 +21,7 @@ from holdfast.control.standing_approval import StandingApprovals
 from holdfast.control.stream import Streams
 from holdfast.control.supervisor import Supervisors
 from holdfast.control.team_budget import TeamBudgets
-from holdfast.core.trace import trace_id_of
+from holdfast.core.values.trace import trace_id_of
 
 
 class Control(

@@ -1,6 +1,6 @@
 """Conversations: begun, spoken in, waited for and looked at.
 
-Never here: what follows from a message (core.conversations), carrying one on (engine.dialogue).
+Never here: what follows from a message (core.nouns.conversations), carrying one on (engine.background.dialogue).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from holdfast.control.change import changed
 from holdfast.control.command import Commands
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
-from holdfast.core import client_tools
-from holdfast.core import conversations as rule
-from holdfast.core.claim import Claim
-from holdfast.core.client_tools import ClientContext, ClientTool
-from holdfast.core.content import ContentPart, are_same
-from holdfast.core.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
-from holdfast.core.ids import RunId
-from holdfast.core.scopes import ScopeRow
-from holdfast.engine import prompt
-from holdfast.engine.dialogue import Dialogues, loaded
-from holdfast.engine.team_budget import scopes_of_run
+from holdfast.core.nouns import client_tools
+from holdfast.core.nouns import conversations as rule
+from holdfast.core.nouns.client_tools import ClientContext, ClientTool
+from holdfast.core.nouns.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.content import ContentPart, are_same
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.scopes import ScopeRow
+from holdfast.engine.background.dialogue import Dialogues, loaded
+from holdfast.engine.operations import prompt
+from holdfast.engine.runs.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 

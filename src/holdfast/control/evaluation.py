@@ -1,6 +1,6 @@
 """Evaluations: what suites of scenarios came to, kept in the store.
 
-Never here: judging (holdfast.evaluation), what of it is remembered (core.evaluations).
+Never here: judging (holdfast.evaluation), what of it is remembered (core.nouns.evaluations).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Final
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import ControlBase, word
-from holdfast.core import evaluations as rule
-from holdfast.core.claim import Claim
-from holdfast.core.evaluations import Evaluation, Judged
+from holdfast.core.nouns import evaluations as rule
+from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.values.claim import Claim
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
 

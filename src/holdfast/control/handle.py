@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from holdfast.authoring.adapter import PLAIN
 from holdfast.authoring.workflow import Output_co
-from holdfast.core.events import Recorded, StepCancelled, StepCompleted, StepFailed
-from holdfast.core.ids import RunId, is_item, map_of, node_of
-from holdfast.core.scopes import with_headroom
-from holdfast.core.state import State
-from holdfast.core.status import may_be_placed, status
+from holdfast.core.facts.events import Recorded, StepCancelled, StepCompleted, StepFailed
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import RunId, is_item, map_of, node_of
+from holdfast.core.values.scopes import with_headroom
+from holdfast.core.views.status import may_be_placed, status
 from holdfast.errors import RunFailed, SchemaMismatch
 from holdfast.own_loop import OfLoop
 from holdfast.ports import ANY_YAML
 
 if TYPE_CHECKING:
-    from holdfast.engine.executor import Executor
-    from holdfast.engine.payloads import Payloads
+    from holdfast.engine.runs.payloads import Payloads
+    from holdfast.engine.steps.executor import Executor
     from holdfast.ports import Log
 
 log = logging.getLogger("holdfast")

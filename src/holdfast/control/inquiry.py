@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 import msgspec
 
 from holdfast.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
-from holdfast.core.ids import RunId, SessionId, StepId
+from holdfast.core.values.ids import RunId, SessionId, StepId
 from holdfast.errors import NotFound
 from holdfast.own_loop import OfLoop, OwnLoop
 from holdfast.ports import (
@@ -33,16 +33,16 @@ from holdfast.ports import (
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.control.tree import Tree
-    from holdfast.core.costs import Cost, CostKey
-    from holdfast.core.graph import Graph
-    from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-    from holdfast.core.proposal import RiskLevel
-    from holdfast.core.scopes import Waiting
-    from holdfast.core.scores import Score, ScoreMean
-    from holdfast.core.trajectory import TraceEvent, Trajectory
-    from holdfast.engine.diagnosis import WaitReason
-    from holdfast.engine.stored_workflow import StoredWorkflow
-    from holdfast.engine.stuck import StuckRun
+    from holdfast.core.facts.costs import Cost, CostKey
+    from holdfast.core.facts.graph import Graph
+    from holdfast.core.nouns.scores import Score, ScoreMean
+    from holdfast.core.values.proposal import RiskLevel
+    from holdfast.core.values.scopes import Waiting
+    from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+    from holdfast.core.views.trajectory import TraceEvent, Trajectory
+    from holdfast.engine.background.stuck import StuckRun
+    from holdfast.engine.capacity.diagnosis import WaitReason
+    from holdfast.engine.runs.stored_workflow import StoredWorkflow
 
 
 class Inquiries(OfLoop, called="engine"):
@@ -69,7 +69,7 @@ class Inquiries(OfLoop, called="engine"):
     ) -> StoredWorkflow:  # fmt: skip
         """The workflow of this name and version, or of the highest that there is, as it was loaded last: code, or else what the
         tenant has submitted. Raises NotFound."""
-        from holdfast.engine.stored_workflow import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
+        from holdfast.engine.runs.stored_workflow import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
 
         record = await self.store.graphs.workflow(name, version, tenant=tenant)
         return StoredWorkflow.of(record, await self.graph_of(record.graph_hash))
@@ -83,21 +83,21 @@ class Inquiries(OfLoop, called="engine"):
 
     async def graph_of(self, graph_hash: str) -> Graph:
         """The graph of that hash. Raises NotFound."""
-        from holdfast.core.graph import Definition, Graph  # noqa: PLC0415 - as above
+        from holdfast.core.facts.graph import Definition, Graph  # noqa: PLC0415 - as above
 
         definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
         return Graph(definition, is_accepted=True)
 
     async def trajectory(self, run_id: str) -> Trajectory:
         """The path that a run has taken so far. Raises NotFound."""
-        from holdfast.core.trajectory import trajectory  # noqa: PLC0415 - as above
+        from holdfast.core.views.trajectory import trajectory  # noqa: PLC0415 - as above
 
         row = await self.find(run_id)
         return trajectory(await self.store.log.events(row.run), await self.graph_of(row.graph_hash))
 
     async def trace(self, run_id: str) -> Sequence[TraceEvent]:
         """What happened at the nodes of a run, without what its data says. Raises NotFound."""
-        from holdfast.core.trajectory import trace  # noqa: PLC0415 - as above
+        from holdfast.core.views.trajectory import trace  # noqa: PLC0415 - as above
 
         row = await self.find(run_id)
         return list(trace(await self.store.log.events(row.run), await self.graph_of(row.graph_hash)))
@@ -132,7 +132,7 @@ class Inquiries(OfLoop, called="engine"):
 
     async def _called(self, graph_hash: str) -> list[str]:
         """What those say they can run who can run that workflow. One whose graph the store does not have is listed too."""
-        from holdfast.core.graph import Definition, Graph  # noqa: PLC0415 - as above
+        from holdfast.core.facts.graph import Definition, Graph  # noqa: PLC0415 - as above
 
         try:
             definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
@@ -169,7 +169,7 @@ class Inquiries(OfLoop, called="engine"):
     async def scores(self, run_id: str, *, every: bool = False) -> Sequence[Score]:
         """What a run was said to be worth: the latest of each name and giver, by name; or `every` score that it was given,
         in their order."""
-        from holdfast.core.scores import counting  # noqa: PLC0415 - who lists runs needs none
+        from holdfast.core.nouns.scores import counting  # noqa: PLC0415 - who lists runs needs none
 
         given = await self.store.scores.given(run_named(run_id))
         return given if every else counting(given)
@@ -237,19 +237,19 @@ class Inquiries(OfLoop, called="engine"):
         """The runs that wait for nothing, found by reading the history of each that has not ended and is not at work; and
         how many were read. There are none unless Holdfast has a fault, or had one in an early version.
         """
-        from holdfast.engine import stuck  # noqa: PLC0415 - as above
+        from holdfast.engine.background import stuck  # noqa: PLC0415 - as above
 
         return await stuck.check(self.store)
 
     async def line(self) -> Sequence[PlacedStep]:
         """The steps that wait for a worker or a pool, longest first."""
-        from holdfast.engine import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
+        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
 
         return await diagnosis.line(self.store.views)
 
     async def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]:
         """What the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
-        from holdfast.engine import diagnosis  # noqa: PLC0415 - the same
+        from holdfast.engine.capacity import diagnosis  # noqa: PLC0415 - the same
 
         row = await self.find(run_id)
         store, one = self.store, None if step is None else StepId(step)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.ids import CallId, GateId, RunId
+from holdfast.core.values.ids import CallId, GateId, RunId
 from holdfast.errors import InvalidInput
 from holdfast.ports import Letter
 

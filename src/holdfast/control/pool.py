@@ -1,6 +1,6 @@
 """Pools: declared, removed and looked at.
 
-Never here: who gets how much of one (core.lending, scheduling).
+Never here: who gets how much of one (core.capacity.lending, scheduling).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.control.base import ControlBase, word
-from holdfast.core.estimates import Estimate
-from holdfast.core.lending import Counted, DeclaredPool, Share, declared_pool
+from holdfast.core.capacity.estimates import Estimate
+from holdfast.core.capacity.lending import Counted, DeclaredPool, Share, declared_pool
 from holdfast.errors import InvalidInput, NotFound
 
 

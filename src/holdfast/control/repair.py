@@ -1,6 +1,6 @@
 """What people do about runs that did not come to what they were to: fork one from a step of it, settle its dead letters.
 
-Never here: taking up a failed run, answering a question (command), what a fork has of its origin (core.forking).
+Never here: taking up a failed run, answering a question (command), what a fork has of its origin (core.rules.forking).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from holdfast.control.base import NOT_GIVEN, word
 from holdfast.control.command import Commands
 from holdfast.control.handle import Run
 from holdfast.control.naming import letter_named
-from holdfast.core import commands as cmd
-from holdfast.core.claim import Claim
-from holdfast.core.dead_letters import failed_call
-from holdfast.core.events import Event
-from holdfast.core.forking import MOST_INHERITED, Fork, Wish, forked
-from holdfast.core.graph import Graph
-from holdfast.core.ids import GateId, NodeName, Path, RunId, StepId, node_of
-from holdfast.core.payload import Payload, digest
-from holdfast.core.questions import EXHAUSTED
-from holdfast.core.state import State
-from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.engine.stuck import StuckRun
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.events import Event
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import State
+from holdfast.core.rules.dead_letters import failed_call
+from holdfast.core.rules.forking import MOST_INHERITED, Fork, Wish, forked
+from holdfast.core.rules.questions import EXHAUSTED
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import GateId, NodeName, Path, RunId, StepId, node_of
+from holdfast.core.values.payload import Payload, digest
+from holdfast.engine.background.stuck import StuckRun
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
 from holdfast.ports import Letter
 

@@ -1,6 +1,6 @@
 """What a router would do with a request, and what its choices have saved.
 
-Never here: choosing (core.routing), a limit.
+Never here: choosing (core.nouns.routing), a limit.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from holdfast.authoring.router import Route, Router, expect_complexity, expect_latency
 from holdfast.control.allowance import Allowances
-from holdfast.core.money import usd
-from holdfast.core.routing import Complexity, Needs, Quote
+from holdfast.core.nouns.routing import Complexity, Needs, Quote
+from holdfast.core.values.money import usd
 from holdfast.ports import ModelRequest, UserTurn
 
 _USUALLY: Final = 4096

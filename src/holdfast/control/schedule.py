@@ -1,6 +1,6 @@
 """Schedules: set, looked at, paused, made up for.
 
-Never here: when one fires (core.schedules), firing it (engine.firing).
+Never here: when one fires (core.nouns.schedules), firing it (engine.background.firing).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from holdfast.control.change import changed
 from holdfast.control.command import Commands
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
-from holdfast.core import schedules
-from holdfast.core.claim import Claim
-from holdfast.core.contribution import MOST_AUTHORS, of_claim
-from holdfast.core.ids import RunId
-from holdfast.core.payload import INLINE_BYTES
-from holdfast.core.schedules import Overlap, Schedule
-from holdfast.engine import firing
-from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.engine.team_budget import scopes_of_run
+from holdfast.core.facts.contribution import MOST_AUTHORS, of_claim
+from holdfast.core.nouns import schedules
+from holdfast.core.nouns.schedules import Overlap, Schedule
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.payload import INLINE_BYTES
+from holdfast.engine.background import firing
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
+from holdfast.engine.runs.team_budget import scopes_of_run
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
 
@@ -71,7 +71,7 @@ class Schedules(Commands):
         `cron` has five fields (minute, hour, day of the month, month, day of the week), its times are those of `timezone`, an
         IANA name. `time_field` is the field of the input that is set to the nominal time (`2026-11-23T02:30:00Z`).
         A run starts up to `jitter_s` later, by chance, but each time by the same. `overlap` says what happens while the run
-        before goes on (core.schedules.Overlap); a time that was missed by more than `catch_up_s` is left out. It is the
+        before goes on (core.nouns.schedules.Overlap); a time that was missed by more than `catch_up_s` is left out. It is the
         highest version of the workflow at each time, unless `version` says. All else is as in `start`.
 
         Raises InvalidInput, NotFound for a workflow that the store does not know. Of a team budget that does not know the agent

@@ -1,14 +1,14 @@
 """Scores, given to runs: while they are under way, or long after they have ended.
 
-Never here: which of them count (core.scores).
+Never here: which of them count (core.nouns.scores).
 """
 
 from __future__ import annotations
 
 from holdfast.control.base import ControlBase
-from holdfast.core import scores as rule
-from holdfast.core.claim import Claim
-from holdfast.core.scores import Score, Source
+from holdfast.core.nouns import scores as rule
+from holdfast.core.nouns.scores import Score, Source
+from holdfast.core.values.claim import Claim
 from holdfast.errors import Conflict, InvalidInput
 
 

@@ -1,6 +1,6 @@
 """Shared values, to those who are no run: listed, looked at, written.
 
-Never here: what becomes of a write (core.shared_values), waking those who wait for it (engine.shared_waits).
+Never here: what becomes of a write (core.nouns.shared_values), waking those who wait for it (engine.background.shared_waits).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import msgspec
 from holdfast.control.base import ControlBase, word
 from holdfast.control.change import changed
 from holdfast.control.naming import DEFAULT_TENANT
-from holdfast.core import shared_values as rule
-from holdfast.core.claim import Claim
-from holdfast.core.contribution import of_claim
-from holdfast.core.memory import MOST_ALLOWED, Memory, namespace, ranked
-from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import SharedValue
-from holdfast.engine.memory import recalled
+from holdfast.core.facts.contribution import of_claim
+from holdfast.core.nouns import shared_values as rule
+from holdfast.core.nouns.memory import MOST_ALLOWED, Memory, namespace, ranked
+from holdfast.core.nouns.shared_values import SharedValue
+from holdfast.core.values.claim import Claim
+from holdfast.core.views.projection import SharedChange
+from holdfast.engine.operations.memory import recalled
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED, SharedEntry
 

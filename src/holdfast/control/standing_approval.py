@@ -1,6 +1,6 @@
 """Standing approvals: what people say beforehand about calls of tools, what is left of it, and that it no longer holds.
 
-Never here: which call an approval covers (core.tool_policy), its use (engine.standing_approvals).
+Never here: which call an approval covers (core.nouns.tool_policy), its use (engine.attempts.standing_approvals).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from holdfast.control.base import ControlBase, word
-from holdfast.core.claim import Claim
-from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import APPROVALS, SharedValue
-from holdfast.core.tool_policy import StandingApproval, When
-from holdfast.engine.standing_approvals import MOST_STANDING
+from holdfast.core.nouns.shared_values import APPROVALS, SharedValue
+from holdfast.core.nouns.tool_policy import StandingApproval, When
+from holdfast.core.values.claim import Claim
+from holdfast.core.views.projection import SharedChange
+from holdfast.engine.attempts.standing_approvals import MOST_STANDING
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 _TENANT: Final = "default"

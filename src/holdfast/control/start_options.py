@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any, Protocol, TypedDict, TypeVar
 
 from holdfast.authoring.context import Context
-from holdfast.core.claim import Claim
-from holdfast.core.policies import OnLimit
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.policies import OnLimit
 
 Returned_co = TypeVar("Returned_co", covariant=True)
 

@@ -1,6 +1,6 @@
 """The streams of runs, watched: what models say while they say it, and what user code writes.
 
-Never here: what is told of them (core.streams), how it is heard of (engine.listening).
+Never here: what is told of them (core.facts.streams), how it is heard of (engine.runs.listening).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from holdfast.control.base import ControlBase
-from holdfast.core.streams import MODEL, Cursor, Follower, Told
+from holdfast.core.facts.streams import MODEL, Cursor, Follower, Told
 from holdfast.errors import InvalidInput
 
 START = "start"

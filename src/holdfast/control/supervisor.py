@@ -1,6 +1,6 @@
 """Supervisors: declared, given tasks, asked what became of them, looked at.
 
-Never here: who takes a task (core.supervision), having it done (engine.supervising).
+Never here: who takes a task (core.nouns.supervision), having it done (engine.background.supervising).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from holdfast.control.command import Commands
 from holdfast.control.handle import output
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
-from holdfast.core import supervision as rule
-from holdfast.core.claim import Claim
-from holdfast.core.payload import INLINE_BYTES
-from holdfast.core.supervision import Accepted, Change, Dashboard, Fate, Rejected
-from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.engine.supervising import no_supervisor
-from holdfast.engine.team_budget import agents_of, shared_scopes
+from holdfast.core.nouns import supervision as rule
+from holdfast.core.nouns.supervision import Accepted, Change, Dashboard, Fate, Rejected
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.payload import INLINE_BYTES
+from holdfast.engine.background.supervising import no_supervisor
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
+from holdfast.engine.runs.team_budget import agents_of, shared_scopes
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.own_loop import OfLoop
 from holdfast.ports import MOST_LISTED

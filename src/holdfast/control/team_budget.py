@@ -1,6 +1,6 @@
 """Team budgets: what agents may spend together, how it is allotted, and how they stand.
 
-Never here: who lends how much (core.team_budgets), keeping the limits (the stores, with each hold).
+Never here: who lends how much (core.nouns.team_budgets), keeping the limits (the stores, with each hold).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 from urllib.parse import unquote
 
 from holdfast.control.base import ControlBase, word
-from holdfast.core.limits import whole_tokens
-from holdfast.core.money import nanousd
-from holdfast.core.scopes import AgentRow, in_tokens, of_agent, team_budget
-from holdfast.core.team_budgets import AgentBooks, Books, Dashboard, TeamAgent, checked
+from holdfast.core.nouns.team_budgets import AgentBooks, Books, Dashboard, TeamAgent, checked
+from holdfast.core.rules.limits import whole_tokens
+from holdfast.core.values.money import nanousd
+from holdfast.core.values.scopes import AgentRow, in_tokens, of_agent, team_budget
 from holdfast.errors import InvalidInput, NotFound
 
 _DEFAULT_TENANT: Final = "default"

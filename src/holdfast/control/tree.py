@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from holdfast.core.ids import RunId
-from holdfast.core.projection import RunRow
-from holdfast.engine.history import RunHistory
+from holdfast.core.values.ids import RunId
+from holdfast.core.views.projection import RunRow
+from holdfast.engine.runs.history import RunHistory
 from holdfast.errors import NotFound
 from holdfast.ports import ChildLink, Store
 

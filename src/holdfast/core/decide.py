@@ -11,35 +11,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from holdfast.core import (
+from holdfast.core import tick
+from holdfast.core.facts import commands, contribution
+from holdfast.core.facts.events import Event
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.postings import pays_for_others
+from holdfast.core.facts.state import State
+from holdfast.core.people import deployment, divergence, gates
+from holdfast.core.rules import (
     calling_off,
     calls,
     caps,
     children,
-    commands,
-    contribution,
     dead_letters,
-    deployment,
-    divergence,
     endings,
     functions,
-    gates,
     limits,
     mapping,
     messages,
     reopening,
     sharing,
     steps,
-    tick,
     waits,
 )
-from holdfast.core.claim import NOBODY
-from holdfast.core.decision import Decision
-from holdfast.core.events import Event
-from holdfast.core.graph import Graph
-from holdfast.core.ids import EffectKey
-from holdfast.core.postings import pays_for_others
-from holdfast.core.state import State
+from holdfast.core.rules.decision import Decision
+from holdfast.core.values.claim import NOBODY
+from holdfast.core.values.ids import EffectKey
 from holdfast.errors import Conflict, NotFound, RunEnded
 
 _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core import events as ev
-from holdfast.core.contribution import CONTRIBUTIONS, note
-from holdfast.core.folding import call, child, items, operation, run, step
-from holdfast.core.folding.moves import Folds
-from holdfast.core.ids import Seq
-from holdfast.core.state import State
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.contribution import CONTRIBUTIONS, note
+from holdfast.core.facts.folding import call, child, items, operation, run, step
+from holdfast.core.facts.folding.moves import Folds
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import Seq
 from holdfast.errors import CorruptHistory
 
 FOLDS: Final[Folds] = {**run.FOLDS, **step.FOLDS, **items.FOLDS, **operation.FOLDS, **call.FOLDS, **child.FOLDS}

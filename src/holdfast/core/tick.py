@@ -6,26 +6,16 @@ time it is.
 
 from __future__ import annotations
 
-from holdfast.core import (
-    admission,
-    calls,
-    commands,
-    deployment,
-    endings,
-    gates,
-    limits,
-    mapping,
-    shortages,
-    steps,
-    waits,
-)
-from holdfast.core import events as ev
-from holdfast.core.decision import Decision
-from holdfast.core.ids import NodeName, node_of
-from holdfast.core.policies import JOIN
-from holdfast.core.readiness import judge, next_step
-from holdfast.core.state import Derived
-from holdfast.core.waking import stuck
+from holdfast.core.facts import commands
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import Derived
+from holdfast.core.people import deployment, gates
+from holdfast.core.rules import admission, calls, endings, limits, mapping, shortages, steps, waits
+from holdfast.core.rules.decision import Decision
+from holdfast.core.rules.readiness import judge, next_step
+from holdfast.core.rules.waking import stuck
+from holdfast.core.values.ids import NodeName, node_of
+from holdfast.core.values.policies import JOIN
 
 
 def tick(d: Decision, c: commands.Tick) -> None:

@@ -1,6 +1,6 @@
 """Judging the path of a run and not only its end: what was expected of it, and a sentence for each thing that it missed.
 
-After "Agent Workflow Orchestration", section 29. Never here: how a path is read from a history (core.trajectory), a score by
+After "Agent Workflow Orchestration", section 29. Never here: how a path is read from a history (trajectory), a score by
 a model.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.trajectory import Trajectory, Visit
+from holdfast.core.views.trajectory import Trajectory, Visit
 
 
 def assert_went_to_approval(path: Trajectory, gate: str) -> None:

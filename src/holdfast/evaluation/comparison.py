@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.core.trajectory import Trajectory
+from holdfast.core.views.trajectory import Trajectory
 
 TOTALS: Final = ("retries", "holds", "model_calls", "tool_calls", "tokens", "cost_nanousd", "duration_ms")
 

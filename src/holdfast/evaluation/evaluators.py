@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from holdfast.core.money import usd
-from holdfast.core.trajectory import Trajectory
+from holdfast.core.values.money import usd
+from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import InvalidInput
 from holdfast.evaluation import checks
 from holdfast.evaluation.expectation import Expectation, evaluate

@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.core.evaluations import Judged
-from holdfast.core.money import nanousd, usd
-from holdfast.core.trajectory import APPROVED, Trajectory
+from holdfast.core.nouns.evaluations import Judged
+from holdfast.core.values.money import nanousd, usd
+from holdfast.core.views.trajectory import APPROVED, Trajectory
 from holdfast.errors import InvalidInput
 
 _ARROW: Final = "->"

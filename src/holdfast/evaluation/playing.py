@@ -17,10 +17,10 @@ import msgspec
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
-from holdfast.core.ids import GateId, node_of
-from holdfast.core.state import State
-from holdfast.core.status import waiting_for
-from holdfast.core.trajectory import Trajectory
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import GateId, node_of
+from holdfast.core.views.status import waiting_for
+from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import InvalidInput
 from holdfast.evaluation.suite import Answer, Scenario, given
 from holdfast.settings import Settings

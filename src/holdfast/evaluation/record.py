@@ -12,15 +12,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.actions.jobs.workflow import END
-from holdfast.core import events as ev
 from holdfast.core.evolve import evolve
-from holdfast.core.graph import EXPIRED, Definition, Graph
-from holdfast.core.ids import CallId, NodeName, Path, RunId, StepId, node_of, root_of
-from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.remainder import ScopeLeft
-from holdfast.core.state import FUNCTION, MAP, VERSION, Operation, State
-from holdfast.core.trajectory import Trajectory, trajectory
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.graph import EXPIRED, Definition, Graph
+from holdfast.core.facts.state import FUNCTION, MAP, VERSION, Operation, State
+from holdfast.core.values.ids import CallId, NodeName, Path, RunId, StepId, node_of, root_of
+from holdfast.core.values.payload import NULL, Payload
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.values.remainder import ScopeLeft
+from holdfast.core.views.trajectory import Trajectory, trajectory
 
 _CALLS: Final = frozenset({"model", "tool", FUNCTION})
 _UNTOLD: Final = frozenset({"now", "left", "result", "uuid", VERSION})

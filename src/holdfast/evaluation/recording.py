@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.control.control import Control
-from holdfast.core import events as ev
-from holdfast.core.events import Recorded
-from holdfast.core.graph import Definition
-from holdfast.core.ids import Seq
-from holdfast.core.payload import Payload
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import Recorded
+from holdfast.core.facts.graph import Definition
+from holdfast.core.values.ids import Seq
+from holdfast.core.values.payload import Payload
 from holdfast.errors import NotPermitted, UsageError
 from holdfast.evaluation.record import RunRecord
 from holdfast.evaluation.redaction import Redaction

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
-from holdfast.core import events as ev
-from holdfast.core.payload import Payload, inline
+from holdfast.core.facts import events as ev
+from holdfast.core.values.payload import Payload, inline
 from holdfast.evaluation.rewriting import rewritten
 from holdfast.machine import salt
 

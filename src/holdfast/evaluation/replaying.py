@@ -19,16 +19,16 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
 from holdfast.compose.engine import Environment
 from holdfast.control.handle import Run
-from holdfast.core import commands as cmd
-from holdfast.core import events as ev
-from holdfast.core.demand import MOST_AMOUNT, Resources
-from holdfast.core.ids import GateId, Path, RunId, StepId, node_of, root_of
-from holdfast.core.lending import MOST_LIMIT
-from holdfast.core.money import nanousd, usd
-from holdfast.core.remainder import ScopeLeft
-from holdfast.core.state import VERSION, Gate, Operation, Question, State
-from holdfast.core.status import status, waiting_for
-from holdfast.core.trajectory import Trajectory
+from holdfast.core.capacity.lending import MOST_LIMIT
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import VERSION, Gate, Operation, Question, State
+from holdfast.core.values.demand import MOST_AMOUNT, Resources
+from holdfast.core.values.ids import GateId, Path, RunId, StepId, node_of, root_of
+from holdfast.core.values.money import nanousd, usd
+from holdfast.core.values.remainder import ScopeLeft
+from holdfast.core.views.status import status, waiting_for
+from holdfast.core.views.trajectory import Trajectory
 from holdfast.errors import HoldfastError, InvalidInput, NotRecorded, UsageError
 from holdfast.evaluation.comparison import Comparison, compare
 from holdfast.evaluation.offline import offline

@@ -15,8 +15,8 @@ import msgspec
 
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
-from holdfast.core.money import usd
-from holdfast.core.trajectory import TraceEvent, TraceType, Trajectory
+from holdfast.core.values.money import usd
+from holdfast.core.views.trajectory import TraceEvent, TraceType, Trajectory
 from holdfast.evaluation.suite import Suite
 
 Holds: TypeAlias = Literal["yes", "no", "always"]

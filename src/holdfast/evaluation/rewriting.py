@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core import events as ev
-from holdfast.core.payload import Payload
+from holdfast.core.facts import events as ev
+from holdfast.core.values.payload import Payload
 
 Leaf = Callable[[str, Any], Any]
 E = TypeVar("E", bound=ev.Event)

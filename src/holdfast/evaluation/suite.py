@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.ids import MOST_NAME_BYTES
+from holdfast.core.values.ids import MOST_NAME_BYTES
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.evaluation.expectation import Expectation
 

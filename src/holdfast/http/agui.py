@@ -38,12 +38,12 @@ from fastapi.sse import format_sse_event
 from pydantic import ValidationError
 
 from holdfast.control.naming import DEFAULT_TENANT
-from holdfast.core import client_tools
-from holdfast.core.client_tools import CLIENT_TOOL, MOST_RESULT_CHARACTERS, ClientContext, ClientTool
-from holdfast.core.conversations import Exchange
-from holdfast.core.ids import GateId, RunId, run_of
-from holdfast.core.state import TOOL_APPROVAL
-from holdfast.core.streams import THINKING, Told
+from holdfast.core.facts.state import TOOL_APPROVAL
+from holdfast.core.facts.streams import THINKING, Told
+from holdfast.core.nouns import client_tools
+from holdfast.core.nouns.client_tools import CLIENT_TOOL, MOST_RESULT_CHARACTERS, ClientContext, ClientTool
+from holdfast.core.nouns.conversations import Exchange
+from holdfast.core.values.ids import GateId, RunId, run_of
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.http import problem
 from holdfast.http.agui_words import OUR, Words, messages_of

@@ -33,7 +33,7 @@ from ag_ui.core import (
     ToolMessage,
 )
 
-from holdfast.core.streams import THINKING, Told, call_of, request_of
+from holdfast.core.facts.streams import THINKING, Told, call_of, request_of
 
 OUR: Final = "holdfast"
 """The key of what is told beside the protocol."""

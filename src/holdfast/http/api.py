@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.errors import NotFound
 from holdfast.http import once, openapi, problem, request, sse
 from holdfast.http.browser import Browser

@@ -16,7 +16,7 @@ import msgspec
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from holdfast.core import trace
+from holdfast.core.values import trace
 from holdfast.errors import InvalidInput
 from holdfast.http.problem import Problem, pointer
 from holdfast.http.route import Route

@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from holdfast.core.content import Piece
+from holdfast.core.values.content import Piece
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.content import PDF

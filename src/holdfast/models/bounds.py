@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from holdfast.core.content import ContentPart
+from holdfast.core.values.content import ContentPart
 from holdfast.errors import UnboundableRequest
 from holdfast.models import content, turn
 from holdfast.ports import EmbeddingRequest, ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn

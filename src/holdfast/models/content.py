@@ -24,8 +24,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from holdfast.core.content import ContentPart
-from holdfast.core.media import Pixels, pixels_of, seconds_of
+from holdfast.core.values.content import ContentPart
+from holdfast.core.values.media import Pixels, pixels_of, seconds_of
 from holdfast.errors import UnboundableRequest
 
 PDF: Final = "application/pdf"

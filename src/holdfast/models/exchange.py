@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.border import text_of
-from holdfast.core import policies
+from holdfast.core.values import policies
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
 from holdfast.ports import Usage
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, TypeGuard
 
-from holdfast.core import policies
+from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
 
 ProviderName = Literal["anthropic", "openai"]

@@ -18,14 +18,23 @@ import msgspec
 
 from holdfast.authoring.router import Route
 from holdfast.border import is_cut_off, is_ours, text_of
-from holdfast.core.commands import Offer
-from holdfast.core.ids import CallId, Path
-from holdfast.core.lending import DeclaredPool
-from holdfast.core.model_estimates import Experience
-from holdfast.core.money import usd
-from holdfast.core.payload import digest
-from holdfast.core.policies import CANCELLED, LOST, MODEL, RATE_LIMIT, TIMEOUT, TRANSIENT, VALIDATION, ErrorRecord
-from holdfast.core.routing import Quote, others_first
+from holdfast.core.capacity.lending import DeclaredPool
+from holdfast.core.facts.commands import Offer
+from holdfast.core.nouns.model_estimates import Experience
+from holdfast.core.nouns.routing import Quote, others_first
+from holdfast.core.values.ids import CallId, Path
+from holdfast.core.values.money import usd
+from holdfast.core.values.payload import digest
+from holdfast.core.values.policies import (
+    CANCELLED,
+    LOST,
+    MODEL,
+    RATE_LIMIT,
+    TIMEOUT,
+    TRANSIENT,
+    VALIDATION,
+    ErrorRecord,
+)
 from holdfast.errors import (
     HoldfastError,
     InvalidInput,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, Final
 
-from holdfast.core.streams import TEXT, THINKING, arguments_of
+from holdfast.core.facts.streams import TEXT, THINKING, arguments_of
 from holdfast.errors import ModelUncertain
 from holdfast.models.prices import Price
 from holdfast.ports import Model, ModelReply, ModelRequest, TextDelta, ThinkingDelta, ToolDelta, Usage, UsageDelta

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.content import Piece
-from holdfast.core.shared_values import packed
+from holdfast.core.nouns.shared_values import packed
+from holdfast.core.values.content import Piece
 from holdfast.errors import InvalidInput
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT

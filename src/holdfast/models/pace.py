@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from holdfast.core.lending import DeclaredPool
+from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.ports import Clock, Usage
 
 

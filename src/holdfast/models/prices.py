@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.money import nanousd
+from holdfast.core.values.money import nanousd
 from holdfast.errors import InvalidInput, UnknownPrice
 from holdfast.ports import Usage
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.lending import DeclaredPool
+from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.errors import ModelRefused
 from holdfast.models.family import provider_of
 from holdfast.ports import EmbeddingRequest, ModelRequest, Reservation, Usage

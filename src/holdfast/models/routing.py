@@ -1,6 +1,6 @@
 """Quotes requests before they are sent: what each model of a router would cost and take, by its price and what was seen of it.
 
-Never here: which is chosen (core.routing), what was seen (core.model_estimates), sending.
+Never here: which is chosen (core.nouns.routing), what was seen (core.nouns.model_estimates), sending.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.authoring.router import Route
-from holdfast.core.model_estimates import Experience
-from holdfast.core.routing import Needs, Quote, RoutedModel, ranked, refusal
+from holdfast.core.nouns.model_estimates import Experience
+from holdfast.core.nouns.routing import Needs, Quote, RoutedModel, ranked, refusal
 from holdfast.errors import UnboundableRequest, UnknownPrice
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.prices import Prices

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from holdfast.core.payload import SENSITIVE
+from holdfast.core.values.payload import SENSITIVE
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx2
 
-from holdfast.core import policies
+from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
 from holdfast.models import anthropic, anthropic_stream, openai, openai_stream, turn, usage
 from holdfast.models.exchange import Exchange, UnusableReply
@@ -30,7 +30,7 @@ from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelRe
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 
 PARTS: Final = 256
-"""Of a reply are gone on with: more than anybody asks for, and than is taken (engine.conversation)."""
+"""Of a reply are gone on with: more than anybody asks for, and than is taken (engine.operations.conversation)."""
 
 _LAST_PIECE_S: Final = 1.0
 """How long the end of a body may take whose reply is whole."""

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.ids import RunId, SessionId
-from holdfast.core.projection import RunRow
+from holdfast.core.values.ids import RunId, SessionId
+from holdfast.core.views.projection import RunRow
 
 
 class MonthStanding(msgspec.Struct, frozen=True):

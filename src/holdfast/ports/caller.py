@@ -1,6 +1,6 @@
 """What is kept about those who call from outside: their keys, what they did, and what they were answered.
 
-Never here: an implementation, what a key allows (core.access).
+Never here: an implementation, what a key allows (core.values.access).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from holdfast.core.access import ANY, Grant
-from holdfast.core.audit import Entry, Head, Link
+from holdfast.core.values.access import ANY, Grant
+from holdfast.core.values.audit import Entry, Head, Link
 from holdfast.ports.codec import OF_NONE
 
 
@@ -42,7 +42,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     vouches: bool = True
     """Whether it says in which other roles those act for whom it speaks, as its maker could. Early versions let each key."""
     unoffered: bool = False
-    """Whether its workflows are there also where nobody offers them (core.access)."""
+    """Whether its workflows are there also where nobody offers them (core.values.access)."""
     made_by: str = ""
     maker: str | None = None
     """The name in `made_by`, where it is known (early versions kept the words only)."""

@@ -10,11 +10,11 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 
 
 class ChildLink(msgspec.Struct, frozen=True):
-    """A child and how far it has come (`state`, see core.projection.ChildChange). `ordered` is the parent's latest event that
+    """A child and how far it has come (`state`, see projection.ChildChange). `ordered` is the parent's latest event that
     says what becomes of the child too, `heeded` the one to which somebody has seen."""
 
     child: RunId

@@ -1,6 +1,6 @@
 """How what users have stored is encrypted before a store keeps it, and where the keys come from.
 
-Never here: an implementation, an algorithm, what a store keeps (core.sealing).
+Never here: an implementation, an algorithm, what a store keeps (core.views.sealing).
 """
 
 from __future__ import annotations

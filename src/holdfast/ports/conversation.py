@@ -1,6 +1,6 @@
 """Where conversations are kept, with their exchanges.
 
-Never here: an implementation, a default, what follows from a message (core.conversations).
+Never here: an implementation, a default, what follows from a message (core.nouns.conversations).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.conversations import Change, Conversation, Exchange
+from holdfast.core.nouns.conversations import Change, Conversation, Exchange
 
 
 class Conversations(Protocol):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.costs import Cost, CostKey, Uncounted
-from holdfast.core.ids import RunId
+from holdfast.core.facts.costs import Cost, CostKey, Uncounted
+from holdfast.core.values.ids import RunId
 
 
 class Costs(Protocol):
-    """The roll-up of what model calls cost (core.costs), and up to which event each run is in it."""
+    """The roll-up of what model calls cost (core.facts.costs), and up to which event each run is in it."""
 
     async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
         """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""

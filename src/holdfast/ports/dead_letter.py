@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypedDict, Unpack
 
-from holdfast.core.ids import RunId, StepId
-from holdfast.core.projection import DeadLetter
+from holdfast.core.values.ids import RunId, StepId
+from holdfast.core.views.projection import DeadLetter
 
 RESOLVED_FOR_MS: Final = 72 * 3600 * 1000
 """How long one is shown of which somebody has said what was to become; then only its run's history has it."""

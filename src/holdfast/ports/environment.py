@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextvars import Context
 from typing import Any, Protocol
 
-from holdfast.core.ids import AppendId, RunId, SessionId
+from holdfast.core.values.ids import AppendId, RunId, SessionId
 
 
 class Clock(Protocol):

@@ -1,6 +1,6 @@
 """Where evaluations are kept.
 
-Never here: an implementation, what of an evaluation is remembered (core.evaluations).
+Never here: an implementation, what of an evaluation is remembered (core.nouns.evaluations).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.evaluations import Evaluation, Judged
+from holdfast.core.nouns.evaluations import Evaluation, Judged
 
 
 class Evaluations(Protocol):

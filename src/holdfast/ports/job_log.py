@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 
 
 class LogPlace(NamedTuple):

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import msgspec
 
-from holdfast.core.commands import Offer
-from holdfast.core.content import ContentPart
-from holdfast.core.ids import CallId, EffectKey, Path, RunId, Unique
-from holdfast.core.lending import DeclaredPool
-from holdfast.core.model_estimates import Experience
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import OpenCall
-from holdfast.core.tool_policy import StandingApproval, ToolRule
+from holdfast.core.capacity.lending import DeclaredPool
+from holdfast.core.facts.commands import Offer
+from holdfast.core.facts.state import OpenCall
+from holdfast.core.nouns.model_estimates import Experience
+from holdfast.core.nouns.tool_policy import StandingApproval, ToolRule
+from holdfast.core.values.content import ContentPart
+from holdfast.core.values.ids import CallId, EffectKey, Path, RunId, Unique
+from holdfast.core.values.policies import ErrorRecord
 from holdfast.errors import OperationFailed
 from holdfast.ports.model import Usage
 from holdfast.ports.pool import Reservation

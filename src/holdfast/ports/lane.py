@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.ids import SessionId
+from holdfast.core.values.ids import SessionId
 
 
 class Leadership(Protocol):

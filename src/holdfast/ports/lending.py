@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.estimates import Estimate, Use
-from holdfast.core.lending import DeclaredPool, Grant, Share, Visit, Visitor
+from holdfast.core.capacity.estimates import Estimate, Use
+from holdfast.core.capacity.lending import DeclaredPool, Grant, Share, Visit, Visitor
 
 
 class Lending(Protocol):
-    """Pools above steps (core.lending): declared here for every process, and lent in shares to those who place steps.
+    """Pools above steps (core.capacity.lending): declared here for every process, and lent in shares to those who place steps.
 
     The pools that a visit names are locked in the order of their names, in a transaction of its own, never one of an
     append. A share is its session's: it is free when that is dead, and what the visitor has placed cannot be running.
@@ -48,7 +48,7 @@ class Lending(Protocol):
         ...
 
     async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
-        """What steps have taken of pools (core.estimates), by workflow, node and pool."""
+        """What steps have taken of pools (core.capacity.estimates), by workflow, node and pool."""
         ...
 
     async def learn(self, uses: Sequence[Use]) -> None:

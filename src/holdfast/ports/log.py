@@ -11,9 +11,9 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.events import Recorded
-from holdfast.core.ids import AppendId, RunId, Seq
-from holdfast.core.projection import Changes
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import AppendId, RunId, Seq
+from holdfast.core.views.projection import Changes
 from holdfast.errors import HoldfastError
 
 

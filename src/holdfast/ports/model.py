@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from holdfast.core.content import ContentPart, Piece, parts_of
+from holdfast.core.values.content import ContentPart, Piece, parts_of
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ class ModelReply(msgspec.Struct, frozen=True):
 
 
 class EmbeddingReply(msgspec.Struct, frozen=True):
-    """A vector of each text, in their order, as core.shared_values.packed makes it. `usage` as of a ModelReply."""
+    """A vector of each text, in their order, as core.nouns.shared_values.packed makes it. `usage` as of a ModelReply."""
 
     vectors: tuple[bytes, ...]
     usage: Usage | None

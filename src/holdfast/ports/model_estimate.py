@@ -1,6 +1,6 @@
 """What models are like in practice, as all processes on a store have learned it.
 
-Never here: an implementation, a default, what an estimate is worth (core.model_estimates).
+Never here: an implementation, a default, what an estimate is worth (core.nouns.model_estimates).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.model_estimates import ModelEstimate, ModelUse
+from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
 
 
 class ModelEstimates(Protocol):

@@ -10,10 +10,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from holdfast.core.events import Event
-from holdfast.core.ids import CallId, GateId, RunId, StepId
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import State
+from holdfast.core.facts.events import Event
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import CallId, GateId, RunId, StepId
+from holdfast.core.values.policies import ErrorRecord
 
 RunOutcome = Literal["completed", "failed", "cancelled"]
 CallKind = Literal["model", "tool"]

@@ -1,6 +1,6 @@
 """What a call has reserved of pools.
 
-Never here: an implementation, a default, how a pool is divided (core.lending).
+Never here: an implementation, a default, how a pool is divided (core.capacity.lending).
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.demand import Demand, Resources
-from holdfast.core.ids import RunId, Seq, SessionId, StepId
-from holdfast.core.lanes import DEFAULT
+from holdfast.core.capacity.lanes import DEFAULT
+from holdfast.core.values.demand import Demand, Resources
+from holdfast.core.values.ids import RunId, Seq, SessionId, StepId
 
 
 class PlacedStep(msgspec.Struct, frozen=True, omit_defaults=True):

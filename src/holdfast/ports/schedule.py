@@ -1,4 +1,4 @@
-"""Schedules (core.schedules): what starts runs by the calendar, with how far each has come.
+"""Schedules (core.nouns.schedules): what starts runs by the calendar, with how far each has come.
 
 Never here: an implementation, a default, a wire format.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.core.schedules import Schedule
+from holdfast.core.nouns.schedules import Schedule
 
 
 class KeptSchedule(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from holdfast.core.scopes import AgentRow, ScopeRow, Waiting
-from holdfast.core.team_budgets import TeamAgent
+from holdfast.core.nouns.team_budgets import TeamAgent
+from holdfast.core.values.scopes import AgentRow, ScopeRow, Waiting
 
 
 class Scopes(Protocol):
-    """The books of scopes above runs (core.scopes): what appends move in them, up to which limit, and who waits.
+    """The books of scopes above runs (core.values.scopes): what appends move in them, up to which limit, and who waits.
 
     Books are moved by appends alone, in the transaction of the append: its scopes' rows are locked in the order of
     their keys, and postings are taken in the order of the appends, so that a flush writes each row once. An append that
@@ -34,7 +34,7 @@ class Scopes(Protocol):
         ...
 
     async def allot(self, budget: str, total: int | None, team: Mapping[str, TeamAgent]) -> None:
-        """Set the total of a team budget and what its agents, by their scopes, are allotted of it (core.team_budgets.allotted),
+        """Set the total of a team budget and what its agents, by their scopes, are allotted of it (team_budgets.allotted),
         or with None remove all of this. Against appends that lend it is one step."""
         ...
 

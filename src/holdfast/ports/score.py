@@ -1,6 +1,6 @@
 """Where scores of runs are kept.
 
-Never here: an implementation, a default, which of them count (core.scores).
+Never here: an implementation, a default, which of them count (core.nouns.scores).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.ids import RunId
-from holdfast.core.scores import Score, ScoreMean
+from holdfast.core.nouns.scores import Score, ScoreMean
+from holdfast.core.values.ids import RunId
 from holdfast.ports.view import MOST_LISTED
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
-from holdfast.core.ids import SessionId
+from holdfast.core.values.ids import SessionId
 
 ANY_YAML: Final = "any workflow in YAML"
 """What a session says it can run, besides the workflows that it has, where it learns those in YAML from the store."""

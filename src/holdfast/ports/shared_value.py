@@ -1,9 +1,9 @@
 """Where shared values are kept, with their latest versions.
 
 Appends write them too (log): a value and the event that says so are one commit. One that is written with a SharedIndex is
-found by it: its vector goes in as `core.shared_values.packed` makes it, and `search` takes one that was made so.
+found by it: its vector goes in as `core.nouns.shared_values.packed` makes it, and `search` takes one that was made so.
 
-Never here: an implementation, a default, what becomes of a write (core.shared_values).
+Never here: an implementation, a default, what becomes of a write (core.nouns.shared_values).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.core.ids import Path, RunId, StepId
-from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import SharedIndex, SharedValue
+from holdfast.core.nouns.shared_values import SharedIndex, SharedValue
+from holdfast.core.values.ids import Path, RunId, StepId
+from holdfast.core.views.projection import SharedChange
 
 
 class SharedEntry(NamedTuple):

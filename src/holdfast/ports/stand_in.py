@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from holdfast.core.ids import Path, RunId, StepId
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.remainder import ScopeLeft
-from holdfast.core.state import Operation, Question
+from holdfast.core.facts.state import Operation, Question
+from holdfast.core.values.ids import Path, RunId, StepId
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.values.remainder import ScopeLeft
 from holdfast.ports.journal import Recall
 
 

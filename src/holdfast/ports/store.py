@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.sealing import PLAIN, Sealing
+from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports.blob import Blobs
 from holdfast.ports.caller import Audit, Keys, Replies
 from holdfast.ports.child import Children

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.core.ids import RunId, Seq
+from holdfast.core.values.ids import RunId, Seq
 
 
 class StreamName(NamedTuple):

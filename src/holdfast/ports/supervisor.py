@@ -1,6 +1,6 @@
 """Where supervisors are kept, with the tasks that they have taken.
 
-Never here: an implementation, a default, who takes a task (core.supervision).
+Never here: an implementation, a default, who takes a task (core.nouns.supervision).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.core.supervision import Change, Supervisor, Task
+from holdfast.core.nouns.supervision import Change, Supervisor, Task
 
 
 class Supervisors(Protocol):

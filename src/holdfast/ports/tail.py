@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.events import Recorded
-from holdfast.core.ids import RunId
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import RunId
 
 
 class Watch(Protocol):

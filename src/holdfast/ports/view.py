@@ -10,8 +10,8 @@ from typing import Final, Protocol, TypedDict, Unpack
 
 import msgspec
 
-from holdfast.core.ids import CallId, GateId, RunId, SessionId
-from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.values.ids import CallId, GateId, RunId, SessionId
+from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from holdfast.core.ids import RunId, StepId
+from holdfast.core.values.ids import RunId, StepId
 
 JOB_LOG: Final = "holdfast.job_log"
 """The logger of what work has to show. Its records have `run` and `job` besides their message."""

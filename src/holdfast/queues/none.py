@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from holdfast.core.ids import RunId, Seq, SessionId
-from holdfast.core.lanes import DEFAULT
+from holdfast.core.capacity.lanes import DEFAULT
+from holdfast.core.values.ids import RunId, Seq, SessionId
 from holdfast.ports import Handed, Job, Report
 
 

@@ -27,8 +27,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
-from holdfast.core.ids import RunId, Seq, SessionId
-from holdfast.core.lanes import DEFAULT
+from holdfast.core.capacity.lanes import DEFAULT
+from holdfast.core.values.ids import RunId, Seq, SessionId
 from holdfast.ports import Handed, Job, Report
 
 log = logging.getLogger("holdfast")

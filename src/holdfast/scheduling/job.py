@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 
 AGE_S: Final = 60.0
 """Who has waited so long goes before who has just come with a priority one higher."""

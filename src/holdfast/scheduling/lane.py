@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.demand import NOTHING
-from holdfast.core.ids import RunId, SessionId
+from holdfast.core.values.demand import NOTHING
+from holdfast.core.values.ids import RunId, SessionId
 from holdfast.ports import Handed, Job, PlacedStep
 from holdfast.scheduling import job as scheduling
 from holdfast.scheduling.job import Key

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.ids import SessionId
+from holdfast.core.values.ids import SessionId
 from holdfast.ports import PlacedStep, Report
 from holdfast.scheduling.job import Capacity, Job, Key, Placement
 from holdfast.scheduling.placement import Scheduler

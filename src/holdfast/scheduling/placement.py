@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Literal
 
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Key, Placement, PoolNeed, Reason, Strategy, Usage
 from holdfast.scheduling.job_class import JobClass
 from holdfast.scheduling.pool import Pool, chain

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core.demand import Demand
+from holdfast.core.values.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Key, Strategy
 from holdfast.scheduling.wait_queue import AnyQueue, WaitQueue
 

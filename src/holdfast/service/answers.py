@@ -17,11 +17,11 @@ from holdfast.control.base import NOT_GIVEN
 from holdfast.control.control import Control
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.stream import START
-from holdfast.core.claim import is_among
-from holdfast.core.costs import CostKey
-from holdfast.core.ids import GateId, run_of
-from holdfast.core.state import State
-from holdfast.core.streams import Told
+from holdfast.core.facts.costs import CostKey
+from holdfast.core.facts.state import State
+from holdfast.core.facts.streams import Told
+from holdfast.core.values.claim import is_among
+from holdfast.core.values.ids import GateId, run_of
 from holdfast.errors import CursorLost, InvalidInput, NotFound, UsageError
 from holdfast.service import listing, view
 from holdfast.service import query as asked

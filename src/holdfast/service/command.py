@@ -9,15 +9,15 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.core.access import ANY, Grant
-from holdfast.core.conversations import OnBusy
-from holdfast.core.lending import Counted
-from holdfast.core.money import Usd
-from holdfast.core.policies import OnLimit
-from holdfast.core.schedules import Overlap
-from holdfast.core.scopes import Period
-from holdfast.core.team_budgets import TeamAgent
-from holdfast.core.tool_policy import When
+from holdfast.core.capacity.lending import Counted
+from holdfast.core.nouns.conversations import OnBusy
+from holdfast.core.nouns.schedules import Overlap
+from holdfast.core.nouns.team_budgets import TeamAgent
+from holdfast.core.nouns.tool_policy import When
+from holdfast.core.values.access import ANY, Grant
+from holdfast.core.values.money import Usd
+from holdfast.core.values.policies import OnLimit
+from holdfast.core.values.scopes import Period
 from holdfast.service.declaration import Thing, Whole, command
 
 _MOST_TOGETHER: Final = 1_000

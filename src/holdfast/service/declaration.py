@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from holdfast.core.access import GRANTS, Grant
+from holdfast.core.values.access import GRANTS, Grant
 
 _Kind = TypeVar("_Kind", bound=type[msgspec.Struct])
 

@@ -1,6 +1,6 @@
 """All about a gate, from its run's history: what was asked, of whom, and what became of it.
 
-Never here: what a decision may be (core.gates), words for people.
+Never here: what a decision may be (core.people.gates), words for people.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import msgspec
 
 from holdfast.control.command import AskedTogether
 from holdfast.control.control import Control
-from holdfast.core import events as ev
-from holdfast.core.claim import is_among
-from holdfast.core.contribution import assigned, contributors, edited, is_asked, shown_now
-from holdfast.core.events import GateDecided, GateOpened, Recorded
-from holdfast.core.gates import closed, offered
-from holdfast.core.ids import GateId, run_of
-from holdfast.core.projection import RunRow
-from holdfast.core.questions import EFFECT_UNKNOWN
-from holdfast.core.reviewers import check_person
-from holdfast.core.state import TOOL_APPROVAL
-from holdfast.engine.kin import contributors_of_kin
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.contribution import assigned, contributors, edited, is_asked, shown_now
+from holdfast.core.facts.events import GateDecided, GateOpened, Recorded
+from holdfast.core.facts.state import TOOL_APPROVAL
+from holdfast.core.people.gates import closed, offered
+from holdfast.core.people.reviewers import check_person
+from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.values.claim import is_among
+from holdfast.core.values.ids import GateId, run_of
+from holdfast.core.views.projection import RunRow
+from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.errors import InvalidDecision, NotFound
 from holdfast.ports import ToDecide
 from holdfast.service.view import is_verified, iso

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from holdfast import privacy
-from holdfast.core.access import ANY, EVERYTHING, Access, Grant, problem
-from holdfast.core.demand import SHELL
+from holdfast.core.values.access import ANY, EVERYTHING, Access, Grant, problem
+from holdfast.core.values.demand import SHELL
 from holdfast.errors import NotPermitted, UsageError
 from holdfast.service.principal import Principal
 

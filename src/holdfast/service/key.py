@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.access import ANY, Access, problem
+from holdfast.core.values.access import ANY, Access, problem
 from holdfast.errors import Conflict, InvalidInput, NotFound, NotPermitted
 from holdfast.machine import new_secret
 from holdfast.ports import ApiKey, Keys, Opens, Store, ToDecide

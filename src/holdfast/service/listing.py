@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, get_args
 
-from holdfast.core.ids import RunId
-from holdfast.core.money import Usd, nanousd
-from holdfast.core.status import Status
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.money import Usd, nanousd
+from holdfast.core.views.status import Status
 from holdfast.errors import InvalidInput
 from holdfast.service import query as asked
 from holdfast.service import view

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from holdfast.control.base import word
 from holdfast.control.control import Control
-from holdfast.core.access import ANY
-from holdfast.core.dead_letters import tools_that_failed
-from holdfast.core.ids import CallId, GateId, RunId, StepId, run_of
-from holdfast.core.questions import EFFECT_UNKNOWN, EXHAUSTED
-from holdfast.core.state import TOOL_APPROVAL, Gate, State
+from holdfast.core.facts.state import TOOL_APPROVAL, Gate, State
+from holdfast.core.rules.dead_letters import tools_that_failed
+from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.values.access import ANY
+from holdfast.core.values.ids import CallId, GateId, RunId, StepId, run_of
 from holdfast.errors import KeyMissing, NotFound
 from holdfast.service.command import ReplayDeadLetter
 from holdfast.service.declaration import Thing

@@ -1,7 +1,7 @@
 """The one check before anything is done or answered, for every transport: the grant, the tenant, the things that a command or
 query is about, their workflows and tools. What is not declared is refused.
 
-Never here: what a grant implies (core.access), whose a thing is (ownership).
+Never here: what a grant implies (core.values.access), whose a thing is (ownership).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from holdfast.control.inquiry import no_run
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.schedule import no_schedule
 from holdfast.control.standing_approval import no_approval
-from holdfast.core.access import ANY
-from holdfast.core.ids import CallId, GateId, run_of
-from holdfast.engine.supervising import no_supervisor
+from holdfast.core.values.access import ANY
+from holdfast.core.values.ids import CallId, GateId, run_of
+from holdfast.engine.background.supervising import no_supervisor
 from holdfast.errors import HoldfastError, NotFound, NotPermitted
 from holdfast.service.declaration import Declaration, Thing, Whole, declaration_of
 from holdfast.service.key import no_key

@@ -1,15 +1,15 @@
 """Who acts, for whom, and what they may do.
 
 Never here: how it is known that somebody is who they say (identity), what a command takes (permission), what a gate asks of
-them (core.gates)."""
+them (core.people.gates)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from holdfast.core.access import EVERYTHING, Access
-from holdfast.core.claim import Claim, folded
+from holdfast.core.values.access import EVERYTHING, Access
+from holdfast.core.values.claim import Claim, folded
 from holdfast.errors import NotPermitted
 
 

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from holdfast.core.memory import Kind
-from holdfast.core.money import Usd
-from holdfast.core.proposal import RiskLevel
+from holdfast.core.nouns.memory import Kind
+from holdfast.core.values.money import Usd
+from holdfast.core.values.proposal import RiskLevel
 from holdfast.service.declaration import Thing, Whole, query
 
 View: TypeAlias = dict[str, Any]

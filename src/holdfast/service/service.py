@@ -18,13 +18,13 @@ from holdfast.control.base import NOT_GIVEN, word
 from holdfast.control.command import GateDecision
 from holdfast.control.control import Control
 from holdfast.control.naming import DEFAULT_TENANT
-from holdfast.core.access import Access
-from holdfast.core.audit import DONE, Entry
-from holdfast.core.claim import folded
-from holdfast.core.conversations import Exchange
-from holdfast.core.ids import CallId, GateId, RunId, run_of
-from holdfast.engine.catalog import record_of
-from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.core.nouns.conversations import Exchange
+from holdfast.core.values.access import Access
+from holdfast.core.values.audit import DONE, Entry
+from holdfast.core.values.claim import folded
+from holdfast.core.values.ids import CallId, GateId, RunId, run_of
+from holdfast.engine.runs.catalog import record_of
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import (
     Conflict,
     HoldfastError,

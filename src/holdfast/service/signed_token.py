@@ -15,8 +15,8 @@ import httpx2
 import jwt
 
 from holdfast import privacy
-from holdfast.core.access import ANY, Access, problem
-from holdfast.core.claim import folded
+from holdfast.core.values.access import ANY, Access, problem
+from holdfast.core.values.claim import folded
 from holdfast.errors import UsageError
 from holdfast.service.identity import Holder, read_words
 from holdfast.settings import SignedTokenRules

@@ -1,6 +1,6 @@
 """What an agent says in answer, as it says it: in its run, and in the runs to which that hands the conversation over.
 
-Never here: a protocol's words, what becomes of a message (core.conversations).
+Never here: a protocol's words, what becomes of a message (core.nouns.conversations).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Final
 from holdfast.control.control import Control
 from holdfast.control.handle import Run
 from holdfast.control.stream import START
-from holdfast.core.ids import GateId, RunId
-from holdfast.core.state import State
-from holdfast.core.streams import Told
+from holdfast.core.facts.state import State
+from holdfast.core.facts.streams import Told
+from holdfast.core.values.ids import GateId, RunId
 
 _BEGUN_S: Final = 0.25
 """A run to which the conversation was handed over may wait in line."""

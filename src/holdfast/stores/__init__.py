@@ -4,5 +4,5 @@
     month, archive, shelf    by what histories are kept, what one is that has left the tables, where it is
     retention                months that leave, and go for good
 
-Never here: meaning. A store writes down what core.projection tells it to; a rule in a store would be a second truth.
+Never here: meaning. A store writes down what core.views.projection tells it to; a rule in a store would be a second truth.
 """

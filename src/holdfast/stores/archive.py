@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.ids import CallId, RunId
+from holdfast.core.values.ids import CallId, RunId
 from holdfast.errors import CorruptHistory, NotFound
 from holdfast.stores.row import Row
 

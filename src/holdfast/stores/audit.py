@@ -1,6 +1,6 @@
 """Adding to the audit log: what a process knows of its end, and with which keys it signs.
 
-Never here: how entries are chained (core.audit), the statements.
+Never here: how entries are chained (core.values.audit), the statements.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.audit import FIRST, Entry, Head, Keys, Link, before_next, head_of, link
+from holdfast.core.values.audit import FIRST, Entry, Head, Keys, Link, before_next, head_of, link
 
 
 class Signing:

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from holdfast.core.ids import RunId
-from holdfast.core.postings import Posting
-from holdfast.core.projection import Changes
-from holdfast.core.scopes import AgentRow, ScopeRow, budget_of
-from holdfast.core.team_budgets import Lender
+from holdfast.core.facts.postings import Posting
+from holdfast.core.nouns.team_budgets import Lender
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.scopes import AgentRow, ScopeRow, budget_of
+from holdfast.core.views.projection import Changes
 from holdfast.errors import OverLimit
 
 

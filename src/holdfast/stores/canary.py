@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.sealing import Sealing
+from holdfast.core.views.sealing import Sealing
 from holdfast.errors import KeyMissing, StoreUnreadable
 from holdfast.ports import OF_NONE
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.events import Event, Recorded, decode
-from holdfast.core.ids import RunId, Seq
-from holdfast.core.sealing import Sealing
+from holdfast.core.facts.events import Event, Recorded, decode
+from holdfast.core.values.ids import RunId, Seq
+from holdfast.core.views.sealing import Sealing
 from holdfast.errors import CorruptHistory, StoreError, Unstorable
 from holdfast.ports import Append
 

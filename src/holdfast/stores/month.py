@@ -9,7 +9,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.errors import Unstorable, UsageError
 
 OPEN: Final = "open"

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core.ids import RunId
-from holdfast.core.payload import Payload
-from holdfast.core.sealing import Sealing
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.payload import Payload
+from holdfast.core.views.sealing import Sealing
 from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
 from holdfast.ports import BlobPlace, Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine

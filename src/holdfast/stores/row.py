@@ -10,16 +10,16 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.audit import Entry
-from holdfast.core.conversations import Conversation, Exchange
-from holdfast.core.evaluations import Evaluation, Judged
-from holdfast.core.ids import GateId, RunId
-from holdfast.core.payload import Payload
-from holdfast.core.projection import DeadLetter, EffectChange, EffectRow, GateChange, GateRow, SharedChange
-from holdfast.core.schedules import Schedule
-from holdfast.core.sealing import Sealing, size_of
-from holdfast.core.shared_values import SharedIndex, SharedValue
-from holdfast.core.supervision import Supervisor, Task
+from holdfast.core.nouns.conversations import Conversation, Exchange
+from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.schedules import Schedule
+from holdfast.core.nouns.shared_values import SharedIndex, SharedValue
+from holdfast.core.nouns.supervision import Supervisor, Task
+from holdfast.core.values.audit import Entry
+from holdfast.core.values.ids import GateId, RunId
+from holdfast.core.values.payload import Payload
+from holdfast.core.views.projection import DeadLetter, EffectChange, EffectRow, GateChange, GateRow, SharedChange
+from holdfast.core.views.sealing import Sealing, size_of
 from holdfast.errors import EffectKeyTaken, HoldfastError, NotFound, SharedLockLost, SharedValueMoved, UsageError
 from holdfast.ports import ApiKey, Chunk, LetterState, LogPiece, LogPlace, Pending, Reply, StreamName
 

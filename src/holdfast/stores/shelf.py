@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, Protocol, TypeVar
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.errors import CorruptHistory, NotFound
 from holdfast.ports import Blobs
 from holdfast.stores.archive import Archive, pack, unpack

@@ -20,39 +20,39 @@ from holdfast.control.schedule import Backfilled
 from holdfast.control.start_options import StartOptions, WithoutInput
 from holdfast.control.supervisor import TaskResult, WorkerAgent
 from holdfast.control.tree import Tree
-from holdfast.core.claim import Claim
-from holdfast.core.client_tools import ClientContext, ClientTool
-from holdfast.core.conversations import Conversation, Exchange, OnBusy
-from holdfast.core.costs import Cost, CostKey
-from holdfast.core.demand import Resources
-from holdfast.core.estimates import Estimate
-from holdfast.core.evaluations import Evaluation, Judged
-from holdfast.core.events import Recorded
-from holdfast.core.forking import Fork
-from holdfast.core.graph import Graph
-from holdfast.core.ids import GateId, RunId, SessionId
-from holdfast.core.lending import Counted, DeclaredPool, Share
-from holdfast.core.memory import Memory
-from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-from holdfast.core.proposal import RiskLevel
-from holdfast.core.routing import Complexity, Quote
-from holdfast.core.schedules import Overlap, Schedule
-from holdfast.core.scopes import Period, ScopeRow, Waiting
-from holdfast.core.scores import Score, ScoreMean, Source
-from holdfast.core.shared_values import SharedValue
-from holdfast.core.state import State
-from holdfast.core.streams import Told
-from holdfast.core.supervision import Accepted, Dashboard, Rejected
-from holdfast.core.supervision import Supervisor as supervision_Supervisor
-from holdfast.core.team_budgets import Dashboard as team_budgets_Dashboard
-from holdfast.core.team_budgets import TeamAgent
-from holdfast.core.tool_policy import StandingApproval, When
-from holdfast.core.trajectory import TraceEvent, Trajectory
-from holdfast.engine.diagnosis import WaitReason
-from holdfast.engine.doubt import Doubt
-from holdfast.engine.idleness import Left
-from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.engine.stuck import StuckRun
+from holdfast.core.capacity.estimates import Estimate
+from holdfast.core.capacity.lending import Counted, DeclaredPool, Share
+from holdfast.core.facts.costs import Cost, CostKey
+from holdfast.core.facts.events import Recorded
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import State
+from holdfast.core.facts.streams import Told
+from holdfast.core.nouns.client_tools import ClientContext, ClientTool
+from holdfast.core.nouns.conversations import Conversation, Exchange, OnBusy
+from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.memory import Memory
+from holdfast.core.nouns.routing import Complexity, Quote
+from holdfast.core.nouns.schedules import Overlap, Schedule
+from holdfast.core.nouns.scores import Score, ScoreMean, Source
+from holdfast.core.nouns.shared_values import SharedValue
+from holdfast.core.nouns.supervision import Accepted, Dashboard, Rejected
+from holdfast.core.nouns.supervision import Supervisor as supervision_Supervisor
+from holdfast.core.nouns.team_budgets import Dashboard as team_budgets_Dashboard
+from holdfast.core.nouns.team_budgets import TeamAgent
+from holdfast.core.nouns.tool_policy import StandingApproval, When
+from holdfast.core.rules.forking import Fork
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.demand import Resources
+from holdfast.core.values.ids import GateId, RunId, SessionId
+from holdfast.core.values.proposal import RiskLevel
+from holdfast.core.values.scopes import Period, ScopeRow, Waiting
+from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.views.trajectory import TraceEvent, Trajectory
+from holdfast.engine.background.doubt import Doubt
+from holdfast.engine.background.stuck import StuckRun
+from holdfast.engine.capacity.diagnosis import WaitReason
+from holdfast.engine.fleet.idleness import Left
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.own_loop import timeout
 from holdfast.ports import (
     DeadLettered,

@@ -27,13 +27,13 @@ from holdfast.authoring.view import StateView, fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
 from holdfast.control.handle import Run
-from holdfast.core import events as ev
-from holdfast.core.graph import Edge, Join
-from holdfast.core.ids import GateId, NodeName, node_of
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.shared_values import packed
-from holdfast.core.state import State
-from holdfast.core.status import waiting_for
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.graph import Edge, Join
+from holdfast.core.facts.state import State
+from holdfast.core.nouns.shared_values import packed
+from holdfast.core.values.ids import GateId, NodeName, node_of
+from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.views.status import waiting_for
 from holdfast.errors import ModelRefused, UsageError
 from holdfast.machine import LeapingTime
 from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage

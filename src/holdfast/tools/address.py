@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
-from holdfast.core.policies import DENIED, NETWORK
+from holdfast.core.values.policies import DENIED, NETWORK
 from holdfast.errors import ToolFailed, UsageError
 
 log = logging.getLogger("holdfast")

@@ -1,7 +1,7 @@
 """Calls tools: access, arguments, approval, intent, the call itself, its outcome — in this order, each journaled.
 
 No call begins from a state that shows its completion. Never here: a model, the store, the meaning of a lost outcome
-for the run (core.calls decides that).
+for the run (core.rules.calls decides that).
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any, Final
 from holdfast.authoring.plain import shown
 from holdfast.authoring.tool import Tool
 from holdfast.border import is_cut_off, is_ours
-from holdfast.core.ids import CallId, Path, Unique
-from holdfast.core.payload import digest
-from holdfast.core.policies import (
+from holdfast.core.facts.state import REPEATABLE
+from holdfast.core.nouns.tool_policy import ToolRule, ruling
+from holdfast.core.values.ids import CallId, Path, Unique
+from holdfast.core.values.payload import digest
+from holdfast.core.values.policies import (
     DENIED,
     EXPIRED,
     LOST,
@@ -29,8 +31,6 @@ from holdfast.core.policies import (
     VALIDATION,
     ErrorRecord,
 )
-from holdfast.core.state import REPEATABLE
-from holdfast.core.tool_policy import ToolRule, ruling
 from holdfast.errors import HoldfastError, InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import Journal, Made, Recall, Threads
 from holdfast.settings import Secrets

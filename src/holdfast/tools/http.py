@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from holdfast.authoring.arguments import Arguments, DataArguments
 from holdfast.authoring.tool import GIVEN, POLICIES, Approval, EffectPolicy, Tool, Verify
-from holdfast.core.policies import AUTHORIZATION
+from holdfast.core.values.policies import AUTHORIZATION
 from holdfast.errors import ToolFailed, UsageError
 from holdfast.tools.address import networks
 from holdfast.tools.http_exchange import Bounds, Request, exchange

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from holdfast.core.policies import LOST, NETWORK, TIMEOUT
+from holdfast.core.values.policies import LOST, NETWORK, TIMEOUT
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.address import Network, resolve
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authoring.tool import EffectPolicy
-from holdfast.core.policies import (
+from holdfast.core.values.policies import (
     AUTHORIZATION,
     DENIED,
     LONGEST_RETRY_AFTER_S,

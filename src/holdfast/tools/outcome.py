@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from holdfast.authoring import trace
 from holdfast.border import fact, leaves, name_of
-from holdfast.core.policies import AUTHORIZATION, NETWORK, SCHEMA, TIMEOUT, TOOL, VALIDATION, gravest
+from holdfast.core.values.policies import AUTHORIZATION, NETWORK, SCHEMA, TIMEOUT, TOOL, VALIDATION, gravest
 from holdfast.errors import HoldfastError, MissingSecret, OutcomeUnknown, SchemaMismatch, StepError, ToolFailed
 
 Knowledge = Literal["failed", "not_sent", "unknown"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from holdfast.core.policies import VALIDATION
+from holdfast.core.values.policies import VALIDATION
 from holdfast.errors import ToolFailed, UsageError
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")

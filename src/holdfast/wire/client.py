@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import grpc
 import msgspec
 
-from holdfast.core import trace
+from holdfast.core.values import trace
 from holdfast.errors import InvalidInput
 from holdfast.wire import credential, refusal
 from holdfast.wire import wire_pb2 as wire

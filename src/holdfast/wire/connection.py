@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from holdfast.core.demand import LABEL, MOST_NAMES
-from holdfast.engine.placing import HERE
+from holdfast.core.values.demand import LABEL, MOST_NAMES
+from holdfast.engine.capacity.placing import HERE
 from holdfast.errors import StepError
 from holdfast.ports import Work
 from holdfast.scheduling.job import Capacity

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.policies import ERROR, MODEL, NEVER_RETRIED, TOOL, TRANSIENT, VALIDATION
+from holdfast.core.values.policies import ERROR, MODEL, NEVER_RETRIED, TOOL, TRANSIENT, VALIDATION
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
 from holdfast.fair_share import FairShare
 from holdfast.ports import Calls, Work
@@ -28,7 +28,7 @@ from holdfast.wire.connection import MOST_INBOX, Job, Said, WorkerConnection, pr
 from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:
-    from holdfast.engine.placing import Placing
+    from holdfast.engine.capacity.placing import Placing
 
 log = logging.getLogger("holdfast")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import grpc
 
-from holdfast.core import trace
+from holdfast.core.values import trace
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.observe.readiness import Readiness
 from holdfast.service import query

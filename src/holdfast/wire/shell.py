@@ -13,7 +13,7 @@ import msgspec
 from holdfast.actions import shell
 from holdfast.actions.jobs.remote import Done, Order
 from holdfast.actions.jobs.runner import LocalRunner, local_runner
-from holdfast.core.demand import SHELL
+from holdfast.core.values.demand import SHELL
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.machine import MachineClock
 from holdfast.wire.binding import MESSAGE_BYTES

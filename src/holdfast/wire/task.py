@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from holdfast.core.demand import LABEL, RESERVED
+from holdfast.core.values.demand import LABEL, RESERVED
 from holdfast.errors import StepError, UsageError
 
 Body = Callable[..., Any]

@@ -16,7 +16,7 @@ import grpc
 import msgspec
 
 from holdfast.border import bare, fact, leaves, text_of
-from holdfast.core.policies import ERROR, NETWORK, TIMEOUT, VALIDATION, gravest
+from holdfast.core.values.policies import ERROR, NETWORK, TIMEOUT, VALIDATION, gravest
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.machine import RandomIds
 from holdfast.service.identity import split

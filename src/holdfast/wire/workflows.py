@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.core import events
-from holdfast.core.state import State
-from holdfast.core.status import describe, status, waiting_for
+from holdfast.core.facts import events
+from holdfast.core.facts.state import State
+from holdfast.core.views.status import describe, status, waiting_for
 from holdfast.errors import InvalidInput
 from holdfast.service import command, query
 from holdfast.service.identity import ANYBODY, Holder

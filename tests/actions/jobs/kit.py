@@ -14,9 +14,9 @@ from holdfast.actions import shell
 from holdfast.actions.jobs.runner import Shell
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
-from holdfast.core.ids import is_item
-from holdfast.core.state import State
-from holdfast.core.status import status
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import is_item
+from holdfast.core.views.status import status
 from tests.engine.kit import opened
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
-from holdfast.core.state import State
+from holdfast.core.facts.state import State
 from tests.actions.jobs.kit import Done, done
 from tests.actions.jobs.model import ALWAYS, JOB_CONDITIONS, LABEL, STEP_CONDITIONS, Job, Shell, Step, expected, file_of
 from tests.conftest import examples

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.actions.shell.cgroup import places
-from holdfast.core.demand import NOTHING, SHELL, Demand, Resources
-from holdfast.core.ids import NodeName
+from holdfast.core.values.demand import NOTHING, SHELL, Demand, Resources
+from holdfast.core.values.ids import NodeName
 from tests.actions.jobs.kit import done, ran, workflow
 from tests.engine.kit import opened
 

@@ -16,8 +16,8 @@ from holdfast import Engine, Workflow, task
 from holdfast.actions.jobs.restoration import restored
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
-from holdfast.core.graph import Definition, Graph
-from holdfast.engine.adoption import Adoption
+from holdfast.core.facts.graph import Definition, Graph
+from holdfast.engine.background.adoption import Adoption
 from tests.actions.jobs.documents import files
 from tests.actions.jobs.kit import done, workflow, world
 from tests.conftest import examples

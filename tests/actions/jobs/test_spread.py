@@ -9,9 +9,9 @@ import pytest
 from holdfast.actions.jobs.placement import is_spread
 from holdfast.actions.jobs.restoration import restored
 from holdfast.actions.syntax.load import load
-from holdfast.core import events as ev
-from holdfast.core.demand import SHELL, Demand, Resources
-from holdfast.core.ids import NodeName
+from holdfast.core.facts import events as ev
+from holdfast.core.values.demand import SHELL, Demand, Resources
+from holdfast.core.values.ids import NodeName
 from holdfast.service.view.run import of_item, of_map
 from tests.actions.jobs.kit import done, ran, workflow, world
 from tests.engine.history import events_of

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ids import NodeName
-from holdfast.core.status import status
+from holdfast.core.values.ids import NodeName
+from holdfast.core.views.status import status
 from tests.actions.jobs.kit import done, ran, workflow, world
 from tests.engine.kit import eventually, opened
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, Run, RunFailed
-from holdfast.core import events as ev
-from holdfast.core.state import State
-from holdfast.core.status import status
-from holdfast.engine import flowing
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import State
+from holdfast.core.views.status import status
+from holdfast.engine.flow import flowing
 from holdfast.errors import StaleAttempt
 from holdfast.ports import Append
 from tests.engine.idioms import flows

@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from typing import Any
 
-from holdfast.core import events as ev
-from holdfast.core.payload import Payload
-from holdfast.core.state import FUNCTION
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import FUNCTION
+from holdfast.core.values.payload import Payload
 from holdfast.ports import Append
 
 _BROKEN = re.compile(r"(\w+) is broken")

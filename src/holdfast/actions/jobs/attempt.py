@@ -13,11 +13,11 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView
-from holdfast.core.caps import LimitsLeft
-from holdfast.core.demand import Demand
-from holdfast.core.estimates import Report
-from holdfast.core.ids import RunId, StepId
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.capacity.estimates import Report
+from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.ids import RunId, StepId
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.ports import Calls, Clock
 
 T = TypeVar("T")

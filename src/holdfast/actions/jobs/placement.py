@@ -15,7 +15,7 @@ from holdfast.actions.expressions import ExpressionError, Template, to_text, who
 from holdfast.actions.jobs import context
 from holdfast.actions.jobs.context import Contexts
 from holdfast.actions.syntax.document import AUTO, Amount, Job, Resources, Strategy, asks_for_label
-from holdfast.core.demand import MOST_AMOUNT, SHELL, Demand
+from holdfast.core.values.demand import MOST_AMOUNT, SHELL, Demand
 
 MOST_AT_ONCE: Final = 32
 """Combinations that run at once in one step, whatever the file allows: each is a process, and all are on one machine."""

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.actions.jobs.attempt import Attempt, Worker
 from holdfast.actions.jobs.runner import OnLine
 from holdfast.actions.shell import Ending, Limits, Script
-from holdfast.core.demand import SHELL
+from holdfast.core.values.demand import SHELL
 from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, RemoteFailed, StepError, ToolFailed
 
 _PROBLEMS: Final[dict[str, type[HoldfastError]]] = {

@@ -33,7 +33,7 @@ from holdfast.actions.syntax.document import (
 from holdfast.actions.syntax.matrix import MatrixError
 from holdfast.actions.syntax.mistake import Position
 from holdfast.authoring.workflow import Workflow
-from holdfast.core.graph import Definition
+from holdfast.core.facts.graph import Definition
 from holdfast.errors import InvalidWorkflow
 
 _NOWHERE: Final = Position(0, 0)

@@ -19,8 +19,8 @@ from holdfast.actions.jobs.progress import Combination, Ended, kept, of_kept
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job
 from holdfast.authoring.view import StateView
-from holdfast.core.demand import Demand
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.values.demand import Demand
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import OperationFailed, StepError
 
 COMBINATION: Final = "combination"

@@ -19,8 +19,8 @@ from holdfast.actions.jobs.progress import Combination, Progress
 from holdfast.actions.jobs.runner import JobRunner
 from holdfast.actions.shell.runner import MOST_DURATION_S
 from holdfast.actions.syntax.document import Job, Limits, Step
-from holdfast.core.estimates import Report
-from holdfast.core.ids import named_effect_key
+from holdfast.core.capacity.estimates import Report
+from holdfast.core.values.ids import named_effect_key
 from holdfast.errors import (
     InvalidInput,
     KeyReused,

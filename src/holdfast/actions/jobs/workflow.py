@@ -28,9 +28,9 @@ from holdfast.actions.syntax.keys import MOST_JOBS
 from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
-from holdfast.core.demand import NOTHING, SHELL
-from holdfast.core.graph import Kind
-from holdfast.core.policies import RetryPolicy
+from holdfast.core.facts.graph import Kind
+from holdfast.core.values.demand import NOTHING, SHELL
+from holdfast.core.values.policies import RetryPolicy
 from holdfast.errors import StepError
 
 END: Final = "run.end"

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-from holdfast.core.demand import MOST_AMOUNT
+from holdfast.core.values.demand import MOST_AMOUNT
 
 FILES: Final = {
     "GITHUB_OUTPUT": "output", "GITHUB_ENV": "environment", "GITHUB_PATH": "path", "GITHUB_STEP_SUMMARY": "summary",

@@ -37,7 +37,7 @@ from holdfast.actions.shell.environment import DEFAULT_PATH, encoded, environmen
 from holdfast.actions.shell.log import Log, LogBounds, LogCounts
 from holdfast.actions.shell.pairs import FILES, MOST_USAGE_BYTES, Malformed, folders, pairs, read, summary, usage
 from holdfast.actions.shell.supervisor import KILL, KILL_LIMIT_S, LENGTH_BYTES, STOP
-from holdfast.core.demand import variable_of
+from holdfast.core.values.demand import variable_of
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.ports import Clock
 

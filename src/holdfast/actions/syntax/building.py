@@ -34,7 +34,7 @@ from holdfast.actions.syntax.source import Mapping as MappingNode
 from holdfast.actions.syntax.source import Scalar
 from holdfast.actions.syntax.source import Sequence as SequenceNode
 from holdfast.actions.syntax.strategy import strategy_of
-from holdfast.core.demand import variable_of
+from holdfast.core.values.demand import variable_of
 
 _OWN_VARIABLES: Final = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
 _OWN_PREFIX: Final = "HOLDFAST_"

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.actions.syntax.document import AUTO
-from holdfast.core.demand import MOST_NAMES, MOST_PRIORITY
+from holdfast.core.values.demand import MOST_NAMES, MOST_PRIORITY
 
 STARTING: Final = ("inputs", "vars")
 """What expressions see before any job has run."""

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.tool_policy import StandingApproval
+    from holdfast.core.nouns.tool_policy import StandingApproval
 
 
 def of_approval(id_: str, approval: StandingApproval, tenant: str, now_ms: int) -> dict[str, Any]:

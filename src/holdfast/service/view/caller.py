@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.audit import Entry, Head, Link
-from holdfast.core.ids import GateId, run_of
+from holdfast.core.values.audit import Entry, Head, Link
+from holdfast.core.values.ids import GateId, run_of
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.scopes import in_words
+from holdfast.core.values.scopes import in_words
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
-    from holdfast.core.demand import Demand
-    from holdfast.core.estimates import Estimate
-    from holdfast.core.lending import DeclaredPool, Share
-    from holdfast.engine.diagnosis import WaitReason
+    from holdfast.core.capacity.estimates import Estimate
+    from holdfast.core.capacity.lending import DeclaredPool, Share
+    from holdfast.core.values.demand import Demand
+    from holdfast.engine.capacity.diagnosis import WaitReason
     from holdfast.ports import PlacedStep, Report
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.money import usd
+from holdfast.core.values.money import usd
 from holdfast.service.view.plain import iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.conversation import Talk
-    from holdfast.core.conversations import Conversation, Exchange
+    from holdfast.core.nouns.conversations import Conversation, Exchange
 
 
 def of_conversation(conversation: Conversation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
-    from holdfast.core.projection import EffectChange, EffectRow
+    from holdfast.core.views.projection import EffectChange, EffectRow
 
 
 MOST_EFFECTS: Final = 1000

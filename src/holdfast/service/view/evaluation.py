@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.money import usd
+from holdfast.core.values.money import usd
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.evaluations import Evaluation, Judged
+    from holdfast.core.nouns.evaluations import Evaluation, Judged
 
 
 def of_evaluation(evaluation: Evaluation, judged: Sequence[Judged] | None = None) -> dict[str, Any]:

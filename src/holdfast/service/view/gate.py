@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.projection import GateChange, GateRow
+    from holdfast.core.views.projection import GateChange, GateRow
 
 
 def of_gate(row: GateRow, change: GateChange | None) -> dict[str, Any]:

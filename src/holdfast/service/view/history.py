@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 import msgspec
 
-from holdfast.core.events import AnyEvent, Recorded
-from holdfast.core.payload import Payload, inline
-from holdfast.core.policies import ErrorRecord
-from holdfast.core.shared_values import SharedConflict
+from holdfast.core.facts.events import AnyEvent, Recorded
+from holdfast.core.nouns.shared_values import SharedConflict
+from holdfast.core.values.payload import Payload, inline
+from holdfast.core.values.policies import ErrorRecord
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.streams import Told
+    from holdfast.core.facts.streams import Told
     from holdfast.ports import LogPiece
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.money import usd
-from holdfast.core.scopes import in_words
+from holdfast.core.values.money import usd
+from holdfast.core.values.scopes import in_words
 from holdfast.service.view.plain import iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
-    from holdfast.core.costs import Cost
-    from holdfast.core.state import State
-    from holdfast.core.team_budgets import AgentBooks, Books, Dashboard
-    from holdfast.engine.doubt import Doubt
+    from holdfast.core.facts.costs import Cost
+    from holdfast.core.facts.state import State
+    from holdfast.core.nouns.team_budgets import AgentBooks, Books, Dashboard
+    from holdfast.engine.background.doubt import Doubt
 
 
 async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import datetime
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core.money import usd
+from holdfast.core.values.money import usd
 
 if TYPE_CHECKING:
-    from holdfast.core.policies import ErrorRecord
+    from holdfast.core.values.policies import ErrorRecord
 
 
 def iso(at_ms: int | None) -> str | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core import status
-from holdfast.core.money import nanousd, usd
+from holdfast.core.values.money import nanousd, usd
+from holdfast.core.views import status
 from holdfast.service.view.effect import MOST_EFFECTS
 from holdfast.service.view.plain import error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.bulk import BulkOutcome
     from holdfast.control.control import Control
-    from holdfast.core.forking import Done, Fork
-    from holdfast.core.state import State
+    from holdfast.core.facts.state import State
+    from holdfast.core.rules.forking import Done, Fork
     from holdfast.ports import Letter, LetterCount
 
 

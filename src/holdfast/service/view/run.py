@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.core import caps, status
-from holdfast.core.events import StepCompleted
-from holdfast.core.ids import node_of
-from holdfast.core.money import usd
-from holdfast.core.readiness import edge_state
+from holdfast.core.facts.events import StepCompleted
+from holdfast.core.rules import caps
+from holdfast.core.rules.readiness import edge_state
+from holdfast.core.values.ids import node_of
+from holdfast.core.values.money import usd
+from holdfast.core.views import status
 from holdfast.service.view.effect import MOST_EFFECTS, of_effect
 from holdfast.service.view.plain import error_of, iso, maybe_usd
 from holdfast.service.view.score import of_score
@@ -18,11 +19,11 @@ from holdfast.service.view.score import of_score
 if TYPE_CHECKING:
     from holdfast.control.control import Control
     from holdfast.control.tree import Tree
-    from holdfast.core.events import Recorded
-    from holdfast.core.graph import Graph
-    from holdfast.core.ids import SessionId
-    from holdfast.core.projection import RunRow
-    from holdfast.core.state import Map, State, Step
+    from holdfast.core.facts.events import Recorded
+    from holdfast.core.facts.graph import Graph
+    from holdfast.core.facts.state import Map, State, Step
+    from holdfast.core.values.ids import SessionId
+    from holdfast.core.views.projection import RunRow
 
 
 async def of_run(control: Control, state: State) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.core.schedules import nominal_times
+from holdfast.core.nouns.schedules import nominal_times
 from holdfast.service.view.plain import iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
     from holdfast.control.schedule import Backfilled
-    from holdfast.core.schedules import Schedule
+    from holdfast.core.nouns.schedules import Schedule
 
 
 _NEXT_TIMES: Final = 5

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.scores import Score, ScoreMean
+    from holdfast.core.nouns.scores import Score, ScoreMean
 
 
 def of_score(score: Score) -> dict[str, Any]:

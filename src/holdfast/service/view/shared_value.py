@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.core.memory import Memory
-    from holdfast.core.shared_values import SharedValue
+    from holdfast.core.nouns.memory import Memory
+    from holdfast.core.nouns.shared_values import SharedValue
 
 
 def of_memory(memory: Memory) -> dict[str, Any]:

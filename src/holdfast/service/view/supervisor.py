@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core import supervision
+from holdfast.core.nouns import supervision
 
 if TYPE_CHECKING:
-    from holdfast.core.supervision import Supervisor
+    from holdfast.core.nouns.supervision import Supervisor
 
 
 def of_supervisor(supervisor: Supervisor) -> dict[str, Any]:

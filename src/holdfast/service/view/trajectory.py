@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.money import usd
+from holdfast.core.values.money import usd
 from holdfast.service.view.plain import iso, maybe_usd
 
 if TYPE_CHECKING:
-    from holdfast.core.trajectory import TraceEvent, Trajectory
+    from holdfast.core.views.trajectory import TraceEvent, Trajectory
 
 
 def of_trace(event: TraceEvent) -> dict[str, Any]:

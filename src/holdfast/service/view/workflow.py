@@ -10,7 +10,7 @@ from holdfast.ports import WorkflowRecord
 from holdfast.service.view.plain import iso
 
 if TYPE_CHECKING:
-    from holdfast.engine.stored_workflow import StoredWorkflow
+    from holdfast.engine.runs.stored_workflow import StoredWorkflow
 
 
 def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
-from holdfast.core.projection import RunRow
-from holdfast.core.sealing import PLAIN, Sealing
+from holdfast.core.views.projection import RunRow
+from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.month import Month, state

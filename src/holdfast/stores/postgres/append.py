@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.events import encode as encode_event
-from holdfast.core.ids import GateId, RunId, run_of
-from holdfast.core.projection import Changes, GateChange, StartKey
-from holdfast.core.sealing import Sealing
+from holdfast.core.facts.events import encode as encode_event
+from holdfast.core.values.ids import GateId, RunId, run_of
+from holdfast.core.views.projection import Changes, GateChange, StartKey
+from holdfast.core.views.sealing import Sealing
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.row import Row

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.core.ids import RunId
-from holdfast.core.projection import ChildChange, ChildOrder, ChildRow
+from holdfast.core.values.ids import RunId
+from holdfast.core.views.projection import ChildChange, ChildOrder, ChildRow
 from holdfast.ports import ChildLink
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort, is_run

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import asyncpg
 from asyncpg import exceptions as pg
 
-from holdfast.core.scopes import in_scopes
+from holdfast.core.values.scopes import in_scopes
 from holdfast.errors import (
     StoreBusy,
     StoreError,

@@ -10,7 +10,7 @@ import uuid
 from functools import cache
 from typing import Final, NamedTuple
 
-from holdfast.core.sealing import PLAIN, Sealing
+from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.conversations import Change, Conversation, Exchange
+from holdfast.core.nouns.conversations import Change, Conversation, Exchange
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import conversation_of, conversations_of, decode_exchange, encode
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
-from holdfast.core.ids import RunId
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostKey, Uncounted
+from holdfast.core.values.ids import RunId
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import astuple
 

@@ -1,6 +1,6 @@
 """Dead letters, as lists and sums ask for them.
 
-Never here: what one is (core.projection); they are written with the appends of their runs.
+Never here: what one is (core.views.projection); they are written with the appends of their runs.
 """
 
 from __future__ import annotations

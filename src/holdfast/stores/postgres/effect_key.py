@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from holdfast.core.ids import CallId, EffectKey, RunId
-from holdfast.core.payload import Payload
-from holdfast.core.projection import KeyClaim
+from holdfast.core.values.ids import CallId, EffectKey, RunId
+from holdfast.core.values.payload import Payload
+from holdfast.core.views.projection import KeyClaim
 from holdfast.errors import EffectKeyTaken
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.row import encode

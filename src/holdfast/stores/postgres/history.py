@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.stores.postgres.context import StoreContext, StorePort
 
 MOST_EVENTS: Final = 100

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.ports import LogPiece, LogPlace
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import log_piece_of

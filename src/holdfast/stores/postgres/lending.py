@@ -8,8 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.estimates import Estimate, Use, learned
-from holdfast.core.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
+from holdfast.core.capacity.estimates import Estimate, Use, learned
+from holdfast.core.capacity.lending import (
+    Bucket,
+    DeclaredPool,
+    Grant,
+    Lent,
+    PoolRow,
+    Share,
+    Visit,
+    Visitor,
+    declared,
+    lend,
+)
 from holdfast.errors import Conflict
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort

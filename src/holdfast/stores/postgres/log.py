@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from asyncpg import exceptions as pg
 
-from holdfast.core.events import Recorded
-from holdfast.core.ids import RunId, Seq
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import RunId, Seq
 from holdfast.errors import HoldfastError, NotFound, OverLimit, StoreError, UnknownCommit, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable

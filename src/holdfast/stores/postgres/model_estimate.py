@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
+from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import astuple
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ids import RunId
-from holdfast.core.scores import Score, ScoreMean
+from holdfast.core.nouns.scores import Score, ScoreMean
+from holdfast.core.values.ids import RunId
 from holdfast.ports import MOST_LISTED
 from holdfast.stores.postgres.context import StorePort, is_run
 

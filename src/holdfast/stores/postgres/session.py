@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from asyncpg import exceptions as pg
 
-from holdfast.core.ids import SessionId
+from holdfast.core.values.ids import SessionId
 from holdfast.errors import StoreError, UnknownCommit
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import boot_ms

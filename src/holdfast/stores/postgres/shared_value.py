@@ -9,9 +9,9 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.ids import RunId
-from holdfast.core.projection import SharedChange, SharedUse
-from holdfast.core.shared_values import SharedIndex, SharedValue, query_words, unpacked
+from holdfast.core.nouns.shared_values import SharedIndex, SharedValue, query_words, unpacked
+from holdfast.core.values.ids import RunId
+from holdfast.core.views.projection import SharedChange, SharedUse
 from holdfast.errors import MissingExtra, SharedLockLost, SharedValueMoved, StoreError
 from holdfast.ports import SharedArrival, SharedEntry, SharedFound
 from holdfast.stores.postgres.connection import Connection

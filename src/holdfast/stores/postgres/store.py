@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from holdfast.core.sealing import PLAIN, Sealing
+from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreUnreadable
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.canary import Canary, lacking, tell
@@ -77,7 +77,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
 
         `lease_s` is how long this process's sessions live without renewal; `own_ms` takes the place of the database's
         time in histories, where a test owns time; `elsewhere` is a place of archives beside the table; `audit_keys` sign
-        the audit log (core.audit); `sealing` is how payloads are kept. Raises UsageError, StoreUnreadable,
+        the audit log (core.values.audit); `sealing` is how payloads are kept. Raises UsageError, StoreUnreadable,
         StoreTooNew, StoreBusy; KeyMissing, StoreUnreadable where `sealing` is not the store's.
         """
         address = Address.of(url)

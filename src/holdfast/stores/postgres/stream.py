@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from asyncpg import exceptions as pg
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.errors import StoreBusy
 from holdfast.ports import Chunk, Piece, StreamName, StreamNews
 from holdfast.stores.postgres.connection import LOST, durable, explain

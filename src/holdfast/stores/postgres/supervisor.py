@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.supervision import KEPT_MS, Change, Supervisor, Task, due_at_ms
+from holdfast.core.nouns.supervision import KEPT_MS, Change, Supervisor, Task, due_at_ms
 from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import decode_task, encode, supervisor_of, supervisors_of
 

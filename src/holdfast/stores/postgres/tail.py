@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.events import Recorded
-from holdfast.core.ids import RunId
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import RunId
 from holdfast.errors import CorruptHistory, CursorLost, KeyMissing, NotFound, UsageError
 from holdfast.ports import TailEvent
 from holdfast.stores.history import recorded

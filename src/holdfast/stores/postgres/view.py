@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
-from holdfast.core.ids import CallId, GateId, RunId, SessionId, run_of
-from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.core.scopes import PLACEMENT
+from holdfast.core.rules.questions import WORKFLOW_MISSING
+from holdfast.core.values.ids import CallId, GateId, RunId, SessionId, run_of
+from holdfast.core.values.scopes import PLACEMENT
+from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
 from holdfast.stores.postgres.archive import Archives

@@ -16,9 +16,9 @@ from typing import Any, Final, Self
 import apsw
 
 from holdfast import privacy
-from holdfast.core.ids import SessionId
-from holdfast.core.projection import RunRow
-from holdfast.core.sealing import PLAIN, Sealing
+from holdfast.core.values.ids import SessionId
+from holdfast.core.views.projection import RunRow
+from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreError, StoreUnreadable, UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.month import Month, state

@@ -15,7 +15,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from holdfast.core.projection import StartKey
+from holdfast.core.views.projection import StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate, of_gate_change
 from holdfast.stores.sqlite import child, shared_index, shared_value

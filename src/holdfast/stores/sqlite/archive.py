@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.stores.row import Row
 from holdfast.stores.shelf import Shelf
 from holdfast.stores.sqlite.blob import Blobs

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from holdfast.core.audit import Entry, Head, Link
+from holdfast.core.values.audit import Entry, Head, Link
 from holdfast.ports import OF_NONE, ApiKey, Pending, Reply
 from holdfast.stores.audit import Signing
 from holdfast.stores.row import decode_entry, decode_key, encode, pending_of

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import apsw
 
-from holdfast.core.ids import RunId
-from holdfast.core.projection import ChildChange, ChildOrder, ChildRow
+from holdfast.core.values.ids import RunId
+from holdfast.core.views.projection import ChildChange, ChildOrder, ChildRow
 from holdfast.ports import ChildLink
 from holdfast.stores.sqlite.context import SQL, StorePort, rows
 from holdfast.stores.sqlite.entry import Entry

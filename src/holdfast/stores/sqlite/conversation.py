@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from holdfast.core.conversations import Change, Conversation, Exchange
+from holdfast.core.nouns.conversations import Change, Conversation, Exchange
 from holdfast.stores.row import conversation_of, conversations_of, decode_exchange, encode
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
-from holdfast.core.ids import RunId
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostKey, Uncounted
+from holdfast.core.values.ids import RunId
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
-from holdfast.core.ids import CallId, EffectKey, RunId
-from holdfast.core.payload import Payload
-from holdfast.core.projection import KeyClaim
+from holdfast.core.values.ids import CallId, EffectKey, RunId
+from holdfast.core.values.payload import Payload
+from holdfast.core.views.projection import KeyClaim
 from holdfast.errors import EffectKeyTaken
 from holdfast.stores.sqlite.context import rows
 from holdfast.stores.sqlite.entry import Entry

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.events import encode as encode_event
-from holdfast.core.ids import RunId
-from holdfast.core.projection import Changes
-from holdfast.core.sealing import Sealing
+from holdfast.core.facts.events import encode as encode_event
+from holdfast.core.values.ids import RunId
+from holdfast.core.views.projection import Changes
+from holdfast.core.views.sealing import Sealing
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.row import Row, astuple, encode

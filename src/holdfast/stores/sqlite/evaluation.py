@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.evaluations import Evaluation, Judged
+from holdfast.core.nouns.evaluations import Evaluation, Judged
 from holdfast.stores.row import decode_evaluation, decode_judged, encode
 from holdfast.stores.sqlite.context import StorePort, rows
 

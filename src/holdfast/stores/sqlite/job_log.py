@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.ports import LogPiece, LogPlace
 from holdfast.stores.row import log_piece_of
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value

@@ -15,8 +15,19 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.estimates import Estimate, Use, learned
-from holdfast.core.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
+from holdfast.core.capacity.estimates import Estimate, Use, learned
+from holdfast.core.capacity.lending import (
+    Bucket,
+    DeclaredPool,
+    Grant,
+    Lent,
+    PoolRow,
+    Share,
+    Visit,
+    Visitor,
+    declared,
+    lend,
+)
 from holdfast.errors import Conflict
 from holdfast.stores.row import astuple
 from holdfast.stores.sqlite.clock import boot_ms

@@ -14,9 +14,9 @@ from typing import Final
 import apsw
 import msgspec
 
-from holdfast.core.events import Recorded
-from holdfast.core.ids import RunId, Seq
-from holdfast.core.sealing import Sealing
+from holdfast.core.facts.events import Recorded
+from holdfast.core.values.ids import RunId, Seq
+from holdfast.core.views.sealing import Sealing
 from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable

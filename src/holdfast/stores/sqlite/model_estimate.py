@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from holdfast.core.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
+from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
 from holdfast.stores.row import astuple
 from holdfast.stores.sqlite.context import SQL, StorePort, rows
 

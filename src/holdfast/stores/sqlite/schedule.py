@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from holdfast.core.schedules import Schedule
+from holdfast.core.nouns.schedules import Schedule
 from holdfast.ports import KeptSchedule
 from holdfast.stores.row import decode_schedule, encode
 from holdfast.stores.sqlite.context import StorePort, rows, value

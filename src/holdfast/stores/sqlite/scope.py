@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import apsw
 import msgspec
 
-from holdfast.core.ids import RunId
-from holdfast.core.scopes import AgentRow, ScopeRow, Waiting, budget_of, family_of
-from holdfast.core.team_budgets import TeamAgent, allotted
+from holdfast.core.nouns.team_budgets import TeamAgent, allotted
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.scopes import AgentRow, ScopeRow, Waiting, budget_of, family_of
 from holdfast.errors import OverLimit
 from holdfast.stores import books
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value

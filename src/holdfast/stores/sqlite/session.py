@@ -21,7 +21,7 @@ from urllib.parse import quote
 import apsw
 import msgspec
 
-from holdfast.core.ids import SessionId
+from holdfast.core.values.ids import SessionId
 from holdfast.errors import StoreError
 from holdfast.stores.sqlite.clock import boot_ms
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value

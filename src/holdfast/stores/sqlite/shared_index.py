@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import apsw
 
-from holdfast.core.projection import SharedChange, SharedUse
-from holdfast.core.shared_values import SharedIndex, query_words, words_of
+from holdfast.core.nouns.shared_values import SharedIndex, query_words, words_of
+from holdfast.core.views.projection import SharedChange, SharedUse
 from holdfast.extra import needs
 from holdfast.stores.sqlite.context import rows, value
 

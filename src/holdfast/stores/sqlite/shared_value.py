@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import apsw
 
-from holdfast.core.projection import SharedChange
-from holdfast.core.shared_values import SharedIndex, SharedValue
+from holdfast.core.nouns.shared_values import SharedIndex, SharedValue
+from holdfast.core.views.projection import SharedChange
 from holdfast.errors import SharedLockLost, SharedValueMoved
 from holdfast.ports import SharedArrival, SharedEntry, SharedFound
 from holdfast.stores.row import astuple, expect_searchable, lock_lost, moved, shared_value_of

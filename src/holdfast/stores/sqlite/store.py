@@ -13,7 +13,7 @@ from typing import Final, Self
 import apsw
 import msgspec
 
-from holdfast.core.sealing import PLAIN, Sealing
+from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.canary import Canary, lacking, tell
 from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
@@ -72,7 +72,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         """Open the store at `path`, made if it is not there.
 
         `lease_s` is how long this process's sessions live without renewal, `wait_s` bounds the wait for other
-        processes, `elsewhere` is a place of archives beside the table, `audit_keys` sign the audit log (core.audit), `sealing`
+        processes, `elsewhere` is a place of archives beside the table, `audit_keys` sign the audit log (audit), `sealing`
         is how payloads are kept, `machine_ms` takes the machine's clock's place where a test owns time. Without `expects_keys`
         the store is opened by who reads and writes nothing of its users.
         Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy; KeyMissing and StoreUnreadable where `sealing` is

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import apsw
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.ports import Chunk, Piece, StreamName, StreamNews
 from holdfast.stores.row import chunks_of, encode
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from holdfast.core.supervision import KEPT_MS, Change, Supervisor, Task, due_at_ms
+from holdfast.core.nouns.supervision import KEPT_MS, Change, Supervisor, Task, due_at_ms
 from holdfast.stores.row import decode_task, encode, supervisor_of, supervisors_of
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 

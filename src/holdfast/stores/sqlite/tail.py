@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from holdfast.core.ids import RunId
+from holdfast.core.values.ids import RunId
 from holdfast.errors import CursorLost, KeyMissing, UsageError
 from holdfast.ports import TailEvent
 from holdfast.stores.history import recorded

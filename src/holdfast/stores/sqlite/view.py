@@ -11,10 +11,10 @@ from typing import Any, Final, Unpack
 import apsw
 import msgspec
 
-from holdfast.core.ids import CallId, GateId, RunId, SessionId
-from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.core.scopes import PLACEMENT
+from holdfast.core.rules.questions import WORKFLOW_MISSING
+from holdfast.core.values.ids import CallId, GateId, RunId, SessionId
+from holdfast.core.values.scopes import PLACEMENT
+from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
 from holdfast.stores.row import effect_of, encode, gate_of, no_gate, together

@@ -1,0 +1,485 @@
+"""Lending: how a pool above steps is divided among those who place steps, so that all together never exceed it.
+
+A pool is declared once, in the store, which is its authority. It lends *shares* of it to holders: a leader of a lane, or
+a process that places its steps by itself. A holder places against its share without asking anybody, and comes by now and
+then (a visit) to say what it uses and wants, and what it gives back. What is lent is the holder's until it gives it back
+or its session is dead: nothing is ever taken from the living, they are told their *target* and give back what is above
+it, of slots as their jobs end. So the sum of what is lent stays within the limit, whatever anybody believes meanwhile.
+
+Who gets what. Everybody who wants something is entitled to as much as he wants, and where that is too much for the pool,
+to the same level (max-min fairness); what nobody wants is spread as well, so that the next job finds it there: a sole
+holder has everything. A share too small for one job is of no use to anybody. So whoever is to have any has at least what
+his next job needs, and where not all can, they take turns: whoever has waited longest first, whoever has had it longest
+last. A job that takes of several pools waits for all of them, so his turn is the same in all. Nobody is asked for anything
+while nobody else lacks it.
+
+Rates. A share of a rate is a part of its limit and, in proportion, of its burst; its holder keeps a token bucket of that
+size. The part that is not lent is a bucket as well, kept here. What is lent takes along its proportion of what the free
+part has, and a share that comes back brings along what was in its bucket: water is moved and never made, so in any time
+of t all holders together let out a burst and t times the rate at most. A share that its holder is told of late has only
+filled later. What was let out and then not used comes back too, after its share where that is gone by then.
+
+A provider that takes no more for a while closes its pool: nothing is lent of it meanwhile, whoever has a share is told to
+let nothing out, and a rate is empty when it opens again.
+
+Whole numbers, rounded against the borrower. Never here: a clock, a store, what a job asks for (demand).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from holdfast.core.values.demand import LABEL
+from holdfast.core.values.ids import SessionId
+
+Kind = Literal["slots", "rate"]
+Life = Literal["living", "lingering", "dead"]
+Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
+COUNTED: Final[tuple[Counted, ...]] = ("requests", "tokens", "input_tokens", "output_tokens")
+
+PERIODS_S: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
+MOST_LIMIT: Final = 10**10
+"""A bucket is counted in units × milliseconds: with this many units a day it still fits into 64 bits."""
+LONGEST_PERIOD_S: Final = 86_400
+_BURST_PART: Final = 10
+"""Of a minute's rate, what goes out at once unless said otherwise is what six seconds let out. A provider's own bucket
+mostly holds a whole minute's: the difference is what absorbs the milliseconds by which requests overtake one another."""
+MOST_OUTLIVES_MS: Final = 3_600_000
+MOST_CLOSED_MS: Final = 3_600_000
+"""A provider that wants to be left alone for longer is asked once an hour, and says it again."""
+_LONGEST_TENANT: Final = 768
+"""A name of 256 bytes, each written as three characters."""
+_PROVIDER: Final = re.compile(r"\S{1,200}")
+
+
+class DeclaredPool(msgspec.Struct, frozen=True):
+    """What is limited: `limit` at a time (`slots`), or `limit` in each `per_s` seconds with `burst` at once (`rate`).
+
+    `counts` says what a unit is at the provider of the model (or all models of the provider) `of`; None: the pool is
+    only what jobs declare of it. Slots have no `per_s` and no `burst`. A pool `NAME@TENANT` is that tenant's (whose name is
+    written as in a URL): its steps that ask for NAME get of it.
+    """
+
+    name: str
+    kind: Kind
+    limit: int
+    per_s: int = 0
+    burst: int = 0
+    counts: Counted | None = None
+    of: str | None = None
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, in words."""
+        name, at, tenant = self.name.partition("@")
+        if not LABEL.fullmatch(name):
+            yield f"the name {self.name!r:.130} must be 1 to 100 characters without blanks and commas, like OPENAI_RPS"
+        if at and (len(tenant) > _LONGEST_TENANT or not tenant or tenant != quote(unquote(tenant), safe="")):
+            yield f"{tenant!r:.130} is no tenant as in a URL; NAME@TENANT is a tenant's pool, like OPENAI_RPS@acme"
+        if not 1 <= self.limit <= MOST_LIMIT:
+            yield f"its limit is {self.limit}; it must be 1 to {MOST_LIMIT}"
+        if self.kind == "slots" and (self.per_s or self.burst):
+            yield "slots are so many at a time; only a rate has a period and a burst"
+        if self.kind == "rate" and not 1 <= self.per_s <= LONGEST_PERIOD_S:
+            yield f"its period is {self.per_s} s; it must be 1 to {LONGEST_PERIOD_S}, a day"
+        if self.kind == "rate" and not 1 <= self.burst <= MOST_LIMIT:
+            yield f"its burst is {self.burst}; it must be 1 to {MOST_LIMIT}"
+        if self.counts is not None and self.counts not in COUNTED:
+            yield f"it counts {self.counts!r:.130}; what can be counted is {', '.join(COUNTED)}"
+        if (self.counts is None) != (self.of is None):
+            yield "what it counts and whose (a model or a provider) belong together"
+        if self.of is not None and not _PROVIDER.fullmatch(self.of):
+            yield f"{self.of!r:.130} is no name of a model or a provider; one is 1 to 200 characters without blanks"
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose it is; None where it is everybody's."""
+        _, at, tenant = self.name.partition("@")
+        return unquote(tenant) if at else None
+
+    @property
+    def per_ms(self) -> int:
+        return self.per_s * 1000
+
+    def burst_of(self, share: int) -> int:
+        """What the bucket of a share of it holds."""
+        return 0 if self.kind == "slots" else self.burst * share // self.limit
+
+    def full(self, share: int) -> int:
+        """The same in units × milliseconds."""
+        return 0 if self.kind == "slots" else self.burst * share * self.per_ms // self.limit
+
+    def useful(self, amount: int) -> int:
+        """The smallest share against which a job that takes `amount` can be placed; that of all, where none is."""
+        if self.kind == "slots":
+            return amount
+        return min(self.limit, -(-amount * self.limit // self.burst))
+
+
+def own_pools(amounts: Mapping[str, int | None], tenant: str, known: Container[str]) -> dict[str, int | None]:
+    """What a step of a tenant asks for, of the tenant's own pools where there are any of these names."""
+    owner = f"@{quote(tenant, safe='')}"
+    return {own if (own := name + owner) in known else name: amount for name, amount in amounts.items()}
+
+
+def declared_pool(
+    name: str, *, slots: int | None = None, rate: int | None = None, per_s: int | None = None, burst: int | None = None,
+    counts: Counted | None = None, of: str | None = None,
+) -> DeclaredPool:  # fmt: skip
+    """`slots` at a time, or a `rate` in each `per_s` seconds (1), a tenth of it at once unless `burst` says otherwise. What is
+    wrong with it, its `problems` tell."""
+    if rate is None:
+        return DeclaredPool(name, "slots", slots or 0, per_s or 0, burst or 0, counts, of)
+    at_once = max(1, rate // _BURST_PART) if burst is None else burst
+    return DeclaredPool(name, "rate", rate, 1 if per_s is None else per_s, at_once, counts, of)
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """What the part of a rate that is not lent had at `at_ms`, in units × milliseconds; below zero, what it owes. For
+    `closed_ms` from then on nothing is let out of its pool.
+
+    No moment to come is ever kept: whoever has set back the clock of `at_ms` by a day, or started it anew, has only had no
+    time pass since.
+    """
+
+    level: int
+    at_ms: int
+    closed_ms: int = 0
+
+    def passed_ms(self, now_ms: int) -> int:
+        """How long ago it was."""
+        return max(0, now_ms - self.at_ms)
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """A pool as its authority knows it."""
+
+    pool: DeclaredPool
+    bucket: Bucket
+
+    def closed_ms(self, now_ms: int) -> int:
+        """How long it is closed from now on."""
+        return max(0, self.bucket.closed_ms - self.bucket.passed_ms(now_ms))
+
+
+class Visitor(msgspec.Struct, frozen=True):
+    """Who visits: `holder` is its name, `session` keeps what it is lent.
+
+    `number` grows with each visit of the same holder and session: one that comes after a later one changes nothing.
+    `outlives_ms` is how long what it has placed may go on without it. For so long its share of slots stays taken after its
+    death, unless another of the same name takes it over: the next leader of a lane takes over what the last one had. What it
+    let out of a rate was gone from its bucket by then.
+    """
+
+    holder: str
+    session: SessionId
+    number: int
+    outlives_ms: int = 0
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """What a holder says of one pool: `used` by what it has placed, `wanted` in all, with what waits.
+
+    `holds` is how much it will keep until it has heard the answer: what it was lent beyond that, it gives back. `least` is
+    what its next job takes (no job that is larger than the pool: that can never be placed). `owes` is how far below empty
+    its bucket of a rate is, because jobs have taken more than was thought; it counts where everything is given back, up to
+    what the pool lets out in one period. `unused` comes back of a rate beside: what was in the bucket of a share that is
+    given back, and what jobs did not use of one that was. `beside` are the pools of which its next job takes something too.
+    `closes_ms`: for so long the provider behind the pool takes no more.
+    """
+
+    pool: str
+    used: int
+    wanted: int
+    holds: int
+    least: int = 1
+    owes: int = 0
+    beside: tuple[str, ...] = ()
+    unused: int = 0
+    closes_ms: int = 0
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What a holder has of a pool, and what it said last.
+
+    `is_short`: it cannot place its next job, for want of this pool or of one beside it; `since_ms` is when that last
+    changed. A share is `lingering` when its session
+    is dead and what was placed against it may still be running.
+    """
+
+    pool: str
+    holder: str
+    session: SessionId
+    granted: int = 0
+    used: int = 0
+    wanted: int = 0
+    least: int = 1
+    is_short: bool = False
+    since_ms: int = 0
+    number: int = 0
+    outlives_ms: int = 0
+    life: Life = "living"
+
+    @property
+    def key(self) -> tuple[str, str, SessionId]:
+        return (self.pool, self.holder, self.session)
+
+    @property
+    def turn(self) -> tuple[bool, int, str, str]:
+        """Who goes first where not all can: who has waited longest; last who has had it longest."""
+        return (not self.is_short, self.since_ms if self.is_short else -self.since_ms, self.holder, self.session)
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What a holder has of a pool after its visit, and what it should have.
+
+    `filled` goes into its bucket now, once: what came along with the part of a rate that it was newly lent. `least` is what
+    it said that its next job takes. Nothing is to be let out for `closed_ms`.
+    """
+
+    pool: DeclaredPool
+    granted: int
+    target: int
+    filled: int = 0
+    least: int = 1
+    closed_ms: int = 0
+
+    @property
+    def share(self) -> int:
+        """What it may keep."""
+        return min(self.granted, self.target)
+
+    @property
+    def usable(self) -> int:
+        """Up to where new jobs may be placed; what runs beyond that may go on. Nothing of a rate whose bucket is too small
+        for the next job: that would take more at once than the share is worth."""
+        return self.share if self.pool.kind == "slots" or self.share >= self.pool.useful(self.least) else 0
+
+    @property
+    def burst(self) -> int:
+        """What the holder's bucket holds; 0 while nothing is usable."""
+        return self.pool.burst_of(self.usable)
+
+
+class Lent(NamedTuple):
+    """What some visits change, and their answers: rows to write, shares that are no more, and grants."""
+
+    buckets: dict[str, Bucket]
+    shares: list[Share]
+    gone: list[Share]
+    grants: list[Grant]
+
+
+# --- A visit ------------------------------------------------------------------------------------------------------------
+
+
+def lend(
+    pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, visits: Iterable[Visit], now_ms: int
+) -> Lent:
+    """Answer the visits of one holder, which lives. `shares` are all that the authority knows of these pools; a visit of a
+    pool that is not there gets no answer."""
+    rows = {row.pool.name: row for row in pools}
+    lent = Lent({}, [], [], [])
+    heard: dict[str, _Heard] = {}
+    for visit in visits:
+        if (row := rows.get(visit.pool)) is not None:
+            known = [share for share in shares if share.pool == visit.pool]
+            if (came := _lend(row, known, visitor, visit, now_ms, lent)) is not None:
+                heard[visit.pool] = came
+    lent.shares.extend(_in_turn(heard, now_ms))
+    return lent
+
+
+class _Heard(NamedTuple):
+    """What came of one visit: the share before and after it, and whether there is too little in it for the next job."""
+
+    visit: Visit
+    before: Share
+    after: Share
+    lacks: bool
+
+
+def _lend(
+    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent
+) -> _Heard | None:
+    """What came of the visit, beside what is in `lent` now; None if it came too late."""
+    pool = row.pool
+    key = (pool.name, visitor.holder, visitor.session)
+    before = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
+    closed_ms = max(row.closed_ms(now_ms), min(visit.closes_ms, MOST_CLOSED_MS))
+    if visitor.number <= before.number:
+        lent.grants.append(Grant(pool, before.granted, before.granted, least=visit.least, closed_ms=closed_ms))
+        return None
+    inherited = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
+    gone = [*inherited, *(share for share in shares if share.life == "dead")]
+    others = [share for share in shares if share.key != key and share not in gone]
+    mine = _kept(pool, before, inherited, visitor, visit)
+    level = _settled(pool, _refilled(row, _free(pool, shares), now_ms), _unused(before, visit))
+    target = _target(pool, mine, others)
+    free = _free(pool, [mine, *others])
+    if closed_ms:
+        level, filled = min(level, 0), 0
+    else:
+        given = max(0, min(target - mine.granted, free))
+        mine = msgspec.structs.replace(mine, granted=mine.granted + given)
+        level, filled = _poured(pool, level, given, free, spills=mine.granted > 0)
+    lent.buckets[pool.name] = Bucket(level, now_ms, closed_ms)
+    lent.gone.extend(gone)
+    lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least, closed_ms))
+    return _Heard(visit, before, mine, _lacks(pool, mine))
+
+
+def _kept(pool: DeclaredPool, before: Share, inherited: Sequence[Share], visitor: Visitor, visit: Visit) -> Share:
+    """The visitor's share without what it gives back and with what it takes over, as it speaks of it now."""
+    return Share(
+        *before.key, min(before.granted, visit.holds) + _granted(inherited), visit.used, max(visit.wanted, visit.used),
+        visit.least, before.is_short, before.since_ms, visitor.number, visitor.outlives_ms if pool.kind == "slots" else 0,
+    )  # fmt: skip
+
+
+def _unused(before: Share, visit: Visit) -> int:
+    """What comes back of a rate with the visit. Who gives back everything is rid of what he owes, too."""
+    return visit.unused - (visit.owes if before.granted and not visit.holds else 0)
+
+
+def _lacks(pool: DeclaredPool, share: Share) -> bool:
+    """Whether its holder cannot place his next job for want of it."""
+    needed = pool.useful(share.least) + (share.used if pool.kind == "slots" else 0)
+    return share.wanted > share.used and share.granted < needed
+
+
+def _in_turn(heard: Mapping[str, _Heard], now_ms: int) -> Iterator[Share]:
+    """The shares, each with its holder's place among those who wait for turns.
+
+    He waits for all the pools of a job as long as he lacks one of them, and in all since the same moment, also in one of which
+    another job of his comes first. Were each pool's turns its own, two holders that have one pool each could take them from
+    one another for ever, or keep them.
+    """
+    places: dict[str, Share] = {}
+    together = {name: _together(name, heard) for name in heard}
+    for name, (_, before, after, _) in heard.items():
+        is_short = any(heard[each].lacks for each in together[name])
+        since_ms = before.since_ms if is_short == before.is_short else now_ms
+        places[name] = msgspec.structs.replace(after, is_short=is_short, since_ms=since_ms)
+    for name, share in places.items():
+        waits_ms = [places[each].since_ms for each in together[name] if places[each].is_short]
+        yield msgspec.structs.replace(share, since_ms=min(waits_ms)) if share.is_short else share
+
+
+def _together(name: str, heard: Mapping[str, _Heard]) -> set[str]:
+    """The pools that are waited for together with this one: those of its next job, and of the jobs that wait for it beside
+    another pool."""
+    found, new = {name}, {name}
+    while new:  # at most once for each pool
+        new = {
+            each for each in heard
+            if each not in found and any(each in heard[of].visit.beside or of in heard[each].visit.beside for of in new)
+        }  # fmt: skip
+        found |= new
+    return found
+
+
+def _granted(shares: Iterable[Share]) -> int:
+    return sum(share.granted for share in shares)
+
+
+def _free(pool: DeclaredPool, shares: Iterable[Share]) -> int:
+    """How much is not lent. (Where the limit was lowered, more than that may be.)"""
+    return max(0, pool.limit - _granted(shares))
+
+
+# --- The free part of a rate --------------------------------------------------------------------------------------------
+
+
+def _refilled(row: PoolRow, free: int, now_ms: int) -> int:
+    """What is in the free part now, which has been of this size since it was last looked at. What came back above what it
+    holds stays until it is lent."""
+    open_ms = max(0, row.bucket.passed_ms(now_ms) - row.bucket.closed_ms)
+    return min(max(row.pool.full(free), row.bucket.level), row.bucket.level + free * open_ms)
+
+
+def _settled(pool: DeclaredPool, level: int, unused: int) -> int:
+    """What there is with `unused` that comes back, or without what is owed."""
+    if pool.kind == "slots":
+        return 0
+    highest, lowest = pool.full(pool.limit), -pool.limit * pool.per_ms
+    return max(lowest, min(max(level, highest), level + unused * pool.per_ms))
+
+
+def _poured(pool: DeclaredPool, level: int, given: int, free: int, *, spills: bool) -> tuple[int, int]:
+    """What stays in the free part when `given` of it is lent, and the whole units that go along. What is above what the rest
+    can hold goes along too, if it `spills`."""
+    if pool.kind == "slots":
+        return 0, 0
+    moved = level * given // free if given else 0
+    if spills:
+        moved = max(moved, level - pool.full(free - given))
+    filled = moved // pool.per_ms
+    return level - filled * pool.per_ms, filled
+
+
+def declared(pool: DeclaredPool, known: PoolRow | None, now_ms: int) -> PoolRow:
+    """A pool as it begins, or goes on with new figures. A new one is full: nobody has taken anything of it. One that counts
+    in another period begins empty; otherwise it keeps what it had when it was last looked at, as far as it still holds
+    that: at what rate it has filled since depends on the old figures. One that is closed stays so."""
+    if known is None:
+        return PoolRow(pool, Bucket(pool.full(pool.limit), now_ms))
+    is_same = (known.pool.kind, known.pool.per_s) == (pool.kind, pool.per_s)
+    return PoolRow(pool, Bucket(known.bucket.level if is_same else 0, now_ms, known.closed_ms(now_ms)))
+
+
+# --- Who is entitled to what --------------------------------------------------------------------------------------------
+
+Targets = dict[tuple[str, str, SessionId], int]
+"""By the keys of shares."""
+
+
+def _target(pool: DeclaredPool, mine: Share, others: Sequence[Share]) -> int:
+    """How much the visitor should have. It may keep what it has as long as all others have what they want, or what they
+    are entitled to of that."""
+    living = [share for share in others if share.life == "living"]
+    capacity = max(0, pool.limit - _granted(share for share in others if share.life == "lingering"))
+    targets = divide(pool, capacity, [mine, *living])
+    if any(share.granted < min(targets[share.key], pool.useful(share.wanted)) for share in living):
+        return targets[mine.key]
+    left = max(0, capacity - _granted(living))
+    return max(targets[mine.key], min(mine.granted, left))
+
+
+def divide(pool: DeclaredPool, capacity: int, shares: Sequence[Share]) -> Targets:
+    """How much each of the living should have of `capacity`."""
+    left, least = capacity, Targets()
+    for share in sorted(shares, key=lambda each: each.turn):
+        needed = pool.useful(min(share.least, share.wanted))
+        if 0 < needed <= left:
+            least[share.key] = needed
+            left -= needed
+    wants = {
+        share.key: min(capacity, max(share.wanted, least[share.key])) for share in shares if share.key in least
+    }  # fmt: skip
+    everything = dict.fromkeys(wants, capacity)
+    suffices = sum(wants.values()) <= capacity
+    levelled = _levelled(capacity, wants, everything) if suffices else _levelled(capacity, least, wants)
+    return {share.key: levelled.get(share.key, 0) for share in shares}
+
+
+def _levelled(capacity: int, floors: Targets, ceilings: Targets) -> Targets:
+    """All at the same level, each between his floor and his ceiling, as high as `capacity` allows."""
+    low, high = 0, capacity
+    while low < high:
+        level = (low + high + 1) // 2
+        if sum(max(floors[key], min(level, ceilings[key])) for key in ceilings) <= capacity:
+            low = level
+        else:
+            high = level - 1
+    found = {key: max(floors[key], min(low, ceilings[key])) for key in sorted(ceilings)}
+    left = capacity - sum(found.values())
+    for key, amount in found.items():
+        if left and amount == low < ceilings[key]:
+            found[key] = amount + 1
+            left -= 1
+    return found

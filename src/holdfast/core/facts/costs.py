@@ -1,0 +1,114 @@
+"""What calls have cost, by day, tenant, workflow, node and model or priced tool: read off the events of runs.
+
+A call counts on the day (UTC) of its hold, as in the scopes above its run, however late its cost became known. What is
+in doubt has no cost until it is reconciled. Never here: a price, a sum that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.facts import events as ev
+from holdfast.core.values.ids import CallId, RunId, Seq, StepId, node_of, root_of
+
+CostKey = tuple[str, str, str, str, str]
+"""Which calls: their day, tenant, workflow, node and model. Costs are in the order of these."""
+BEFORE_ALL: Final[CostKey] = ("", "", "", "", "")
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What the calls of one kind cost: those of a day, a tenant, a workflow, a node and a model."""
+
+    day: str
+    tenant: str
+    workflow: str
+    node: str
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_nanousd: int
+
+    @property
+    def key(self) -> CostKey:
+        """Which calls these are."""
+        return self.day, self.tenant, self.workflow, self.node, self.model
+
+
+class Uncounted(msgspec.Struct, frozen=True):
+    """A run that is at `seq`, and whose events up to `counted` are in the roll-up."""
+
+    run: RunId
+    seq: Seq
+    counted: Seq
+
+
+class _Held(NamedTuple):
+    day: str
+    node: str
+    model: str
+
+
+class Tally:
+    """Counts what a run's calls cost whose cost became known after the event `after`. Wants the whole history."""
+
+    def __init__(self, after: Seq) -> None:
+        self._after = after
+        self._tenant = self._workflow = ""
+        self._held: dict[CallId, _Held] = {}
+        self._found: dict[_Held, tuple[int, int, int, int]] = {}
+
+    def take(self, recorded: Iterable[ev.Recorded]) -> None:
+        """The next events."""
+        for each in recorded:
+            match each.event:
+                case ev.RunStarted() as started:
+                    self._tenant, self._workflow = started.tenant, started.workflow
+                case ev.ModelCallHeld() as held:
+                    self._held[held.call] = self._of(each.at_ms, held.step, held.sent_to or held.model)
+                case ev.ModelCallFailed() as failed:
+                    self._held.pop(failed.call, None)
+                case ev.ModelCallSettled() as settled:
+                    tokens = settled.input_tokens, settled.output_tokens
+                    self._count(each.seq, settled.call, *tokens, settled.cost_nanousd)
+                case ev.ModelCallReconciled() as reconciled:  # of its tokens, nobody knows
+                    self._count(each.seq, reconciled.call, 0, 0, reconciled.cost_nanousd)
+                case other:
+                    self._take_tool(other, each)
+
+    def _take_tool(self, event: ev.Event, each: ev.Recorded) -> None:
+        """The same of a tool that has a price."""
+        match event:
+            case ev.EffectIntended():
+                for call, hold in event.given_up.items():
+                    self._count(each.seq, call, 0, 0, hold.nanousd)
+                if event.hold_nanousd:
+                    self._held[event.call] = self._of(each.at_ms, event.step, f"tool {event.tool}")
+            case ev.EffectCompleted(hold=ev.Hold(nanousd=cost)) | ev.EffectFailed(cost_nanousd=cost) if cost:
+                self._count(each.seq, event.call, 0, 0, cost)
+            case ev.EffectFailed() | ev.EffectReleased():
+                self._held.pop(event.call, None)
+            case _:
+                pass
+
+    @staticmethod
+    def _of(at_ms: int, step: StepId, called: str) -> _Held:
+        day = datetime.fromtimestamp(at_ms // 1000, UTC).date().isoformat()
+        return _Held(day, root_of(node_of(step)), called)
+
+    def _count(self, seq: Seq, call: CallId, *amounts: int) -> None:
+        held = self._held.pop(call)
+        if seq > self._after:
+            before = self._found.get(held, (0, 0, 0, 0))
+            added = [one + other for one, other in zip(before, (1, *amounts), strict=True)]
+            self._found[held] = (added[0], added[1], added[2], added[3])
+
+    def costs(self) -> list[Cost]:
+        return [
+            Cost(held.day, self._tenant, self._workflow, held.node, held.model, *amounts)
+            for held, amounts in sorted(self._found.items())
+        ]

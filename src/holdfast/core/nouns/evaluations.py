@@ -1,0 +1,71 @@
+"""Evaluations that are kept: what a suite of scenarios came to, when and by whom, and how much of it is remembered.
+
+Never here: judging a path, where they are kept (ports.evaluation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+MOST_JUDGED: Final = 1_000
+"""Runs of an evaluation that are remembered one by one; all are counted."""
+MOST_MISSES: Final = 20
+"""Of a run."""
+MOST_MISS_CHARACTERS: Final = 500
+
+
+class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one run of a scenario came to: what it missed, in sentences. What a recorded run that was `replayed` had cost was
+    not spent again."""
+
+    scenario: str
+    run: str
+    misses: tuple[str, ...] = ()
+    cost_nanousd: int = 0
+    replayed: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return not self.misses
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a suite came to. `suite` is its file as it was named; `cost_nanousd` is what its live runs have cost. `met` says
+    whether the share `min_passed` of the scenarios passed, or more. Who kept it is as in core.values.claim."""
+
+    id: str
+    tenant: str
+    suite: str
+    workflow: str
+    version: int
+    graph_hash: str
+    scenarios: int
+    passed: int
+    replayed: int
+    min_passed: float
+    met: bool
+    cost_nanousd: int
+    at_ms: int
+    by: str = ""
+    os_user: str = ""
+    client: str = ""
+
+
+def spent_nanousd(judged: Sequence[Judged]) -> int:
+    """What was really spent."""
+    return sum(each.cost_nanousd for each in judged if not each.replayed)
+
+
+def remembered(judged: Sequence[Judged]) -> tuple[Judged, ...]:
+    """The runs that are remembered one by one, in their order: where there are too many, those that missed something go
+    before those that passed."""
+    first = sorted(range(len(judged)), key=lambda at: judged[at].passed)[:MOST_JUDGED]
+    return tuple(_short(judged[at]) for at in sorted(first))
+
+
+def _short(judged: Judged) -> Judged:
+    misses = tuple(miss[:MOST_MISS_CHARACTERS] for miss in judged.misses[:MOST_MISSES])
+    return msgspec.structs.replace(judged, misses=misses)

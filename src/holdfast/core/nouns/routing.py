@@ -1,0 +1,111 @@
+"""Which of several models answers a request: the cheapest that can, as far as is known before it is asked.
+
+The five levels and the rule follow "Cost-Aware Task Routing" of "7 AI Agent Orchestration Patterns". Unlike there, no model is
+taken that cannot answer, or whose price does not fit: where none is left, nothing is called.
+
+Never here: a price, a request, what has been learned of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.values.policies import LONGEST_RETRY_AFTER_S, MODEL_TRANSIENT, RATE_LIMIT, ErrorRecord
+
+_LASTING: Final = (MODEL_TRANSIENT, RATE_LIMIT)
+"""What a provider itself says: it has trouble, is overloaded, or takes no more for now."""
+_UNABLE_S: Final = 300.0
+"""After so long a model that could not answer may be asked first again."""
+
+
+class Complexity(IntEnum):
+    """How hard a task is."""
+
+    TRIVIAL = 1
+    """Classification, extraction."""
+    SIMPLE = 2
+    """Summaries, questions and answers."""
+    MODERATE = 3
+    """Several steps of reasoning."""
+    COMPLEX = 4
+    """Code, analysis."""
+    EXPERT = 5
+    """Architecture, what nobody has solved."""
+
+
+class RoutedModel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model that a router may choose, and what it can do. `tokens_per_s` is how fast it writes, until that is known better;
+    `max_context_tokens` what it reads and writes together, where its price list does not say it."""
+
+    model: str
+    min_complexity: Complexity = Complexity.TRIVIAL
+    max_complexity: Complexity = Complexity.EXPERT
+    tools: bool = True
+    vision: bool = True
+    tokens_per_s: float | None = None
+    max_context_tokens: int | None = None
+
+
+class Needs(NamedTuple):
+    """What a request asks of a model. A complexity that nobody has said excludes no model."""
+
+    complexity: Complexity | None = None
+    max_latency_s: float | None = None
+    tools: bool = False
+    vision: bool = False
+
+
+class Quote(NamedTuple):
+    """What a request would be with a model: the most it can use and cost, what it is expected to cost and to take, and why
+    the model is not asked, where that is so."""
+
+    model: str
+    tokens: int
+    worst_case_nanousd: int
+    expected_nanousd: int
+    latency_s: float | None
+    refusal: str | None = None
+
+
+def refusal(
+    known: RoutedModel, needs: Needs, tokens: int, window_tokens: int | None, latency_s: float | None
+) -> str | None:
+    """Why a model cannot answer a request of at most `tokens`, in words; None where it can."""
+    level = needs.complexity
+    if level is not None and not known.min_complexity <= level <= known.max_complexity:
+        return f"it is for {known.min_complexity.name} to {known.max_complexity.name}, and this is {Complexity(level).name}"
+    if needs.tools and not known.tools:
+        return "it calls no tools"
+    if needs.vision and not known.vision:
+        return "it reads no images"
+    most = known.max_context_tokens or window_tokens
+    if most is not None and tokens > most:
+        return f"it reads and writes {most} tokens at most, and this may be {tokens}"
+    if needs.max_latency_s is not None and latency_s is not None and latency_s > needs.max_latency_s:
+        return f"it would take {latency_s:.1f} s, and {needs.max_latency_s:g} s are allowed"
+    return None
+
+
+def ranked(quotes: Iterable[Quote]) -> list[Quote]:
+    """Those that can answer, the one first that is expected to cost least; of two alike the one that was declared first."""
+    return sorted((each for each in quotes if each.refusal is None), key=lambda each: each.expected_nanousd)
+
+
+def others_first(models: Sequence[str], providers: Sequence[str], failed: Collection[str]) -> list[int]:
+    """In which order to ask `models` after those that `failed` could not answer: those of other providers first, and these
+    last."""
+    gone = {provider for model, provider in zip(models, providers, strict=True) if model in failed}
+    return sorted(range(len(models)), key=lambda n: (models[n] in failed, providers[n] in gone))
+
+
+def unable_until_ms(error: ErrorRecord) -> int | None:
+    """Until when it would be no use to begin with the model that has failed so: as long as its provider said, else for a
+    while. None where it may answer at once."""
+    if error.error_class not in _LASTING:
+        return None
+    wait_s = _UNABLE_S if error.retry_after_s is None else min(error.retry_after_s, LONGEST_RETRY_AFTER_S)
+    return error.at_ms + int(1_000 * wait_s)

@@ -1,0 +1,220 @@
+"""The rules that say of a tool's call whether it is made, asked about or denied: by tool, arguments and tenant, the first that
+matches.
+
+Rules are data, part of the workflow, and fail closed: what they cannot compare is asked about or denied, and never let through.
+A person may also say beforehand which calls need no question: a standing approval, whose uses are counted.
+
+Never here: a call, a person's answer at a gate, keeping approvals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.core.values import proposal
+from holdfast.core.values.claim import folded, is_among, suffices
+from holdfast.core.values.proposal import MOST_ACTION, Proposal, RiskLevel
+
+Ruling: TypeAlias = Literal["allow", "ask", "deny"]
+"""The call is made without asking; a person is asked, whatever the tool says of itself; it is not made (class `denied`)."""
+RULINGS: Final[tuple[Ruling, ...]] = ("allow", "ask", "deny")
+Comparison: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "in", "matches"]
+"""`in` a list; `matches` a text with `*` and `?`. Numbers, also in texts, are compared as decimals."""
+COMPARISONS: Final[tuple[Comparison, ...]] = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
+_MISSING: Final = object()
+_MOST_S: Final = 10 * 365 * 86_400
+
+
+def quorum_problems(quorum: object, reviewers: Sequence[str]) -> Iterator[str]:
+    """Yield why so many of these reviewers can never approve, in words."""
+    if isinstance(quorum, bool) or not isinstance(quorum, int) or quorum < 1:
+        yield f"quorum={quorum!r} is no number of persons; give 1 or more"
+    elif quorum > 1 and reviewers and not suffices(reviewers, (), quorum):
+        yield (
+            f"quorum={quorum} can never be met by the reviewers {', '.join(reviewers)}: name {quorum} persons, or write one"
+            " that is a role as role:NAME"
+        )
+
+
+class When(msgspec.Struct, frozen=True):
+    """An argument, by its name or its way into objects (`order.amount`), compared with a value."""
+
+    argument: str
+    compared: Comparison
+    value: Any
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it, in words."""
+        if self.compared not in COMPARISONS:
+            return f"{self.compared!r} compares nothing; use one of {', '.join(COMPARISONS)}"
+        wanted = None
+        if self.compared == "in" and not isinstance(self.value, list | tuple):
+            wanted = "a list"
+        elif self.compared == "matches" and not isinstance(self.value, str):
+            wanted = "a text"
+        elif self.compared in ("<", "<=", ">", ">=") and _number(self.value) is None:
+            wanted = "a number"
+        return None if wanted is None else f"{self.argument!r} {self.compared} {self.value!r}: give {wanted}"
+
+
+class ToolRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of calls of the tools that `tool` names (`refund`, `mail_*`) with such arguments, all of them, for a tenant.
+
+    `reason` is what is told of a call that is denied. `reviewers` are whom a call asks, persons or roles: nobody else decides;
+    with `four_eyes` nobody who asked for the run or contributed to it. `quorum` different persons approve it; one
+    rejects it. After `expires_after_s` without an answer it is not made (class `expired`). With `hash_optional` a decision may
+    leave out the hash of what it is about. People find it by `risk_level`, and
+    `evidence` is the argument that lists the ids of what speaks for it (`case.evidence_ids`).
+    """
+
+    tool: str
+    then: Ruling
+    when: tuple[When, ...] = ()
+    tenant: str = "*"
+    reason: str = ""
+    reviewers: tuple[str, ...] = ()
+    four_eyes: bool = False
+    expires_after_s: float | None = None
+    quorum: int = 1
+    hash_optional: bool = False
+    risk_level: RiskLevel | None = None
+    evidence: str | None = None
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, in words."""
+        if self.then not in RULINGS:
+            yield f"then={self.then!r} is none of {', '.join(RULINGS)}"
+        yield from (problem for each in self.when if (problem := each.problem) is not None)
+        for name in ("reviewers", "four_eyes", "expires_after_s", "hash_optional", "risk_level", "evidence"):
+            if getattr(self, name) and self.then != "ask":
+                yield f"{name}= is for a rule that asks"
+        if self.quorum != 1 and self.then != "ask":
+            yield "quorum= is for a rule that asks"
+        yield from quorum_problems(self.quorum, self.reviewers)
+        yield from proposal.problems(risk_level=self.risk_level)
+        if self.expires_after_s is not None and not 0 < self.expires_after_s <= _MOST_S:
+            yield f"expires_after_s={self.expires_after_s:g} is no time; give seconds, up to ten years"
+
+
+class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A person's decision that calls of the tools that `tool` names, whose arguments all of `when` hold for, need not be asked
+    about: until `until_ms`, `most` times at most, in runs of one `workflow`, or in one `run`, where that is said. It was
+    granted with a key of `maker`."""
+
+    tool: str
+    by: str
+    granted_at_ms: int
+    until_ms: int
+    most: int | None = None
+    when: tuple[When, ...] = ()
+    workflow: str | None = None
+    run: str | None = None
+    roles: tuple[str, ...] = ()
+    reason: str = ""
+    used: int = 0
+    revoked_by: str | None = None
+    maker: str | None = None
+
+    @property
+    def left(self) -> int | None:
+        """How many calls more it stands for."""
+        return None if self.most is None else max(0, self.most - self.used)
+
+    def stands(self, now_ms: int) -> bool:
+        """Whether it is neither over, nor used up, nor revoked."""
+        return self.revoked_by is None and now_ms < self.until_ms and self.left != 0
+
+    def covers(
+        self, tool: str, arguments: Mapping[str, Any], workflow: str, run: str, rule: ToolRule | None,
+        requester: str | None, contributors: Sequence[str] = (),
+    ) -> bool:  # fmt: skip
+        """Whether it is about such a call; it is not where that cannot be compared, or was not for who granted it to decide, by
+        the `rule` that asks, of a run that `requester` has asked for and `contributors` have a part in."""
+        return (
+            fnmatchcase(tool, self.tool)
+            and self.workflow in (None, workflow)
+            and self.run in (None, run)
+            and all(_holds(each, arguments) for each in self.when)
+            and (rule is None or self._may_decide(rule, requester, contributors))
+        )
+
+    def _may_decide(self, rule: ToolRule, requester: str | None, contributors: Sequence[str]) -> bool:
+        if rule.quorum > 1:
+            return False
+        is_asked = not rule.reviewers or is_among(rule.reviewers, self.by, self.roles)
+        return is_asked and (not rule.four_eyes or self._is_another(requester, contributors))
+
+    def _is_another(self, requester: str | None, contributors: Sequence[str]) -> bool:
+        """Return True if neither who granted it nor who made their key has a hand in a run."""
+        involved = {*map(folded, (requester, *contributors))}
+        return folded(requester) != "" and involved.isdisjoint({folded(self.by), folded(self.maker)})
+
+
+def ruling(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any], tenant: str) -> ToolRule | None:
+    """The rule that decides about a call; None where the tool's own word counts."""
+    return next((rule for rule in rules if _matches(rule, tool, arguments, tenant)), None)
+
+
+def proposed(tool: str, arguments: Mapping[str, Any], rule: ToolRule | None) -> Proposal:
+    """Return what the question about a call proposes: the call, with the risk and the evidence that the rule says."""
+    action = tool[:MOST_ACTION]
+    if rule is None:
+        return Proposal(action)
+    found = _at(arguments, rule.evidence.split(".")) if rule.evidence is not None else ()
+    fits = next(proposal.problems(evidence_ids=found), None) is None
+    return Proposal(action, tuple(found) if fits else (), rule.risk_level)
+
+
+def _matches(rule: ToolRule, tool: str, arguments: Mapping[str, Any], tenant: str) -> bool:
+    if not (fnmatchcase(tool, rule.tool) and fnmatchcase(tenant, rule.tenant)):
+        return False
+    found = [_holds(each, arguments) for each in rule.when]
+    unknown_matches = rule.then != "allow"
+    return all(unknown_matches if each is None else each for each in found)
+
+
+def _holds(when: When, arguments: Mapping[str, Any]) -> bool | None:
+    """Whether it does; None where that cannot be known."""
+    given = _at(arguments, when.argument.split("."))
+    if given is _MISSING:
+        return None
+    if when.compared == "matches":
+        return fnmatchcase(given, when.value) if isinstance(given, str) else None
+    if when.compared == "in":
+        return any(_same(given, each) for each in when.value)
+    if when.compared in ("==", "!="):
+        return _same(given, when.value) == (when.compared == "==")
+    one, other = _number(given), _number(when.value)
+    if one is None or other is None:
+        return None
+    return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[when.compared]
+
+
+def _at(value: Any, way: Iterable[str]) -> Any:
+    for name in way:
+        if not isinstance(value, Mapping) or name not in value:
+            return _MISSING
+        value = value[name]
+    return value
+
+
+def _same(one: Any, other: Any) -> bool:
+    numbers = _number(one), _number(other)
+    return numbers[0] == numbers[1] if None not in numbers else one == other
+
+
+def _number(given: Any) -> Decimal | None:
+    """A finite number, also one in a text; None for what is none."""
+    if isinstance(given, bool) or not isinstance(given, int | float | str | Decimal):
+        return None
+    try:
+        number = Decimal(str(given).strip())
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None

@@ -1,0 +1,226 @@
+"""Reviewers of a gate: the persons and roles whom it asks, who of them may decide, and to whom it may be given.
+
+Names are compared, which nobody has verified. Never here: which decisions a gate takes, what follows from one (gates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from holdfast.core.facts import commands
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.contribution import MOST_CONTRIBUTORS, contributors
+from holdfast.core.facts.state import State
+from holdfast.core.rules.decision import Decision
+from holdfast.core.values.claim import folded, is_among, suffices
+from holdfast.core.values.ids import run_of
+from holdfast.errors import DecisionRefused, InvalidInput
+
+MOST_REVIEWERS: Final = 100
+"""Whom an open gate may be given to: more is a list that nobody reads."""
+
+
+# --- Who may decide ---------------------------------------------------------------------------------------------------
+
+
+def asked(opened: ev.GateOpened) -> str:
+    """Return whom a gate asks, in words."""
+    anybody = f"somebody else than {', '.join(opened.not_by)}" if opened.not_by else "anybody"
+    return ", ".join(opened.reviewers) or ("somebody who did not ask for the run" if opened.four_eyes else anybody)
+
+
+def check_person(
+    opened: ev.GateOpened, name: str | None, roles: Iterable[str], *, of: State | None = None, maker: str | None = None,
+    kin: Sequence[str] | None = (),
+) -> None:  # fmt: skip
+    """Raise DecisionRefused unless the person who decides is among those who are asked and, with four eyes, certainly did not
+    ask for the run or contribute to it, as its state `of` it says, nor, as one of `kin`, to a run under way above or
+    below. The `maker` of a key or link that is used is held to four eyes too. Names are compared, which nobody has verified."""
+    if not (opened.reviewers or opened.four_eyes or opened.not_by or opened.quorum > 1):
+        return
+    gate = opened.gate
+    if not folded(name):
+        raise DecisionRefused(
+            f"Gate {gate} asks {asked(opened)}, so it must be known who decides. It is still open: say who you are."
+        )
+    if opened.reviewers and not is_among(opened.reviewers, name, roles):
+        raise DecisionRefused(
+            f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Decide as one who is,"
+            " with by=NAME, or in a role with by=NAME and roles=[ROLE]."
+        )
+    if opened.not_by and (is_among(opened.not_by, name, ()) or is_among(opened.not_by, maker, ())):
+        raise DecisionRefused(
+            f"Gate {gate} asks somebody else than {', '.join(opened.not_by)}, and {name!r} cannot decide it. It is still open,"
+            " for another person."
+        )
+    if not opened.four_eyes:
+        _check_not_edited_by(opened, name, maker)
+        _check_asked_first(opened, name, roles, maker, of)
+        return
+    if not folded(opened.requester):
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes, and nobody is known to have asked for this run, so anybody may be"
+            f" who did. It is still open, and nobody can decide it: cancel the run (`holdfast runs cancel"
+            f" {run_of(gate)}`) and start it again saying who asks, with by=NAME."
+        )
+    if folded(name) == folded(opened.requester):
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes; {name!r} is who asked for the run ({opened.requester!r}) and cannot"
+            " decide it. It is still open, for somebody else."
+        )
+    if of is not None and of.contributors_lost:
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes, and more than {MOST_CONTRIBUTORS} persons contributed to the run: it is"
+            f" not known who else did. It is still open: cancel the run (`holdfast runs cancel {run_of(gate)}`)."
+        )
+    if kin is None:
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes, and too many runs are under way above or below this one to know who"
+            " contributed to them. It is still open: decide it when fewer are."
+        )
+    involved = {
+        *map(folded, (opened.requester, *kin, *(opened.contributors if of is None else contributors(of, opened))))
+    }
+    for each in (name, maker):
+        if folded(each) and folded(each) in involved:
+            raise DecisionRefused(
+                f"Gate {gate} needs a second pair of eyes; {each!r} contributed to the run (started, edited, resolved,"
+                " replayed, signalled or forked it) and cannot decide it. It is still open: another person decides it, or it is"
+                f" reassigned to one (`holdfast gates reassign {gate} --to NAME`)."
+            )
+
+
+def _check_not_edited_by(opened: ev.GateOpened, name: str | None, maker: str | None) -> None:
+    """Raise DecisionRefused for a person who has edited what a gate with a quorum shows."""
+    for each in (name, maker):
+        if folded(each) and folded(each) in map(folded, opened.contributors):
+            raise DecisionRefused(
+                f"Gate {opened.gate} asks about an edit of {each!r}, who cannot decide it. It is still open, for"
+                " another person."
+            )
+
+
+def _check_asked_first(
+    opened: ev.GateOpened, name: str | None, roles: Iterable[str], maker: str | None, of: State | None
+) -> None:
+    """Raise DecisionRefused for a person with a hand in the run whom a gate asks only because it was given to them, in whatever
+    name, key or role."""
+    if opened.asked_first is None or is_among(opened.asked_first, name, roles):
+        return
+    involved = {*map(folded, (opened.requester, *(() if of is None else contributors(of))))}
+    for each in (name, maker):
+        if folded(each) and folded(each) in involved:
+            raise DecisionRefused(
+                f"Gate {opened.gate} was given to {', '.join(opened.reviewers)}, and {each!r}, who asked for the run or"
+                " contributed to it, was not asked before. It is still open, for another person."
+            )
+
+
+def makers_of(state: State, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those who made the keys with which these have decided something in the run: a key is its maker's hand."""
+    return tuple(dict.fromkeys(maker for name in names if (maker := state.makers.get(folded(name))) is not None))
+
+
+def barred(state: State, opened: ev.GateOpened) -> tuple[str, ...]:
+    """Return the names of those who cannot decide an open gate."""
+    involved = (opened.requester or "", *contributors(state, opened)) if opened.four_eyes else opened.contributors
+    return (*involved, *opened.not_by)
+
+
+def check_distinct(state: State, opened: ev.GateOpened, c: commands.DecideGate) -> None:
+    """Raise DecisionRefused for a second approval of one person, under whatever key."""
+    if c.decision != "approve":
+        return
+    names = {folded(c.by.name), folded(c.by.maker)} - {""}
+    for each in state.gates[opened.gate].approvals:
+        if not names.isdisjoint({folded(each.by), folded(each.maker)}):
+            raise DecisionRefused(
+                f"Gate {opened.gate} needs {opened.quorum} different persons, and {each.by!r} has approved it already. It is"
+                " still open, for another person."
+            )
+
+
+def check_somebody_can_decide(d: Decision, c: commands.OpenGate, known: Sequence[str]) -> None:
+    """Raise InvalidInput for a question whose reviewers have a part in what it asks about, or are fewer than its quorum."""
+    if c.four_eyes and d.state.contributors_lost:
+        raise InvalidInput(
+            f"Ask without four_eyes: more than {MOST_CONTRIBUTORS} persons contributed to this run, so nobody can be told apart"
+            " from them. Nobody was asked."
+        )
+    those = (*((d.state.by, *known) if c.four_eyes else ()), *c.not_by)
+    if c.quorum > 1 and c.reviewers and not suffices(c.reviewers, those, c.quorum):
+        raise InvalidInput(
+            f"Name {c.quorum} reviewers who may decide: {', '.join(c.reviewers)} can never be {c.quorum} different persons"
+            f"{' who did not contribute to the run' if c.four_eyes else ''}. Write one that is a role as role:NAME. Nobody was"
+            " asked."
+        )
+    if c.four_eyes and c.reviewers and not suffices(c.reviewers, those, 1):
+        raise InvalidInput(
+            f"Name a reviewer who did not contribute to the run: {', '.join(c.reviewers)} cannot decide a question that needs"
+            " a second pair of eyes, because each of them started, edited, resolved, replayed or signalled it, or is"
+            " in not_by. Nobody was asked."
+        )
+
+
+def check_another_can_decide(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
+    """Raise DecisionRefused for an edit after which none of the reviewers could decide."""
+    those = (*barred(d.state, opened), c.by.name, c.by.maker)
+    if opened.reviewers and not suffices(opened.reviewers, those, opened.quorum):
+        raise DecisionRefused(
+            f"Reassign gate {opened.gate} first: what you edit is decided by {opened.quorum} other, and it asks"
+            f" {asked(opened)}, too few of whom could. It is still open, and nothing was edited."
+        )
+
+
+# --- To whom it is given ----------------------------------------------------------------------------------------------
+
+
+def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) -> None:
+    """Raise DecisionRefused for a gate that is given to a person who cannot decide it, or by one who is not asked."""
+    if c.delegates:
+        _check_delegate(opened, c)
+    if opened.four_eyes and folded(opened.requester) in map(folded, c.to):
+        raise DecisionRefused(
+            f"Gate {c.gate} needs a second pair of eyes, and {opened.requester!r} is who asked for the run. It still asks"
+            f" {asked(opened)}."
+        )
+    if _is_new(opened, opened.requester, c.to):
+        raise DecisionRefused(
+            f"Gate {c.gate} is about a run that {opened.requester!r} asked for, and is not given to them. It still asks"
+            f" {asked(opened)}: name another person."
+        )
+    others = (*contributors(state, opened), *(c.kin or ()))
+    for name in others:
+        if folded(name) in map(folded, c.to) and (opened.four_eyes or _is_new(opened, name, c.to)):
+            raise DecisionRefused(
+                f"Gate {c.gate} is about a run that {name!r} contributed to, and is not given to them. It still asks"
+                f" {asked(opened)}: name another person."
+            )
+    involved = {folded(opened.requester), *map(folded, others)}
+    acting = next((each for each in (c.by.name, c.by.maker) if folded(each) and folded(each) in involved), None)
+    if not c.delegates and acting is not None and is_among(c.to, c.by.name, c.by.roles):
+        raise DecisionRefused(
+            f"Gate {c.gate} is about a run that {acting!r} asked for or contributed to, and is not given to a role of"
+            f" theirs. It still asks {asked(opened)}: name another person."
+        )
+    if any(is_among(opened.not_by, name, ()) for name in c.to):
+        raise DecisionRefused(
+            f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}."
+        )
+
+
+def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
+    """Raise DecisionRefused for one who is not asked, and so has nothing to hand on."""
+    if not opened.reviewers:
+        raise DecisionRefused(f"Gate {c.gate} asks anybody, so there is nothing to hand on: they decide it themselves.")
+    if not folded(c.by.name) or not is_among(opened.reviewers, c.by.name, c.roles):
+        raise DecisionRefused(
+            f"Gate {c.gate} asks {asked(opened)}, and {c.by.name or 'somebody unnamed'!r} is not among them, so it is not"
+            " theirs to hand on. Nothing was changed: a reviewer may give it to others."
+        )
+
+
+def _is_new(opened: ev.GateOpened, name: str | None, to: Sequence[str]) -> bool:
+    """Return True if a person who has not been asked is among those who are to be."""
+    return bool(folded(name)) and folded(name) in map(folded, to) and not is_among(opened.reviewers, name, ())

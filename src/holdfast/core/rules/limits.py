@@ -1,0 +1,268 @@
+"""The rules of limits: money, tokens, calls, steps and time. A limit stops a run where it is and asks.
+
+Never here: how a bound or a price is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+from holdfast.core.facts import commands
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.state import Headroom, State
+from holdfast.core.rules import caps, endings, interim, questions
+from holdfast.core.rules.caps import active_ms, ms
+from holdfast.core.rules.decision import Decision
+from holdfast.core.values.ids import GateId
+from holdfast.core.values.money import Budget, usd
+from holdfast.core.values.payload import inline
+from holdfast.core.values.policies import LIMIT, OnLimit
+from holdfast.errors import InvalidDecision
+
+REASONS: Final = questions.LIMITS
+LIMIT_OF: Final = {reason: limit for limit, reason in REASONS.items()}
+
+
+Kind = Literal["model", "tool"]
+"""What is called under the limits."""
+
+_MOST_TOKENS: Final = 10**15
+
+
+def whole_tokens(given: object) -> int:
+    """A limit on tokens. Raises ValueError for what is no whole number, or below zero."""
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MOST_TOKENS:
+        raise ValueError(f"{given!r:.80} is no number of tokens; it is a whole one from 0 to {_MOST_TOKENS}")
+    return given
+
+
+def allow_start(d: Decision, *, new: bool) -> bool:
+    """Whether a step may start now. Opens the gate of a limit that has just been reached."""
+    state = d.state
+    if state.phase:
+        return True  # compensation is not the work that limits are about
+    if is_stopped(state):
+        return False
+    if new and state.steps_started >= state.max_steps:
+        message = f"The run has started {state.steps_started} steps, all that its limit allows."
+        if _stops(d, "steps", state.steps_started, message):
+            return False
+    return not attend_time(d)
+
+
+def is_stopped(state: State) -> bool:
+    """Whether a limit has been reached before whose extension no step starts."""
+    return bool(state.gates) and any(gate.opened.reason in questions.STOPPING for gate in state.gates.values())
+
+
+def _times_used_up(d: Decision) -> Iterator[tuple[str, int, str]]:
+    """The limits on time that are reached, with what they are in seconds, in words."""
+    state = d.state
+    active_s, wall_s = state.max_active_s, state.max_wall_s
+    if active_s is not None and active_ms(state, d.now_ms) >= ms(active_s):
+        yield "active", int(active_s), f"The run has worked for {active_s:g} s, all that its limit allows."
+    if wall_s is not None and d.now_ms - state.started_at_ms >= ms(wall_s):
+        yield "wall", int(wall_s), f"The run began {wall_s:g} s ago, which is as old as its limit lets it become."
+
+
+def attend_time(d: Decision) -> bool:
+    """Whether the run's time is used up, which opens the gate of that limit."""
+    stops = [_stops(d, *each) for each in _times_used_up(d)]
+    return any(stops)
+
+
+def is_out_of_time(d: Decision) -> bool:
+    """Whether no call may begin, because the run's time is used up."""
+    return not records(d) and any(_times_used_up(d))
+
+
+def stops_calls(d: Decision) -> bool:
+    """Whether no model call may begin, whatever its size."""
+    return gate_of(d.state, "tokens") is not None or is_out_of_time(d)
+
+
+def room(d: Decision, kind: Kind, hold_nanousd: int, tokens: int) -> Headroom:
+    """Whether a call of this worst case fits the run's limits. Where they are only recorded, it does."""
+    found = d.state.headroom(hold_nanousd, tokens, kind)
+    return "now" if found != "now" and records(d) else found
+
+
+def note_excess(d: Decision, kind: Kind, name: str, hold_nanousd: int, tokens: int) -> None:
+    """Tell of a call that is about to be made what limit would have stopped it, where limits are only recorded."""
+    if records(d) and d.state.headroom(hold_nanousd, tokens, kind) == "never":
+        block(d, kind, name, hold_nanousd, tokens)
+
+
+def note_overspent(d: Decision) -> None:
+    """The same of what calls have used that were in flight together: each would have waited for the others."""
+    if not records(d):
+        return
+    for cap in caps.caps(d.state, d.now_ms):
+        if cap.limit in ("cost", "tokens") and cap.used > cap.most and cap.limit not in d.state.would_stop:
+            used, most = (f"${usd(cap.used)}", f"${usd(cap.most)}") if cap.limit == "cost" else (cap.used, cap.most)
+            d.emit(ev.LimitWouldStop(cap.limit, f"The run has used {used}, and may use {most}."))
+
+
+def block(d: Decision, kind: Kind, name: str, hold_nanousd: int, tokens: int) -> None:
+    """The worst case does not fit and never will by itself: ask, or end, as the workflow says."""
+    for limit, value, message, facts in _exceeded(d.state, kind, name, hold_nanousd, tokens):
+        if _stops(d, limit, value, message if records(d) else f"{message} Nothing was called.", facts):
+            return
+
+
+_Reached = tuple[str, int, str, Mapping[str, object]]
+"""A limit, what of it is reached, a message, and facts about it."""
+
+
+def _exceeded(state: State, kind: Kind, name: str, hold_nanousd: int, tokens: int) -> Iterator[_Reached]:
+    """The limits that a call does not fit, whatever calls in flight leave."""
+    left = state.calls_left(kind)
+    if left is not None and left <= 0:
+        made = state.model_calls if kind == "model" else state.tool_calls
+        message = f"The run has used up its calls of {kind}s, {made} of {made + left}; the next is of {name}."
+        yield f"{kind}_calls", made, message, {}
+    if hold_nanousd and not state.budget.could_fit_later(hold_nanousd):
+        yield _too_dear(state.budget, name, hold_nanousd)
+    spent = state.tokens_used + state.tokens_in_doubt
+    if state.max_tokens is not None and tokens > state.max_tokens - spent:
+        message = f"The next call may use {tokens} tokens; {spent} of {state.max_tokens} are used."
+        yield "tokens", spent, message, {}
+
+
+def _too_dear(budget: Budget, name: str, hold_nanousd: int) -> _Reached:
+    facts = {
+        "model": name,
+        "worst_case_usd": usd(hold_nanousd),
+        "limit_usd": usd(budget.limit_nanousd or 0),
+        "settled_usd": usd(budget.settled_nanousd),
+        "held_usd": usd(budget.held_nanousd),
+        "in_doubt_usd": usd(budget.in_doubt_nanousd),
+        "needed_limit_usd": usd(budget.committed_nanousd + hold_nanousd),
+    }
+    message = (
+        f"The next call to {name} may cost ${facts['worst_case_usd']}; ${usd(budget.committed_nanousd)} of"
+        f" ${facts['limit_usd']} is spent, held or in doubt."
+    )
+    return "cost", hold_nanousd, message, facts
+
+
+def _stops(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> bool:
+    """A limit is reached: open its gate, once, or begin to fail where the workflow says so. False where it is only recorded."""
+    state = d.state
+    caps.tell_reached(d, limit)
+    if records(d):
+        if limit not in state.would_stop:
+            d.emit(ev.LimitWouldStop(limit, message))
+        return False
+    if fails(d):
+        endings.begin_failing(d, d.error("", LIMIT, message))
+    elif gate_of(state, limit) is None:
+        shown = {"limit": limit, "reached": value, "message": message, **(facts or {})}
+        shown["so_far"] = interim.report(d.graph, state)
+        questions.open_engine_gate(d, REASONS[limit], shown, allowed=("answer", "reject"), subject=limit)
+    return True
+
+
+def _on_limit(d: Decision) -> OnLimit:
+    return d.state.on_limit or d.graph.definition.on_limit
+
+
+def records(d: Decision) -> bool:
+    """Whether what would have stopped the run is only recorded."""
+    return _on_limit(d) == "record"
+
+
+def fails(d: Decision) -> bool:
+    """Whether a limit makes the run fail. One that a person has taken up again after it had failed asks: somebody is
+    there, and it would only fail as before."""
+    return _on_limit(d) == "fail" and not d.state.phase and not d.state.reopened
+
+
+def gate_of(state: State, limit: str) -> GateId | None:
+    """The open gate about `limit`."""
+    return next((id_ for id_, gate in state.gates.items() if gate.opened.reason == REASONS[limit]), None)
+
+
+def withdraw_moot(d: Decision) -> None:
+    """Take back the question about a limit that nothing runs into any more: there is room again, or nobody wants it."""
+    state = d.state
+    for limit in ("cost", "tokens", "steps", "model_calls", "tool_calls"):
+        gate = gate_of(state, limit)
+        if gate is not None and not _is_needed(state, limit):
+            d.emit(ev.GateWithdrawn(gate, "nothing waits for this limit any more"))
+
+
+def _is_needed(state: State, limit: str) -> bool:
+    if limit == "steps":
+        return any(state.steps[name].attempt == 0 for name in (*state.startable, *state.unplaced))
+    kind = "tool" if limit == "tool_calls" else "model"
+    return any(
+        op.blocked and op.status == "deferred" and op.scope is None and (op.kind == kind or limit == "cost")
+        for name in state.unfinished
+        for _, op in state.steps[name].unsettled()
+    )
+
+
+def raise_limit(d: Decision, c: commands.RaiseLimit) -> None:
+    """Extend a limit. An open gate about it gets this as its answer."""
+    check_raise(d, c.limit, c.value)
+    gate = gate_of(d.state, c.limit)
+    if gate is not None:
+        opened = d.state.gates[gate].opened
+        d.emit(ev.GateDecided(gate, "answer", inline({c.limit: c.value}), opened.shown_hash, *c.by.kept))
+    d.emit(ev.LimitRaised(c.limit, c.value, *c.by.kept))
+
+
+def check_raise(d: Decision, limit: str, value: int) -> None:
+    """Raises InvalidDecision when `value` would not raise the limit."""
+    now = {
+        "cost": d.state.budget.limit_nanousd,
+        "steps": d.state.max_steps,
+        "tokens": d.state.max_tokens,
+        "model_calls": d.state.max_model_calls,
+        "tool_calls": d.state.max_tool_calls,
+        "active": d.state.max_active_s,
+        "wall": d.state.max_wall_s,
+        "lifespan": d.state.max_lifespan_s,
+    }
+    if limit not in now:
+        raise InvalidDecision(f"There is no limit {limit!r}; the limits are {', '.join(now)}.")
+    current = now[limit]
+    if current is None:
+        raise InvalidDecision(f"This run has no limit on {limit}, so there is nothing to raise.")
+    if value <= current:
+        old, new = (f"${usd(int(current))}", f"${usd(value)}") if limit == "cost" else (f"{current:g}", str(value))
+        raise InvalidDecision(f"The limit on {limit} is {old}; {new} would not raise it.")
+
+
+def due_at_ms(state: State) -> Iterator[int]:
+    """When `attend_due` has something to do."""
+    if not state.phase:
+        yield from caps.due_at_ms(state)
+        if state.max_active_s is not None and state.active and _is_open_to(state, "active"):
+            yield state.at_ms + max(0, ms(state.max_active_s) - active_ms(state, state.at_ms))
+        if state.max_wall_s is not None and _is_open_to(state, "wall"):
+            yield state.started_at_ms + ms(state.max_wall_s)
+    if state.max_lifespan_s is not None and not state.lifespan_passed:
+        yield state.started_at_ms + ms(state.max_lifespan_s)
+
+
+def _is_open_to(state: State, limit: str) -> bool:
+    """Whether the run has yet to hear that a limit is reached."""
+    return gate_of(state, limit) is None and limit not in state.would_stop
+
+
+def attend_due(d: Decision) -> None:
+    """What time brings to limits: the end of the active time and of the wall time, and the lifespan, which only summons
+    attention."""
+    state = d.state
+    if not state.phase:
+        attend_time(d)
+    if state.max_lifespan_s is None or state.lifespan_passed:
+        return
+    if d.now_ms - state.started_at_ms >= ms(state.max_lifespan_s):
+        d.emit(ev.LifespanPassed(state.max_lifespan_s))
+        message = f"The run is older than {state.max_lifespan_s:g} s. It goes on; extend its lifespan, or cancel it."
+        shown: dict[str, object] = {"limit": "lifespan", "reached": state.max_lifespan_s, "message": message}
+        questions.open_engine_gate(d, REASONS["lifespan"], shown, allowed=("answer", "reject"), subject="lifespan")

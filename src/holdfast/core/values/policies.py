@@ -1,0 +1,212 @@
+"""Kinds of errors, and what is done about each: which are tried again, when, and how often.
+
+Never here: a clock or a random number. Jitter is derived from ids, so that a replay waits exactly as the run did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.core.values.payload import Payload
+
+# The stable classes of errors. A new one is an addition to the public surface: docs/reference/codes.md lists them all.
+TIMEOUT: Final = "timeout"
+"""It took too long."""
+NETWORK: Final = "network"
+"""No connection, or a broken one."""
+RATE_LIMIT: Final = "rate_limit"
+"""The provider, or an HTTP tool's service, takes no calls for now; its Retry-After is kept. Tried ten times."""
+MODEL_TRANSIENT: Final = "model_transient"
+"""The provider has trouble that passes."""
+TEMPORARY: Final = "temporary"
+"""A node says that trying again may help: `NodeResult(status="retryable_error")`. Or others wrote a shared value first,
+100 times in a row."""
+SCHEMA: Final = "schema"
+"""Data does not fit its schema, after one attempt to mend it where a model wrote it."""
+VALIDATION: Final = "validation"
+"""A request that cannot be made: no price, no bound, wrong input; or that an HTTP service refused."""
+AUTHORIZATION: Final = "authorization"
+"""Not allowed: a key, a permission, a missing secret."""
+DENIED: Final = "denied"
+"""The node does not list the tool, a handler raised `TransitionDenied`, or an address or redirect is not allowed."""
+REJECTED: Final = "rejected"
+"""A person said no."""
+EXPIRED: Final = "expired"
+"""Nobody answered a gate before the moment after which no answer counts."""
+TOOL: Final = "tool"
+"""The tool says that it failed. Tried again only where repeating is safe."""
+NON_DETERMINISTIC: Final = "non_deterministic"
+"""Operations overlap, or a person would not have a step go on whose code has changed."""
+LOOP_EXHAUSTED: Final = "loop_exhausted"
+"""A loop is used up."""
+CONFLICT: Final = "conflict"
+"""A shared value has another version than was expected."""
+CHECK_FAILED: Final = "check_failed"
+"""A check did not pass and no edge follows that."""
+ROUTING: Final = "routing"
+"""A branch chose a way that does not exist."""
+JOIN: Final = "join"
+"""A join's time was up."""
+GUARD: Final = "guard"
+"""A guard broke."""
+LIMIT: Final = "limit"
+"""A limit was reached or not extended, or a model took too many turns."""
+CHILD_FAILED: Final = "child_failed"
+"""A child of the run failed; what went wrong in it, its own run says. A retry takes it up where it failed."""
+UNKNOWN: Final = "unknown"
+"""Nobody can know what became of a call of a tool. It is made again, under its key, where that is harmless."""
+LOST: Final = "lost"
+"""The process lost its lease before a call left, or died in five attempts of one step in a row."""
+CANCELLED: Final = "cancelled"
+"""Called off: nobody needs the answer any more."""
+CALLED_OFF: Final = "called_off"
+"""A flow has gone on without the operation: a time limit of its own ran out, or it cancelled a task."""
+MODEL: Final = "model"
+"""The reply cannot be used."""
+ERROR: Final = "error"
+"""An exception of the user's own code."""
+
+TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, TEMPORARY, UNKNOWN, LOST})
+"""What passes by itself: tried again without anybody asking for it ("Agent Workflow Orchestration" §18)."""
+
+NEVER_RETRIED: Final = frozenset(
+    {SCHEMA, VALIDATION, AUTHORIZATION, DENIED, REJECTED, NON_DETERMINISTIC, LOOP_EXHAUSTED}
+    | {CHECK_FAILED, ROUTING, JOIN, GUARD, LIMIT, CANCELLED, CALLED_OFF}
+)
+"""What the same try cannot mend, whatever a policy asks for."""
+
+_NAMES: Final = {
+    **{each: frozenset({each}) for each in (*TRANSIENT, *NEVER_RETRIED, TOOL, CONFLICT, CHILD_FAILED, MODEL, ERROR)},
+    "temporary_unavailable": frozenset({MODEL_TRANSIENT, NETWORK, TEMPORARY}),
+}
+"""What `retryable_errors` may name, and the classes that each name means."""
+
+
+def gravest(classes: Sequence[str]) -> str:
+    """Return the class of several errors at once: of the first that no try can mend, or else that does not pass by itself."""
+    return max(classes, key=lambda each: 2 if each in NEVER_RETRIED else each not in TRANSIENT)
+
+
+MOST_LOST_ATTEMPTS: Final = 5
+"""A step whose process died this often, one time after another without getting further, is taken for the cause of it."""
+
+LONGEST_RETRY_AFTER_S: Final = 31 * 86_400.0
+"""What a provider may ask for at most; the longest quotas are a month's."""
+
+
+class Raised(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The exception behind an error: its class, by module and name, and the plain data among its arguments and attributes."""
+
+    module: str
+    name: str
+    data: Payload | None = None
+    bases: tuple[tuple[str, str], ...] = ()
+    """The classes that it inherits from, the nearest first: one of them catches it where its own is not loaded."""
+
+
+class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as data in the run's state: what went wrong, where, when, and whether trying again may help."""
+
+    node: str
+    error_class: str
+    message: str
+    retryable: bool
+    at_ms: int
+    tool: str | None = None
+    retry_after_s: float | None = None
+    trace: str | None = None
+    """Where in the user's own code it happened, as Python tells it."""
+    raised: Raised | None = None
+    """The class as which the code can catch it, besides OperationFailed."""
+
+
+OnLimit = Literal["ask", "fail", "record"]
+"""What becomes of a run at a limit: it stops and asks, it fails, or it goes on and only tells that it would have stopped."""
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How often and when a failed attempt is followed by another.
+
+    With `only_transient` (the default policy) just what passes by itself is tried again; a policy that a node names
+    itself also retries plain errors. With `retryable_errors` just these classes are: `["timeout", "tool"]`;
+    `temporary_unavailable` is another name for `model_transient`, `network` and `temporary` together. What no try can mend
+    cannot be among them. A rate limit has a bound of its own, because waiting is all that it asks for.
+    """
+
+    max_attempts: int = 3
+    backoff: Literal["fixed", "exponential"] = "exponential"
+    initial_s: float = 0.2
+    max_s: float = 30.0
+    jitter: float = 0.1
+    rate_limit_attempts: int = 10
+    only_transient: bool = False
+    retryable_errors: Sequence[str] | None = None
+
+    @classmethod
+    def documented(cls) -> RetryPolicy:
+        """The policy of "Agent Workflow Orchestration" §18: three attempts, after 200 ms at first and 2 s at most, of
+        `timeout`, `rate_limit` and `temporary_unavailable`."""
+        passing = ("timeout", "rate_limit", "temporary_unavailable")
+        return cls(max_s=2.0, jitter=0.0, rate_limit_attempts=3, retryable_errors=passing)
+
+    def problems(self) -> list[str]:
+        """What is wrong with these figures, in words."""
+        found = []
+        if self.max_attempts < 1 or self.rate_limit_attempts < 1:
+            found.append("needs at least one attempt")
+        if not 0 <= self.initial_s <= self.max_s < math.inf:
+            found.append("needs 0 ≤ initial_s ≤ max_s, both finite")
+        if not 0 <= self.jitter <= 1:
+            found.append("needs a jitter between 0 and 1")
+        if isinstance(self.retryable_errors, str):
+            return [*found, f"needs a list in retryable_errors, like [{self.retryable_errors!r}]"]
+        for name in self.retryable_errors or ():
+            if name not in _NAMES:
+                found.append(f"names {name!r} in retryable_errors, which is none of {', '.join(sorted(_NAMES))}")
+            elif name in NEVER_RETRIED:
+                found.append(f"names {name!r} in retryable_errors, which another try cannot mend")
+        return found
+
+    def takes_up(self, error_class: str) -> bool:
+        """Whether another attempt may follow an error of that class. One whose process was lost always may."""
+        if error_class in NEVER_RETRIED:
+            return False
+        if self.retryable_errors is not None:
+            return error_class == LOST or any(error_class in _NAMES.get(name, ()) for name in self.retryable_errors)
+        return error_class in TRANSIENT or not self.only_transient
+
+
+DEFAULT_RETRY: Final = RetryPolicy(only_transient=True)
+
+
+def retries(policy: RetryPolicy, error: ErrorRecord, failures: int) -> bool:
+    """Whether another attempt follows after `failures` failed ones, the last with `error`.
+
+    Rate limits are counted apart from all other failures: `failures` are those of the kind of `error`.
+    """
+    if not error.retryable or not policy.takes_up(error.error_class):
+        return False
+    most = (
+        max(policy.max_attempts, policy.rate_limit_attempts) if error.error_class == RATE_LIMIT else policy.max_attempts
+    )
+    return failures < most
+
+
+def delay_ms(policy: RetryPolicy, error: ErrorRecord, failures: int, identity: str) -> int:
+    """How long to wait before the next attempt; `identity` (the step in its run) decides the jitter.
+
+    A provider's Retry-After is a floor: sooner would be refused again.
+    """
+    grown = policy.initial_s if policy.backoff == "fixed" else policy.initial_s * 2 ** min(failures - 1, 62)
+    base_s = min(grown, policy.max_s)
+    digest = hashlib.sha256(f"{identity}/{failures}".encode()).digest()
+    part = int.from_bytes(digest[:8], "big") / 2**64
+    wait_s = base_s * (1 + policy.jitter * part)
+    if error.retry_after_s is not None:
+        wait_s = max(wait_s, min(error.retry_after_s, LONGEST_RETRY_AFTER_S) * (1 + policy.jitter * part * 0.1))
+    return int(wait_s * 1000) + 1

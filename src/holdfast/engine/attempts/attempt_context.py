@@ -1,0 +1,141 @@
+"""What a handler is told of its attempt, and may use of its process besides operations.
+
+Never here: anything that the journal records (context).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+from holdfast.authoring.content import Audio, Document, Image
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import StartedBy, StateView
+from holdfast.core.capacity.estimates import Report
+from holdfast.core.values.content import ContentPart
+from holdfast.core.values.ids import RunId, StepId
+from holdfast.engine.attempts.attempt import Attempt
+from holdfast.engine.attempts.journal import StepJournal
+from holdfast.engine.attempts.remote import RemoteWorker, worker_of
+from holdfast.engine.attempts.residents import Flow
+from holdfast.engine.runs.job_log import JobLog
+from holdfast.engine.runs.payloads import Storage
+from holdfast.ports import Clock
+from holdfast.settings import ScriptLimits
+
+T = TypeVar("T")
+
+
+class AttemptContext:
+    """The part of `ctx` that is the same whatever was recorded."""
+
+    flow: Flow | None = None
+    """The flow that it is the `ctx` of, once that has begun."""
+
+    def __init__(self, attempt: Attempt, journal: StepJournal) -> None:
+        self._attempt = attempt
+        self._journal = journal
+        self._services = attempt.services
+        self.run_id: RunId = attempt.run
+        self.tenant: str = attempt.tenant
+        self.started_by: StartedBy = attempt.started_by
+        self.step_id: StepId = attempt.step
+        self.provisional = False
+        """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
+
+    def go_on(self, attempt: Attempt) -> None:
+        """Belong to the attempt in which its flow goes on."""
+        self._attempt = self._journal.attempt = attempt
+        self._journal.number = attempt.number
+        self.provisional = False
+
+    @property
+    def journal(self) -> StepJournal:
+        """The step's journal, for the engine's own code."""
+        return self._journal
+
+    @property
+    def failures(self) -> int:
+        """How many attempts of this step have failed so far; lost and suspended ones do not count."""
+        return self._journal.before.failures
+
+    async def view(self) -> StateView:
+        """The run as this attempt sees it: an item's function is given nothing but the item."""
+        return await self._attempt.view()
+
+    @property
+    def worker(self) -> RemoteWorker | None:
+        """The connected worker that does this step's work; None where this process does it."""
+        return worker_of(self._attempt)
+
+    @property
+    def clock(self) -> Clock:
+        """For how long something takes; what the time is, `now` says."""
+        return self._services.runtime.clock
+
+    def redact(self, text: str) -> str:
+        """`text` without the value of any known secret, for what leaves by another way than the history."""
+        return self._services.payloads.redact(text)
+
+    async def keep_part(self, part: Image | Audio | Document) -> ContentPart:
+        """A content part that has no address, kept by its hash."""
+        contents, now_ms = self._services.contents, self._attempt.keeping_ms
+        return await self._attempt.patiently(lambda: contents.kept(part, self.tenant, now_ms))
+
+    @property
+    def fetching(self) -> Tool:
+        """What reads and keeps one that has."""
+        return self._services.contents.tool(self.tenant, self._attempt.keeping_ms)
+
+    @property
+    def script_limits(self) -> ScriptLimits:
+        """How far a script may go, where its file says nothing."""
+        return self._services.script_limits
+
+    @property
+    def pools(self) -> Mapping[str, int]:
+        """What was reserved for this step of pools."""
+        return self._attempt.pools
+
+    def report(self, reports: Iterable[Report]) -> None:
+        """What scripts say that they have used of pools; it is learned once the step has completed."""
+        self._attempt.reports.extend(reports)
+
+    @contextmanager
+    def tidying(self) -> Iterator[bool]:
+        """For what is done after this attempt was called off: whether that was because its run is cancelled. Only then is
+        it let finish, and it sees to a bound itself. Nothing of it is recorded."""
+        self._attempt.is_tidying = self._attempt.run_is_cancelled
+        try:
+            yield self._attempt.run_is_cancelled
+        finally:
+            self._attempt.is_tidying = False
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when it is to end soon, because another item of its map has failed; never where the map does not ask for that."""
+        return asyncio.Event() if self._attempt.item is None else self._attempt.item.stopping
+
+    @property
+    def now_ms(self) -> int:
+        """The store's time; it is not recorded."""
+        return self._services.runtime.store.clock.now_ms()
+
+    def keep_in(self, storage: Storage) -> None:
+        """Where the values of this attempt go from now on: its output, and what it records."""
+        self._attempt.storage = storage
+
+    def kept_log(self, job: str) -> JobLog:
+        """Where what the step prints is kept for people; `job` is what they call it."""
+        return self._services.job_logs.begin(self._attempt.run, job, self._attempt.number, self.tenant)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """What `work` returns, worked out in a thread: the event loop is not kept from others."""
+        done: T = await self._services.threads.run(work, {})
+        return done
+
+    def secret(self, name: str) -> str:
+        """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
+        return self._services.secrets.get(name)

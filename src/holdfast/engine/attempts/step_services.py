@@ -1,0 +1,60 @@
+"""What an attempt at a step may use of its process and of the world outside.
+
+Never here: anything that changes while the process lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.engine.attempts.residents import Residents
+from holdfast.engine.attempts.value_turn import ValueTurns
+from holdfast.engine.background.supervising import Supervising
+from holdfast.engine.capacity.call_pools import CallPools
+from holdfast.engine.capacity.model_knowledge import ModelKnowledge
+from holdfast.engine.capacity.pool_client import PoolClient
+from holdfast.engine.runs.content import Contents
+from holdfast.engine.runs.hindrance import Hindrances
+from holdfast.engine.runs.job_log import JobLogWriter
+from holdfast.engine.runs.listening import Listening
+from holdfast.engine.runs.outside_calls import OutsideCalls
+from holdfast.engine.runs.payloads import Payloads
+from holdfast.engine.runs.runtime import Runtime
+from holdfast.engine.runs.stream_writer import StreamWriter
+from holdfast.models.gateway import Gateway
+from holdfast.ports import StandIn, Threads, WorkerGateway
+from holdfast.settings import ScriptLimits, Secrets
+from holdfast.tools.executor import ToolExecutor
+
+
+@dataclass(frozen=True)
+class StepServices:
+    """Those of one process."""
+
+    runtime: Runtime
+    payloads: Payloads
+    contents: Contents
+    secrets: Secrets
+    gateway: Gateway
+    tools: ToolExecutor
+    threads: Threads
+    workers: WorkerGateway | None
+    """Workers that are connected to this process, if it takes connections."""
+    pool_client: PoolClient
+    call_pools: CallPools
+    models: ModelKnowledge
+    value_turns: ValueTurns
+    hindrances: Hindrances
+    calls: OutsideCalls
+    job_logs: JobLogWriter
+    streams: StreamWriter
+    listening: Listening
+    """Those who watch what runs say."""
+    supervising: Supervising
+    residents: Residents[Any]
+    """The flows that wait, and are kept in memory."""
+    stand_in: StandIn | None
+    """Who answers in the place of the world, where recorded runs are replayed."""
+    script_limits: ScriptLimits
+    """How far a script of a workflow file may go."""

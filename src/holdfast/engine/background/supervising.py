@@ -1,0 +1,214 @@
+"""Has the tasks of supervisors done: starts their runs, hears of their ends, calls off what takes too long.
+
+Whoever submits a task does so, and whoever ends a run of one; what they left undone is found in the store. All is written down
+before it is done, so doing it twice is doing it once. Never here: which worker takes a task (core.nouns.supervision), when a
+supervisor is looked after (engine.background.consequences).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from holdfast.core.facts import commands as cmd
+from holdfast.core.nouns import supervision as rule
+from holdfast.core.nouns.supervision import Accepted, Active, Change, Ended, Fate, Rejected, Supervisor, Task
+from holdfast.core.values.claim import Claim
+from holdfast.core.values.ids import RunId
+from holdfast.core.values.payload import digest
+from holdfast.core.views.projection import RunRow
+from holdfast.engine.runs.errands import Errands
+from holdfast.engine.runs.payloads import Payloads
+from holdfast.engine.runs.runtime import Runtime
+from holdfast.engine.runs.stored_workflow import StoredWorkflow
+from holdfast.errors import Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, StoreError
+from holdfast.models.gateway import Gateway
+
+log = logging.getLogger("holdfast")
+
+_MOST: Final = 100
+"""Supervisors of one look; the rest is the next one's."""
+_TRIES: Final = 20
+"""Of a change that other processes have come before."""
+_TURNS: Final = 10_000
+"""Of one supervisor in one go: what it has to do ends long before."""
+_PAUSE_S: Final = 0.002
+_CONTENDED_S: Final = 1.0
+_FATES: Final[dict[str, Fate]] = {"completed": "completed", "failed": "failed", "cancelled": "cancelled"}
+
+
+class Supervising:
+    """Of one process, for those of the store. In it only one at a time changes a supervisor; other processes are met in the
+    store."""
+
+    def __init__(self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None = None) -> None:
+        """`gateway`: whose prices the runs are held to, where the process has one."""
+        self._runtime = runtime
+        self._payloads = payloads
+        self._gateway = gateway
+        self._supervisors = runtime.store.supervisors
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def look(self, errands: Errands) -> int:
+        """Look after those that need it; how many they were. Raises StoreError."""
+        due = await self._supervisors.due(self._runtime.store.clock.now_ms(), _MOST)
+        for each in due:
+            errands.soon(self.carry_on(*each))
+        return len(due)
+
+    async def submit(self, tenant: str, name: str, task: Task) -> Accepted | Rejected:
+        """Take a task, or not, and have it begin if it can: the same one again is the same. Raises NotFound, InvalidInput for a
+        type that nobody takes, and Conflict where another task has its id."""
+        answer = await self._taken(tenant, name, task)
+        if isinstance(answer, Accepted) and answer.worker is not None:
+            with contextlib.suppress(StoreError):  # it is taken, and what is left undone is found in the store
+                await self.carry_on(tenant, name)
+        return answer
+
+    async def _taken(self, tenant: str, name: str, task: Task) -> Accepted | Rejected:
+        async with self._turn(tenant, name):
+            for attempt in range(_TRIES):
+                supervisor = await self._supervisors.find(tenant, name)
+                if supervisor is None:
+                    raise no_supervisor(name)
+                known = await self._supervisors.task(tenant, name, task.id)
+                if known is not None:
+                    return _again(supervisor, known, task)
+                now_ms = self._runtime.store.clock.now_ms()
+                answer, after = rule.submitted(supervisor, task, now_ms)
+                if isinstance(answer, Rejected):
+                    return answer
+                if await self._supervisors.put(Change(after, (task,))):
+                    return answer
+                await self._runtime.clock.sleep(_PAUSE_S * attempt)
+        return Rejected("overloaded", _CONTENDED_S)  # so many submit elsewhere that this one never was first
+
+    async def carry_on(self, tenant: str, name: str) -> None:
+        """Do what can be done now."""
+        async with self._turn(tenant, name):
+            for _ in range(_TURNS):
+                supervisor = await self._supervisors.find(tenant, name)
+                if supervisor is None:
+                    return
+                change, late = await self._next(supervisor)
+                if change.supervisor == supervisor:
+                    return
+                if await self._supervisors.put(change):
+                    for each in late:
+                        await self._call_off(supervisor, each)
+                else:  # somebody else was first
+                    await self._runtime.clock.sleep(_PAUSE_S)
+
+    def _turn(self, tenant: str, name: str) -> asyncio.Lock:
+        return self._turns.setdefault((tenant, name), asyncio.Lock())
+
+    async def _next(self, supervisor: Supervisor) -> tuple[Change, list[Active]]:
+        """What has come of the tasks at work, and which begin now; those that are to be called off once that is kept."""
+        after, tasks = supervisor, list[Task]()
+        news = await asyncio.gather(*(self._news(supervisor, active) for active in supervisor.active))
+        for active, what in zip(supervisor.active, news, strict=True):
+            task = None if what is None else await self._task(supervisor, active)
+            if what is None or task is None:
+                continue
+            now_ms = self._runtime.store.clock.now_ms()
+            if isinstance(what, Ended):
+                after, task = rule.ended(after, task, what, now_ms)
+            else:
+                after, task = rule.begun(after, active.task, what), msgspec.structs.replace(task, run=what)
+            tasks.append(task)
+        now_ms = self._runtime.store.clock.now_ms()
+        late = list(rule.overdue(after, now_ms))
+        after = rule.dispatched(rule.called_off(after, late, now_ms), now_ms)
+        return Change(after, tuple(tasks)), late
+
+    async def _news(self, supervisor: Supervisor, active: Active) -> RunId | Ended | None:
+        """What is new about a task at work: its run is there, or has ended, or cannot be."""
+        if active.run is not None:
+            return await self._end_of(active.run, active)
+        task = await self._task(supervisor, active)
+        return None if task is None else await self._start(supervisor, active, task)
+
+    async def _task(self, supervisor: Supervisor, active: Active) -> Task | None:
+        """None where it has ended so long ago that nobody knows of it any more: what was seen of its supervisor is as old."""
+        return await self._supervisors.task(supervisor.tenant, supervisor.name, active.task)
+
+    async def _end_of(self, run: RunId, active: Active) -> Ended | None:
+        """What became of a run; None as long as it goes on."""
+        row = await self._runtime.store.views.run(run)
+        if row is None or row.ended_at_ms is None:
+            return None
+        fate = _FATES[row.status]
+        error = None if fate == "completed" else await self._reason(row)
+        return Ended(fate, max(0, row.ended_at_ms - active.began_ms), error)
+
+    async def _reason(self, row: RunRow) -> str:
+        try:
+            state = await self._runtime.runs.state(row.run)
+        except (CorruptHistory, NotFound) as lost:  # for good, and the others go on all the same
+            return f"Run {row.run} {row.status}, and why cannot be read. {lost.message}"
+        return state.error.message if state.error is not None else state.reason or row.status
+
+    async def _start(self, supervisor: Supervisor, active: Active, task: Task) -> RunId | Ended:
+        """The run of a task, started now unless it is there. One that cannot be started has failed."""
+        try:
+            return await self._run_of(supervisor, active, task)
+        except StoreError:
+            raise  # nobody knows: it stays to be started
+        except HoldfastError as refused:
+            log.warning("holdfast cannot have task %s of %s done: %s", active.task, supervisor.name, refused)
+            return Ended("failed", 0, refused.message)
+
+    async def _run_of(self, supervisor: Supervisor, active: Active, task: Task) -> RunId:
+        runtime, tenant = self._runtime, supervisor.tenant
+        key = rule.key_of(supervisor, active.task)
+        if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
+            return known[0]
+        name = next(each.workflow for each in supervisor.workers if each.name == active.worker)
+        record = await runtime.store.graphs.workflow(name, None, tenant=tenant)
+        graph = await runtime.catalog.graph_of(record.graph_hash)
+        workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
+        valid = workflow.validated_input(msgspec.json.decode(task.payload))
+        mailbox = runtime.runs.new(graph)
+        start = cmd.StartRun(
+            mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
+            digest([name, bytes(task.payload).decode()]), key=key, by=task.by, team=supervisor.team, queue=True,
+            shared=supervisor.shared, agent=active.worker if supervisor.shared else None,
+            price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
+        )  # fmt: skip
+        try:
+            await mailbox.send(start)
+        except KeyReused:
+            if (known := await runtime.store.log.run_of_key(tenant, key)) is None:
+                raise
+            return known[0]
+        return mailbox.run
+
+    async def _call_off(self, supervisor: Supervisor, active: Active) -> None:
+        assert active.run is not None
+        took_s = (active.deadline_ms - active.began_ms) / 1000
+        by = Claim(f"supervisor {supervisor.name}")
+        try:
+            await self._runtime.runs.send(active.run, cmd.CancelRun(f"it took longer than {took_s:g} s", by))
+        except Conflict:
+            log.debug("run %s of supervisor %s is ending already", active.run, supervisor.name)
+
+
+def _again(supervisor: Supervisor, known: Task, task: Task) -> Accepted:
+    """The answer to one who submits what was submitted before."""
+    if (known.task_type, bytes(known.payload)) != (task.task_type, bytes(task.payload)):
+        raise Conflict(
+            f"Supervisor {supervisor.name!r} has another task {task.id!r}. Nothing was submitted: use another id."
+        )
+    found = rule.accepted(supervisor, task.id)
+    return found if known.fate is None else found._replace(worker=known.worker)
+
+
+def no_supervisor(name: str) -> NotFound:
+    return NotFound(
+        f"There is no supervisor {name!r:.130} in this store; `holdfast supervisors list` shows those that are."
+    )

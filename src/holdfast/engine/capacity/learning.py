@@ -1,0 +1,63 @@
+"""What was seen of steps and calls on its way to the store: gathered, and written in one transaction for many, soon.
+
+Nobody waits for it, and nothing is wrong without it: what cannot be written is left out. Never here: what is learned from it
+(core.capacity.estimates, core.nouns.model_estimates), reading it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, Generic, TypeVar
+
+from holdfast.errors import StoreError
+from holdfast.ports import Clock
+
+log = logging.getLogger("holdfast")
+
+Seen = TypeVar("Seen")
+
+_EVERY_S: Final = 1.0
+_MOST: Final = 10_000
+"""That wait to be written; of more the latest count."""
+
+
+class Learning(Generic[Seen]):
+    """What one process has seen and the store has not heard of."""
+
+    def __init__(self, clock: Clock, write: Callable[[Sequence[Seen]], Awaitable[None]]) -> None:
+        self._clock = clock
+        self._write = write
+        self._unlearned: list[Seen] = []
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def take(self, seen: Iterable[Seen]) -> None:
+        """It is written soon."""
+        self._unlearned.extend(seen)
+        del self._unlearned[:-_MOST]
+        if self._unlearned and (self._task is None or self._task.done()) and not self._closed:
+            self._task = asyncio.create_task(self._turns(), name="holdfast-learning")
+
+    async def aclose(self) -> None:
+        """Write what is left."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._write_all()
+
+    async def _turns(self) -> None:
+        while self._unlearned:
+            await self._clock.sleep(_EVERY_S)
+            await self._write_all()
+
+    async def _write_all(self) -> None:
+        seen, self._unlearned = self._unlearned, []
+        if not seen:
+            return
+        try:
+            await self._write(seen)
+        except StoreError as problem:
+            log.info("holdfast could not note what it has seen of %d steps or calls: %s", len(seen), problem)

@@ -1,0 +1,59 @@
+"""Goes through those who stand in line in the store to be placed: bit by bit, and again after a pause.
+
+Placement hears of most of them as they come; this is for what nobody told. Never here: placing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.core.values.ids import RunId
+from holdfast.ports import Clock, Unplaced, Views
+
+MOST_AT_ONCE: Final = 500
+_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 10.0
+"""Between two times that all are gone through; longer the more they are."""
+
+
+class Found(NamedTuple):
+    """What a look has found. `all_since_s`: with it, everybody has been seen who stood in line then; `everybody` is who."""
+
+    runs: Sequence[Unplaced]
+    all_since_s: float | None
+    everybody: frozenset[RunId]
+
+
+_NOTHING: Final = Found((), None, frozenset())
+
+
+class StoredLine:
+    """Those of them that `counts` holds of."""
+
+    def __init__(self, views: Views, clock: Clock, counts: Callable[[Unplaced], bool]) -> None:
+        self._views = views
+        self._clock = clock
+        self._counts = counts
+        self._seen: set[RunId] = set()
+        self._at = 0
+        self._began_s = self._again_s = -math.inf
+
+    async def look(self) -> Found:
+        """The next of them; nothing while it is too early to begin anew. Raises StoreError."""
+        now_s = self._clock.monotonic_s()
+        if not self._at:
+            if now_s < self._again_s:
+                return _NOTHING
+            self._began_s, self._seen = now_s, set()
+        page = await self._views.unplaced(self._at, MOST_AT_ONCE)
+        found = [each for each in page if self._counts(each)]
+        self._seen.update(each.run for each in found)
+        if len(page) == MOST_AT_ONCE:
+            self._at = page[-1].place
+            return Found(found, None, frozenset())
+        self._at = 0
+        pages = 1 + len(self._seen) // MOST_AT_ONCE
+        self._again_s = now_s + min(_PAUSE_S * pages, _LONGEST_PAUSE_S)
+        return Found(found, self._began_s, frozenset(self._seen))

@@ -1,0 +1,361 @@
+"""Leads a lane of the fleet: finds the runs that are due, and hands them to workers.
+
+It holds a session of its own that names the lane. When it dies, another leads: from the store, and from what workers say
+of themselves; runs in flight go on meanwhile. A run whose workflow no worker has gets its tick here, so that its timers
+and gates depend on nobody's code.
+
+Never here: which worker gets a job (scheduling does), what a tick finds (core does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.core.facts.commands import Tick
+from holdfast.core.values.ids import RunId, SessionId
+from holdfast.core.values.scopes import with_headroom
+from holdfast.engine.background.consequences import Consequences
+from holdfast.engine.background.doubt import DoubtRule, Doubts
+from holdfast.engine.background.firing import Firing
+from holdfast.engine.background.rollup import Daily
+from holdfast.engine.capacity.lane_due import LaneDue
+from holdfast.engine.capacity.placing import in_line
+from holdfast.engine.capacity.pool_client import PoolClient
+from holdfast.engine.capacity.stored_line import StoredLine
+from holdfast.engine.fleet.dispatch import REPORT_EVERY_S, end
+from holdfast.engine.runs.runtime import Runtime
+from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, Unstorable
+from holdfast.ports import Handed, Job, Leadership, PlacedStep, Queue, Report
+from holdfast.scheduling.job import Strategy
+from holdfast.scheduling.lane import Lane
+from holdfast.scheduling.lane_workers import ON_ITS_WAY_MS
+from holdfast.scheduling.placement import Scheduler
+
+log = logging.getLogger("holdfast")
+
+LEASE_S: Final = 2.0
+"""A leader's lease: five renewals, one every 0.4 s. Another leads within three seconds of its death: the lease, the next
+look of a process that waits to lead, and the first sweep."""
+CLAIM_EVERY_S: Final = 0.4
+MOST_RUNS: Final = 2_000
+"""Of one sweep; the rest is found by the next, which follows at once."""
+SHORTEST_PAUSE_S: Final = 0.02
+BUSY_PAUSE_S: Final = 0.1
+"""Between two turns that find only what a worker is to take up."""
+LONGEST_PAUSE_S: Final = 1.0
+_PATIENCE_S: Final = 2.0
+"""How long a worker has to take up what it was given, before the sweep offers it again."""
+_SILENT_S: Final = 3 * REPORT_EVERY_S
+_AWAY_S: Final = 0.5
+_NO_WEIGHTS: Final[Mapping[str, float]] = {}
+_OUTLIVES_S: Final = 600.0
+"""What was placed goes on when the leader dies. Its part of a pool is the next leader's, or stays taken for so long."""
+
+
+_decode_report = msgspec.json.Decoder(Report).decode
+
+
+class Leader:
+    """The scheduler of one lane, while this process leads it; otherwise it waits to."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        leadership: Leadership,
+        queue: Queue,
+        strategy: Strategy = "least_loaded",
+        weights: Mapping[str, float] = _NO_WEIGHTS,
+        doubts: DoubtRule | None = None,
+        consequences: Consequences | None = None,
+    ) -> None:
+        """`consequences` sees to what others have left undone."""
+        self._runtime = runtime
+        self._store = store = runtime.store
+        self._leadership = leadership
+        self._queue = queue
+        self.lane = runtime.catalog.lane
+        self.leads = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._jobs = Lane(Scheduler(strategy))
+        for tenant, weight in weights.items():
+            self._jobs.scheduler.set_weight(tenant, weight)
+        self._pool_client = PoolClient(
+            store.lending, store.sessions, runtime.clock, f"lane/{self.lane}",
+            lambda: self._session, self._jobs.scheduler, outlives_s=_OUTLIVES_S,
+        )  # fmt: skip
+        self._pool_client.on_more = self._awake.set
+        self._line = StoredLine(
+            store.views, runtime.clock,
+            lambda each: runtime.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == runtime.catalog.lane,
+        )  # fmt: skip
+        self._offered_s: dict[RunId, float] = {}
+        self._damaged: set[RunId] = set()
+        self._all_in_hand = False
+        self._session: SessionId | None = None
+        """The one with which it leads. Another session of this process leads nothing until the store says so: what it took of
+        pools in the lane's name, it would keep for as long as it lives."""
+        self._led_s = 0.0
+        """Since when it leads."""
+        self._knows = False
+        """Whether it has heard of every worker what that has, since it leads."""
+        self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
+        self._doubts = Doubts(runtime, doubts)
+        self._firing = Firing(runtime)
+        self._consequences = consequences
+        self._due = LaneDue(leadership, store.views, runtime.catalog, runtime.clock)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def jobs(self) -> int:
+        """How many wait for a worker: runs to be looked at, and steps."""
+        return self._jobs.waiting
+
+    @property
+    def workers(self) -> int:
+        return len(self._jobs.workers)
+
+    @property
+    def slots(self) -> int:
+        return self._jobs.workers.slots
+
+    @property
+    def free(self) -> int:
+        """How many of them are free, as far as is known here."""
+        return self._jobs.workers.free
+
+    @property
+    def broken(self) -> BaseException | None:
+        """Why this process can no longer work, if so."""
+        return self._runtime.membership.broken
+
+    async def reach(self) -> None:
+        """Ask the store something. Raises StoreError where it cannot be reached."""
+        await self._leadership.is_led(self.lane)
+
+    def start(self) -> None:
+        self._pool_client.start(self._runtime.membership.give_up)
+        loops = (self._claim, self._receive_jobs, self._receive_reports, self._sweep, self._place)
+        self._tasks = [
+            asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
+        ]
+
+    async def aclose(self) -> None:
+        await end(self._tasks)
+        await self._pool_client.aclose()
+
+    async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """A fault of ours ends the process's work: a leader that is silently blind would be worse than none."""
+        try:
+            await loop()
+        except Exception as problem:
+            log.exception("holdfast can no longer lead")
+            self._runtime.membership.give_up(problem)
+            raise
+
+    # --- Leading ------------------------------------------------------------------------------------------------------
+
+    async def _claim(self) -> None:
+        told = ""
+        while True:
+            try:
+                await self._runtime.membership.hold()
+                session = self._runtime.membership.session
+                if session is not None and not await self._leadership.lead(self.lane, session):
+                    session = None
+                told = ""
+            except StoreError as problem:
+                # Nobody else can have led before the lease is over.
+                session = self._session if self._runtime.membership.alive() else None
+                if str(problem) != told:
+                    told = str(problem)
+                    log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
+            if session is not None and session != self._session:
+                log.info("holdfast leads lane %s as %s", self.lane, session)
+                self._session = session
+                self._led_s, self._knows = self._runtime.clock.monotonic_s(), False
+                self.leads.set()
+            elif session is None and self._session is not None:
+                log.warning("holdfast leads lane %s no more", self.lane)
+                self._session = None
+                self.leads.clear()
+                self._offered_s.clear()
+                await self._queue.drop(self._jobs.clear())
+            await self._runtime.clock.sleep(CLAIM_EVERY_S)
+
+    async def _receive_jobs(self) -> None:
+        while True:
+            await self.leads.wait()
+            session = self._session
+            if session is None:
+                await self._runtime.clock.sleep(CLAIM_EVERY_S)
+                continue
+            useless = [self._offer(handed) for handed in await self._queue.offered(session)]
+            if any(useless):
+                await self._queue.drop([handed for handed in useless if handed is not None])
+
+    async def _receive_reports(self) -> None:
+        while True:
+            reports, now_s, workers = (
+                await self._queue.reported(),
+                self._runtime.clock.monotonic_s(),
+                self._jobs.workers,
+            )
+            for report in reports:
+                workers.report(report, now_s)
+            if not self.leads.is_set():  # nobody tidies here; a silent worker is looked for in the store (_living)
+                for worker in workers.silent(now_s - _SILENT_S):
+                    workers.forget(worker)
+            self._awake.set()
+
+    def _offer(self, handed: Handed) -> Handed | None:
+        """Have a run placed, or steps of it, or both. Returns what was offered in vain."""
+        now_s = self._runtime.clock.monotonic_s()
+        self._find(handed.job.steps)
+        if handed.job.looks:
+            self._offered_s[handed.job.run] = now_s
+        self._awake.set()
+        return self._jobs.offer(handed, now_s)
+
+    def _find(self, steps: Iterable[PlacedStep]) -> None:
+        """Steps that stand in line, with what they take of pools."""
+        known = [self._pool_client.known(step, lambda again: self._find([again])) for step in steps]
+        self._jobs.find([step for step in known if step is not None], self._runtime.clock.monotonic_s())
+        self._awake.set()
+
+    async def _place(self) -> None:
+        while True:
+            next_s = self._jobs.scheduler.next_s
+            pause_s = None if next_s is None else max(0.0, next_s - self._runtime.clock.monotonic_s())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):  # until a pool has refilled
+                    await self._awake.wait()
+            self._awake.clear()
+            if not (self.leads.is_set() and self._knows):
+                continue
+            until_ms = self._store.clock.now_ms() + ON_ITS_WAY_MS
+            placed = self._jobs.placements(self._runtime.clock.monotonic_s(), until_ms)
+            if placed:
+                self._pool_client.placed()
+            self._pool_client.tell_soon()
+            for worker, handed in placed.items():
+                await self._queue.place(worker, handed)
+            await asyncio.sleep(0)
+
+    # --- Looking ------------------------------------------------------------------------------------------------------
+
+    async def _sweep(self) -> None:
+        told = ""
+        while True:
+            await self.leads.wait()
+            try:
+                found = await self.turn()
+                pause_s = await self._pause_s(found)
+                told = ""
+            except StoreError as problem:
+                if str(problem) != told:
+                    told = str(problem)
+                    log.warning("holdfast cannot look into the store and tries again: %s", problem)
+                pause_s = _AWAY_S
+            await self._runtime.clock.sleep(pause_s)
+
+    async def turn(self) -> int:
+        """Have every run that is due go on; how many they were, without those that are in hand already."""
+        store, now_s = self._store, self._runtime.clock.monotonic_s()
+        dead = await store.sessions.expire()
+        await self._get_to_know(now_s)
+        if await self._due.refresh():
+            await self._tidy(now_s)
+        line = await self._line.look()
+        self._find(in_line(line.runs))
+        if line.all_since_s is not None:
+            self._jobs.forget_others(line.everybody, line.all_since_s)
+        due = await self._due.find(store.clock.now_ms(), self._jobs.workers.can_run, MOST_RUNS)
+        waiting = with_headroom(await store.scopes.headroom(MOST_RUNS))
+        handed_on, ticks = 0, []
+        for each in due:
+            if each.run in self._damaged or self._is_in_hand(each.run, now_s):
+                continue
+            if self._jobs.workers.can_run(each.graph_hash):
+                self._offer(Handed(Job(each.run, each.graph_hash, each.dead, each.tenant), ""))
+                handed_on += 1
+            else:
+                ticks.append(self._tick(each.run, Tick(each.dead)))
+        for run, scopes in waiting.items():
+            if run not in self._damaged and not self._is_in_hand(run, now_s):
+                ticks.append(self._tick(run, Tick(headroom=scopes)))
+        await asyncio.gather(*ticks)
+        await self._costs.turn()
+        await self._doubts.turn()
+        await self._firing.turn()
+        if self._consequences is not None:
+            await self._consequences.turn(died=bool(dead))
+        self._all_in_hand = bool(due) and not ticks
+        return handed_on + len(ticks)
+
+    async def _living(self) -> dict[SessionId, Report]:
+        """The workers of this lane that live, and what the store knows of them: a second ago, or less."""
+        found = map(_decode_report, await self._store.sessions.described())
+        return {report.worker: report for report in found if report.lane == self.lane and report.hashes}
+
+    async def _get_to_know(self, now_s: float) -> None:
+        """Place nothing before it is known what every worker that lives has: another leader may have given it that. Of one
+        that says nothing for long the store tells: nobody has given it anything since."""
+        if self._knows:
+            return
+        workers = self._jobs.workers
+        living = await self._living()
+        unheard = [report for worker, report in living.items() if not workers.heard_since(worker, self._led_s)]
+        if unheard and now_s - self._led_s <= _SILENT_S:
+            return
+        for report in unheard:
+            workers.report(report, now_s)
+            workers.mute(report.worker, now_s)
+        self._knows = True
+        self._awake.set()
+
+    def _is_in_hand(self, run: RunId, now_s: float) -> bool:
+        return now_s - self._offered_s.get(run, -_PATIENCE_S) < _PATIENCE_S
+
+    async def _tick(self, run: RunId, tick: Tick) -> None:
+        """Send a run its tick from here. If that has changed something, a worker may have something to do by now."""
+        self._offered_s[run] = self._runtime.clock.monotonic_s()
+        try:
+            if await self._runtime.runs.send(run, tick):
+                self._offered_s.pop(run, None)
+        except (Conflict, NotFound):
+            pass  # somebody else was there first
+        except (CorruptHistory, Unstorable) as problem:  # its own fault, and the others' runs go on
+            self._damaged.add(run)
+            log.error("holdfast leaves run %s alone: %s", run, problem)
+
+    async def _tidy(self, now_s: float) -> None:
+        """Forget what is long past, and workers that are dead. Those that say nothing are given nothing; what they have not
+        taken is offered to others, and what they have is theirs."""
+        self._offered_s = {run: at_s for run, at_s in self._offered_s.items() if now_s - at_s < _PATIENCE_S}
+        silent = self._jobs.workers.silent(now_s - _SILENT_S)
+        living = await self._living() if silent else {}
+        for worker in silent:
+            if worker in living:
+                self._jobs.workers.mute(worker, now_s)
+            else:
+                self._jobs.workers.forget(worker)
+            for job in await self._queue.reclaim(worker):
+                self._offer(Handed(job, ""))
+
+    async def _pause_s(self, found: int) -> float:
+        """Until there may be more to find than the turn before has `found`."""
+        if found >= MOST_RUNS:
+            return SHORTEST_PAUSE_S
+        if self._all_in_hand or not self._knows:
+            return BUSY_PAUSE_S  # what is due stays so until a worker has taken it up; and workers are about to speak
+        due_ms = await self._due.next_ms()
+        if due_ms is None:
+            return LONGEST_PAUSE_S
+        until_s = (due_ms - self._store.clock.now_ms()) / 1000
+        return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)

@@ -1,0 +1,4 @@
+"""What the code of a step may do, `ctx`: call models and tools, ask people, wait, read and write shared values, start children.
+
+Never here: the journal's own rules (attempts), when a step runs (steps).
+"""

@@ -1,0 +1,388 @@
+"""`ctx`: what a step's code may do, each operation at its place in the step's journal.
+
+Never here: how an operation is recorded (journal), where the code is (cursor), what several of them are (branches).
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
+
+from pydantic import BaseModel
+
+from holdfast.authoring.adapter import adapter_of
+from holdfast.authoring.cache import SemanticCache
+from holdfast.authoring.chat import Chat
+from holdfast.authoring.embedder import Embedder
+from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
+from holdfast.authoring.offer import Handoff
+from holdfast.authoring.options import AgentOptions, ModelOptions
+from holdfast.authoring.router import Route, Router
+from holdfast.authoring.signal import Signal
+from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
+from holdfast.authoring.tool import Tool, returned
+from holdfast.authoring.view import fields
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.graph import Join
+from holdfast.core.facts.state import NOW
+from holdfast.core.nouns import conversations
+from holdfast.core.nouns.memory import MOST_ENTRIES, namespace
+from holdfast.core.nouns.shared_values import expect_space, unpacked
+from holdfast.core.people.gates import APPROVAL
+from holdfast.core.rules.caps import LimitsLeft
+from holdfast.core.values.demand import NOTHING
+from holdfast.core.values.ids import CallId, Path, RunId, Unique
+from holdfast.core.values.payload import NULL, digest
+from holdfast.core.values.policies import RetryPolicy
+from holdfast.engine.attempts.attempt import Attempt
+from holdfast.engine.attempts.attempt_context import AttemptContext
+from holdfast.engine.attempts.cursor import cursor, note_calls, note_step_calls
+from holdfast.engine.attempts.journal import StepJournal
+from holdfast.engine.operations import (
+    asking,
+    branches,
+    budget,
+    child,
+    embedding,
+    exchange,
+    function,
+    mapping,
+    signalling,
+)
+from holdfast.engine.operations.child import OnFailure, Request
+from holdfast.engine.operations.exchange import Exchange
+from holdfast.engine.operations.memory import AgentMemory
+from holdfast.engine.operations.semantic_cache import CachedAnswers
+from holdfast.engine.operations.shared_lock import SharedLocks
+from holdfast.engine.operations.shared_space import SharedSpace
+from holdfast.engine.operations.stream import Stream, tell_result
+from holdfast.engine.operations.version import Versions
+from holdfast.errors import OperationFailed
+from holdfast.ports import Made, ModelReply, ModelRequest, ToolReply
+
+if TYPE_CHECKING:
+    from holdfast.authoring.context import Context
+    from holdfast.authoring.step import Caller
+
+T = TypeVar("T")
+
+_LONGEST_WAIT_S: Final = 10 * 366 * 86_400
+_RESULT: Final = "result"
+"""The kind of what `record` keeps."""
+
+
+Talk: TypeAlias = Callable[["StepContext", Exchange], Awaitable[Any]]
+"""One exchange with a model inside a step, or an agent loop, as `conversation.talk` has it."""
+
+
+class StepContext(AttemptContext):
+    """What a handler gets as `ctx`."""
+
+    def __init__(self, attempt: Attempt, journal: StepJournal, talk: Talk) -> None:
+        """`talk` has an exchange with a model, operation by operation of this very context."""
+        super().__init__(attempt, journal)
+        self._versions = Versions(journal)
+        self._talk = talk
+
+    @cached_property
+    def _locks(self) -> SharedLocks:
+        return SharedLocks(self._journal)
+
+    def now(self) -> datetime.datetime:
+        """The time, in UTC; a replay sees the same. Recorded with the next commit."""
+        with cursor().place() as path:
+            op = self._journal.found(path, NOW, NOW)
+            if op is None or op.outcome is None:
+                at_ms = self._services.runtime.store.clock.now_ms()
+                self._journal.note(cmd.Value(path, NOW, at_ms))
+            else:
+                at_ms = op.outcome.value()
+        return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+
+    async def left(self) -> LimitsLeft:
+        """What is left of the run's limits; a replay sees the same. Recorded with the next commit."""
+        with cursor().place() as path:
+            return await budget.left(self._journal, path)
+
+    def uuid(self) -> uuid.UUID:
+        """A UUID that belongs to this place in this step: a replay gets the same."""
+        with cursor().place() as path:
+            self._journal.found(path, "uuid", "uuid")
+            return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run_id}/{self.step_id}/{path}")
+
+    def version(self, name: str, latest: int) -> int:
+        """Which version of the code goes on at the place of that name; see Context. Recorded with the next commit."""
+        if latest < 1:
+            raise ValueError(
+                f"version({name!r}, {latest!r}): versions are numbers from 1, which is the code without it"
+            )
+        return self._versions.at(*cursor().versioned(name), name, latest)
+
+    async def model(
+        self,
+        model: str | Router,
+        user: Any = None,
+        *,
+        output: type[BaseModel] | None = None,
+        **options: Unpack[ModelOptions],
+    ) -> Any:
+        """One model call: its text, or with `output` an instance of that model (with one chance to mend the reply)."""
+        return adapter_of(output).load(await self._talk(self, exchange.of_call(model, user, output, options)))
+
+    async def agent(
+        self, model: str | Router, user: Any, *, output: type[BaseModel] | None = None, **options: Unpack[AgentOptions]
+    ) -> Any:
+        """The agent loop: the model, the tools that it asks for, the model, until it stops; see Context."""
+        asked = exchange.of_loop(self._attempt, model, user, output, options)
+        return adapter_of(output).load(await self._talk(self, asked))
+
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
+        """Call a function whose result is recorded, as a step of that name."""
+        return await self.call_step(step_of(name, function), args, given)
+
+    async def tool(
+        self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None,
+        unique: Unique = "run", **named: Any,
+    ) -> Any:  # fmt: skip
+        """Call a tool that this node lists, its arguments as an object or by name; see Context."""
+        label = name.name if isinstance(name, Tool) else name
+        if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
+            raise ValueError(
+                f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
+            )
+        allowed = exchange.allowed(self._attempt, name) if isinstance(name, Tool) else None
+        answer = await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
+        return returned(name if isinstance(name, Tool) else self._attempt.tools.get(name), answer)
+
+    async def map(
+        self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
+        max_parallel: int = PARALLEL, min_successful: int | None = None, tolerated_failures: int | float | None = None,
+        collect: Join | str = "all", demand: Demanded = NOTHING, retry: RetryPolicy | int | None = None,
+        fail_fast: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Have a list done item by item, each as a step of its own; the results in the order of the items. With `fail_fast`
+        one that is `provisional` asks the others to end (`stopping`); None stands for what never began."""
+        said = terms(key, max_parallel, min_successful, tolerated_failures, collect)
+        with cursor().place() as path:
+            return await mapping.over(self._journal, path, function, items, said, demand, retry, fail_fast=fail_fast)
+
+    async def sleep(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
+        """Wait, for seconds or months; nothing is held meanwhile."""
+        wait_s = seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        if not 0 <= wait_s <= _LONGEST_WAIT_S:
+            raise ValueError(f"a step can sleep for 0 to {_LONGEST_WAIT_S} seconds, not for {wait_s}")
+        with cursor().place() as path:
+            await self._journal.sleep(path, digest(["sleep", wait_s]), int(wait_s * 1000))
+
+    async def ask(self, question: Any, **options: Any) -> Any:
+        """Ask a person; returns `decision`, `data`, `by` and `reason`. Raises OperationFailed; see Context."""
+        with cursor().place() as path:
+            return fields(await asking.ask(self._journal, path, question, **options))
+
+    async def wait_signal(self, name: str | Signal[Any], *, timeout_s: float | None = None, type: Any = None) -> Any:  # noqa: A002
+        """The data of the next signal `name`, as a `type`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
+        with cursor().place() as path:
+            return await signalling.wait(self._journal, path, name, timeout_s, type)
+
+    async def signal(self, run_id: str, name: str | Signal[Any], data: Any = None) -> None:
+        """Send another run a signal, once; see Context."""
+        with cursor().place() as path:
+            await signalling.send(self._journal, path, run_id, name, data)
+
+    def stream(self, name: str) -> Stream:
+        """A stream of this run, to which values are written for whoever watches."""
+        return Stream(self._journal, name)
+
+    def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:
+        """Values that the runs and agents of this tenant share."""
+        return SharedSpace(self._journal, self._locks, expect_space(space), agent)
+
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> list[list[float]]:
+        """A vector of each text; see Context."""
+        request = embedding.asked(texts, model, dimensions)
+        with cursor().place() as path:
+            reply = await self._services.gateway.embed(self._journal, path, request)
+        return [[*unpacked(each)] for each in reply.vectors]
+
+    def memory(
+        self, agent: str, *, user: str | None = None, embedder: Embedder | None = None, most: int = MOST_ENTRIES
+    ) -> AgentMemory:
+        """What an agent of this tenant remembers, or of it and one user."""
+        space = SharedSpace(self._journal, self._locks, namespace(agent, user), None)
+        return AgentMemory(self._journal, space, agent, user, embedder, most)
+
+    async def child(
+        self, workflow: Workflow | str, input: Any = None, *, key: str | None = None, version: int | None = None,  # noqa: A002
+        cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, on_failure: OnFailure = "raise",
+        background: bool = False, tenant: str | None = None,
+    ) -> Any:  # fmt: skip
+        """Have another workflow do something, in a run of its own; see Context."""
+        if tenant not in (None, self.tenant):
+            raise ValueError(
+                f"A child is of its parent's tenant, {self.tenant!r}, not of {tenant!r}. No child was started."
+            )
+        asked = Request(workflow, input, version, key, cost_limit_usd, max_tokens=max_tokens, is_typed=True)
+        with cursor().place() as path:
+            return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
+
+    async def gather(self, *asked: Awaitable[Any]) -> Any:
+        """Run operations at the same time, each branch with a place of its own; their results in order.
+
+        Every branch gets as far as it can, at most 200 of them at a time: more than that begin as others end or have to
+        wait. Then the first branch without a result (by position, so that a replay sees the same) decides: its error is
+        raised, or the step waits for it.
+        """
+        return await branches.gather(self._journal, *asked)
+
+    async def apart(self, name: str, branch: Awaitable[T]) -> T:
+        """Run operations at a place that has a name instead of a position: what comes before it may differ from attempt
+        to attempt. A name stands for one place in its step, or in its branch of a gather; it has no '.' and no ':'.
+
+        Branches under different names may run at the same time.
+        """
+        return await branches.apart(name, branch)
+
+    async def record(self, name: str, result: Any) -> None:
+        """Keep what this step, or its branch of a gather, has come to under a name: from now on `recorded` gives it to every
+        later attempt, also to one that follows a failure. `result` is JSON data, not null."""
+        path, kept = cursor().named(name), await self._attempt.kept(result)
+        await self._journal.record(cmd.Value(path, _RESULT, None, kept))
+
+    async def recorded(self, name: str) -> Any:
+        """What an earlier attempt of this step has recorded at this place under a name; None if none has."""
+        op = self._journal.found(cursor().named(name), _RESULT, _RESULT)
+        return None if op is None else await self._attempt.value(op.outcome or NULL)
+
+    # --- What the steps of a flow call ---------------------------------------------------------------------------------
+
+    async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
+        with cursor().place() as path:
+            if step.demand is not NOTHING:
+                alone: T = await mapping.alone(self._journal, path, step, step.bound(args, given))
+                return alone
+            result: T = step.load(await function.call(self._journal, path, step, args, given))
+        return result
+
+    async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
+        arguments = step.bound(args, given)
+        if step.demand is NOTHING:
+            return await self.effect(step, arguments)
+        with cursor().place() as path:
+            alone: T = await mapping.alone(self._journal, path, step, arguments)
+        return alone
+
+    async def effect(self, step: EffectStep[Any, T], arguments: dict[str, Any]) -> T:
+        """Call a step that touches the world, here."""
+        with cursor().place() as path, outside_of_flows():
+            try:
+                answer = await self._services.tools.call(
+                    self._journal, path, step.name, arguments, allowed=exchange.allowed(self._attempt, step),
+                    key=step.key_for(arguments), unique=step.unique,
+                )  # fmt: skip
+            except OperationFailed as failed:
+                await function.retry(self._journal, path, step.retry)
+                setattr(failed, "spent", True)  # noqa: B010 - a fact of this error, not of its class
+                raise
+        result: T = step.load(answer)
+        return result
+
+    # --- What the engine's own steps call ----------------------------------------------------------------------------
+
+    async def call_model(
+        self, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *, stream: bool = False,
+        route: Route | None = None, fallbacks: Sequence[str] = (),
+    ) -> tuple[ModelReply, CallId | None]:  # fmt: skip
+        """The reply, and with `stream` the call that those who watch have heard it of."""
+        with cursor().place() as path:
+            reply = await self._services.gateway.call(
+                self._journal, path, request, cheaper, stream=stream, route=route, fallbacks=fallbacks
+            )
+            return reply, await self._journal.call_at(path) if stream else None
+
+    async def tell_result(self, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:
+        """What a model is told in answer to a request; those who have heard the request are told too."""
+        return await tell_result(self._journal, call, reply, message)
+
+    def cached_answers(self, cache: SemanticCache, request: ModelRequest) -> CachedAnswers:
+        return CachedAnswers(self._journal, self._locks, cache, request)
+
+    async def ahead(self, prepare: Callable[[StepJournal, Path], Awaitable[T]]) -> T:
+        """What `prepare` comes to beside the operation that comes next, whose place it is told."""
+        with cursor().ahead() as path:
+            return await prepare(self._journal, path)
+
+    async def call_tool(
+        self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",
+        compensates: CallId | None = None, allowed: Mapping[str, Tool] | None = None,
+    ) -> Any:  # fmt: skip
+        asked = self._services.payloads.redact(name)  # of a tool that nobody offered, any text
+        with cursor().place() as path, outside_of_flows():
+            return fields(await self._services.tools.call(
+                self._journal, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
+                unique=unique, compensates=compensates,
+            ))  # fmt: skip
+
+    async def retell(self, made: Made) -> None:
+        """Record a call that the step made in the run that is replayed."""
+        await self._services.tools.retell(self._journal, made)
+
+    async def hand_over(self, handoff: Handoff, chat: Chat) -> Any:
+        """What another agent answers to a conversation. It is filtered once: what stands in the child's input was."""
+        to, shared = handoff.workflow, (await self._attempt.state()).shared
+        assert isinstance(to, str | Workflow)
+        if (talk := conversations.named_by(shared)) is not None:
+            chat = chat.model_copy(update={"conversation": talk[1]})
+        return await self.call_child(Request(to, chat, None, None, None, handoff), "raise")
+
+    async def call_child(self, request: Request, on_failure: OnFailure) -> Any:
+        """Have a child do something; what it returned, as plain data."""
+        with cursor().place() as path:
+            return await child.request(self._journal, path, request, background=False, on_failure=on_failure)
+
+    async def undo_child(self, run: RunId, workflow: str) -> None:
+        """Have a child that has completed undo what it did."""
+        with cursor().place() as path:
+            await child.undone(self._journal, path, run, workflow)
+
+    async def map_items(self, definition: MapDefinition, items: Callable[[], Awaitable[Any]]) -> list[Any]:
+        """The map that is the whole step."""
+        return await mapping.of_node(self._journal, definition, items)
+
+    async def open_gate(self, shown: dict[str, Any], **options: Any) -> None:
+        """The gate that is the whole step; the person's decision completes it."""
+        args_hash = digest(["gate", shown])
+        self._journal.found(Path("0"), "gate", APPROVAL, args_hash, shown)
+        await self._journal.open_gate(Path("0"), APPROVAL, args_hash, shown=shown, completes_step=True, **options)
+
+
+_OPERATIONS: Final = [
+    "left",
+    "model",
+    "agent",
+    "step",
+    "tool",
+    "map",
+    "sleep",
+    "ask",
+    "wait_signal",
+    "signal",
+    "embed",
+    "child",
+    "record",
+    "recorded",
+]
+
+
+note_calls(StepContext, "ctx", *_OPERATIONS)
+note_calls(StepContext, "ctx", "gather", "apart", of_branches=True)
+note_step_calls(StepContext, "call_step", "call_effect")
+
+
+if TYPE_CHECKING:
+    _promised: type[Context] = StepContext
+    _calling: type[Caller] = StepContext

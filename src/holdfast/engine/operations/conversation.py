@@ -1,0 +1,230 @@
+"""Talking with models inside a step: one exchange, or the agent loop — model, tools, model — until the model stops.
+
+Everything that leaves goes through the journal, so that a killed loop goes on with the turn that comes next. Never
+here: money, providers, what a tool's failure means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from holdfast.authoring.adapter import adapter_of
+from holdfast.authoring.arguments import describe
+from holdfast.authoring.compaction import Compaction
+from holdfast.authoring.content import Audio, Document, Image
+from holdfast.authoring.node import DEFAULT_MAX_TOKENS
+from holdfast.authoring.offer import ANSWER
+from holdfast.authoring.plain import encode
+from holdfast.core.values.content import ContentPart
+from holdfast.core.values.policies import LIMIT
+from holdfast.engine.operations import budget, compaction, steering
+from holdfast.engine.operations import prompt as prompts
+from holdfast.engine.operations import tool_requests as requests
+from holdfast.engine.operations.client_tool import Tell
+from holdfast.engine.operations.compaction import Talked
+from holdfast.engine.operations.exchange import Exchange
+from holdfast.errors import SchemaMismatch, StepError
+from holdfast.ports import (
+    AnswerSpec,
+    ModelReply,
+    ModelRequest,
+    ModelTurn,
+    ToolReply,
+    ToolRequest,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+
+if TYPE_CHECKING:
+    from holdfast.engine.operations.context import StepContext
+
+_TOO_EARLY: Final = "Not taken: first read the tools' answers."
+_TAKEN: Final = "Taken."
+_WHOLE: Final = ("stop", "tool_call")
+"""How a reply ends that has all that the model had to say."""
+
+
+async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None = None) -> Any:
+    """The model's answer to a prompt: text, or with `output` (or `answer`, a bare schema) a validated object.
+
+    A workflow among what is `offered` is done by a child, and where the conversation is handed over the answer is that of the
+    other agent.
+    `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow; older turns
+    that are summed up are one then in `turns` too.
+    Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
+    than `max_turns` turns, OperationFailed when a call fails.
+    """
+    prompt, model, output, offered, max_turns = given.prompt, given.name, given.output, given.offered, given.max_turns
+    answer = given.answer
+    system, said = prompts.read(prompt)
+    specs = tuple(requests.spec(each) for each in offered.values())
+    if output is not None:
+        answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
+    turns = [] if turns is None else turns
+    messages = Talked(len(turns), len(said) if isinstance(prompt, dict) and "messages" in prompt else 0)
+    for each in said:
+        turns.append(each if isinstance(each, ModelTurn) else await _user_turn(context, each))
+    heard = [*turns]
+    asked = ModelRequest(
+        model=model,
+        system=system,
+        turns=(),
+        max_tokens=given.max_tokens or DEFAULT_MAX_TOKENS,
+        tools=specs,
+        answer=answer,
+        temperature=given.temperature,
+    )
+    mended = False
+    used = 0
+    while used < max_turns + mended:
+        used += 1
+        request, messages = await _prepared(context, asked, turns, heard, messages, given.compaction)
+        cached = (
+            context.cached_answers(given.cache, request) if given.cache is not None and _is_alone(request) else None
+        )
+        found = await cached.find() if cached is not None else None
+        if given.tell_budget and found is None:
+            request = budget.telling(request, await context.ahead(budget.beside))
+        cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
+        reply, call = (found, None) if found is not None else await context.call_model(
+            request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
+        )  # fmt: skip
+        tell = Tell(context, call)
+        turns.append(ModelTurn(reply.turn))
+        wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
+        if (handoff := requests.handoff_of(wanted, offered)) is not None:
+            handed = await requests.hand_over(context, reply, handoff, offered, heard, tell)
+            turns.append(handed.turn)
+            if not handed.is_refused:
+                return _fitting(handed.answer, handoff.name, output)
+            continue
+        if wanted and offered:
+            if used >= max_turns + mended:
+                break
+            turns.append(await requests.replies(context, reply, wanted, offered, _TOO_EARLY, tell))
+            continue
+        problem, value = _fit(reply, output, answer)
+        if problem is None:
+            if cached is not None and found is None and reply.finish_reason in _WHOLE:
+                await cached.keep(reply)
+            turns.extend(await _heard(reply, tell))
+            return value
+        if mended:
+            raise SchemaMismatch(
+                f"The answer of {model} does not fit its schema, after one attempt to mend it: {problem}."
+            )
+        mended = True
+        turns.extend(await _complaint(context, reply, wanted, problem, answer, tell))
+    raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
+
+
+async def _prepared(
+    context: StepContext, asked: ModelRequest, turns: list[Turn], heard: list[Turn], messages: Talked,
+    compact: Compaction | None,
+) -> tuple[ModelRequest, Talked]:  # fmt: skip
+    """The request that is made next, and where the messages of the prompt stand in it: with what was said meanwhile, and the
+    older turns summed up where they are too much. Both lists are brought up to that."""
+    if messages.number:
+        said = [await _user_turn(context, prompts.message(each)) for each in await context.ahead(steering.messages)]
+        turns.extend(said)
+        heard.extend(said)
+    request = msgspec.structs.replace(asked, turns=tuple(turns))
+    if compact is None:
+        return request, messages
+    request, messages = await context.ahead(partial(compaction.fitted, request, compact, messages))
+    if request.turns != (*turns,):
+        turns[:] = request.turns
+        heard[:] = [turns[0], *(turn for turn in turns[1:] if turn in heard)]
+    return request, messages
+
+
+async def _user_turn(context: StepContext, said: prompts.Given) -> UserTurn:
+    """What a person says, its parts kept; one with an address is read in a place of its own."""
+    pieces = [each if isinstance(each, str) else await _kept(context, each) for each in said]
+    return UserTurn(str(pieces[0]), tuple(pieces[1:]))
+
+
+async def _kept(context: StepContext, part: Image | Audio | Document) -> ContentPart:
+    if part.url is None:
+        return await context.keep_part(part)
+    fetch = context.fetching
+    found = await context.call_tool(fetch.name, {"part": part.model_dump()}, allowed={fetch.name: fetch})
+    return msgspec.convert(found, ContentPart)
+
+
+def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
+    """The answer of another agent, where the step has said of what shape one is. Raises SchemaMismatch."""
+    if output is None:
+        return answer
+    try:
+        return adapter_of(output).written(output.model_validate(msgspec.json.decode(encode(answer))))
+    except ValidationError as problem:
+        raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
+
+
+async def _heard(reply: ModelReply, tell: Tell) -> list[Turn]:
+    """What must be said to a final answer before anything else can be."""
+    open_ = requests.open_requests(reply)
+    return [ToolTurn(tuple([await tell(ToolReply(each.id, each.name, _TAKEN)) for each in open_]))] if open_ else []
+
+
+def _is_alone(request: ModelRequest) -> bool:
+    """Whether a request is one question in words, and nothing besides."""
+    return len(request.turns) == 1 and isinstance(request.turns[0], UserTurn) and not request.turns[0].parts
+
+
+def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | None) -> list[ModelRequest]:
+    """What may go out instead where money is short: a shorter reply, then cheaper models, each long and short."""
+    sizes = [request.max_tokens, *([min_tokens] if min_tokens is not None and min_tokens < request.max_tokens else [])]
+    ways = [(name, size) for name in (request.model, *models) for size in sizes]
+    return [msgspec.structs.replace(request, model=name, max_tokens=size) for name, size in ways[1:]]
+
+
+def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec | None) -> tuple[str | None, Any]:
+    """What is wrong with the answer (None if nothing is), and its value."""
+    if reply.answer is None and reply.tool_requests:
+        return f"it asks for {reply.tool_requests[0].name!r}, and there is no such tool", None
+    if answer is None:
+        return None, reply.text
+    if reply.answer is None:
+        return f"it is text, not a call of {answer.name}", None
+    given = reply.answer.arguments
+    if not isinstance(given, dict):
+        return "its arguments are not a JSON object", None
+    if output is None:
+        return _fits_schema(given, answer), given
+    try:
+        return None, adapter_of(output).written(output.model_validate(given))
+    except ValidationError as problem:
+        return describe(problem), None
+
+
+def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
+    """For the engine's own answers, which are an enum and a text."""
+    for name, shape in answer.schema["properties"].items():
+        if name in answer.schema["required"] and name not in given:
+            return f"{name} is missing"
+        if "enum" in shape and given.get(name) not in shape["enum"]:
+            return f"{name} is {given.get(name)!r}, which is none of {', '.join(shape['enum'])}"
+    return None
+
+
+async def _complaint(
+    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None,
+    tell: Tell,
+) -> list[Turn]:  # fmt: skip
+    """The one chance to mend: the model is told what does not fit. Every request must be replied to; a tool that was
+    not offered is denied, which is recorded."""
+    words = f"This does not fit: {problem}. " + (
+        f"Call {answer.name} with an answer that does." if answer is not None else "Answer in words."
+    )
+    if not reply.tool_requests and reply.answer is None:
+        return [UserTurn(words)]
+    told: list[Turn] = [await requests.replies(context, reply, wanted, {}, words, tell)]
+    return told if reply.answer is not None else [*told, UserTurn(words)]

@@ -1,0 +1,103 @@
+"""What keeps this process from going on with its runs: a store or a place for payloads that does not take what they say.
+
+It is logged, not too often, and told to those who ask about the run, by way of what the session says of itself. Never
+here: trying again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from holdfast.core.values.ids import RunId
+from holdfast.errors import StoreError
+from holdfast.ports import Clock, Hindered
+
+log = logging.getLogger("holdfast")
+
+_LOG_EVERY_S: Final = 30.0
+_MOST_TOLD: Final = 100
+"""Runs that are named to others; when a disk is full it is the same for all of them."""
+_MOST_WORDS: Final = 500
+
+
+class Hindrances:
+    """The runs of this process that wait for a store, and why."""
+
+    def __init__(self, clock: Clock, now_ms: Callable[[], int], tell: Callable[[], Awaitable[object]]) -> None:
+        """`tell` has the session say of itself what is known now."""
+        self._clock = clock
+        self._now_ms = now_ms
+        self._tell = tell
+        self._runs: dict[RunId, Hindered] = {}
+        self._waiting: Counter[RunId] = Counter()
+        """How many of its steps, and branches of these, wait."""
+        self._logged_s: float | None = None
+        self._telling: asyncio.Task[None] | None = None
+
+    def told(self) -> tuple[Hindered, ...]:
+        return tuple(self._runs.values())[:_MOST_TOLD]
+
+    @contextlib.contextmanager
+    def over(self, run: RunId) -> Iterator[Callable[[StoreError], None]]:
+        """Around one thing that a step of the run asks of a store: what is yielded is told each problem over which it waits."""
+        waits = False
+
+        def note(problem: StoreError) -> None:
+            nonlocal waits
+            self._note(run, problem)
+            self._waiting[run] += not waits
+            waits = True
+
+        is_there, is_dropped = True, False
+        try:
+            yield note
+        except (StoreError, asyncio.CancelledError):
+            is_there = False  # it has given up, or was told to
+            raise
+        except GeneratorExit:  # its event loop is closed: nothing can be told any more
+            is_dropped = True
+            raise
+        finally:
+            if waits and not is_dropped:
+                self._waiting[run] -= 1
+                self._clear(run, is_there=is_there)
+
+    def _note(self, run: RunId, problem: StoreError) -> None:
+        """A step of the run cannot go on for now."""
+        known = self._runs.get(run)
+        why = problem.message[:_MOST_WORDS]
+        self._runs[run] = Hindered(run, why, known.since_ms if known is not None else self._now_ms())
+        now_s = self._clock.monotonic_s()
+        if self._logged_s is None or now_s - self._logged_s >= _LOG_EVERY_S:
+            self._logged_s = now_s
+            others = f" (and {len(self._runs) - 1} other runs)" if len(self._runs) > 1 else ""
+            log.warning("holdfast waits to go on with run %s%s: %s It is tried again.", run, others, problem.message)
+        if known is None:
+            self._say()
+
+    def _clear(self, run: RunId, *, is_there: bool) -> None:
+        """One of those who waited does no longer; the run goes on when none is left."""
+        if self._waiting[run] > 0:
+            return
+        del self._waiting[run], self._runs[run]
+        if not self._runs:
+            self._logged_s = None
+            if is_there:
+                log.warning("holdfast goes on with run %s: what it waited for is there again.", run)
+        self._say()
+
+    def _say(self) -> None:
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._said())
+
+    async def _said(self) -> None:
+        said: tuple[Hindered, ...] | None = None
+        while said != self.told():  # more may have come while it was told
+            said = self.told()
+            with contextlib.suppress(StoreError):  # a reader of the same store would not hear of it either
+                await self._tell()

@@ -1,0 +1,433 @@
+"""One run in this process: its folded state, and the commands that wait to be decided on it.
+
+Commands that arrive in one turn of the loop, or while an append is in flight, are decided together and leave as one append.
+Deciding takes no task: all mailboxes that have something to decide do so in one callback, unless they must read first. Losing
+a conflict means reading and deciding again.
+
+Never here: executing a step, finding due runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from holdfast.core.decide import decide
+from holdfast.core.facts.commands import AttemptCommand, Command, Tick, Worker
+from holdfast.core.facts.events import Event, Recorded, StepReady
+from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import AppendId, RunId, Seq, StepId
+from holdfast.core.views.projection import project
+from holdfast.engine.runs.catalog import Catalog
+from holdfast.engine.runs.delivery import FROM_INSIDE, MOST_CONFLICTS, Answers, Delivery, Envelope
+from holdfast.engine.runs.flush import Flush
+from holdfast.engine.runs.history import RunHistory
+from holdfast.errors import (
+    HoldfastError,
+    SeqConflict,
+    StoreError,
+    UnknownCommit,
+)
+from holdfast.ports import Append, Log
+
+log = logging.getLogger("holdfast")
+
+MOST_WAITING: Final = 10_000
+"""Commands that wait in one mailbox. Beyond that a step of the run waits before it sends another, and whoever is outside
+hears of it, instead of filling the memory."""
+MOST_TOGETHER: Final = 100
+_LINGER_TURNS: Final = 8
+"""Turns of the loop that an outcome waits for what follows from it: its call's task ends, its step wakes up and speaks.
+An answer to an agent goes through a gather and needs four; twice as many cost microseconds beside a commit."""
+
+_NEVER_REFUSED: Final = (*FROM_INSIDE, Tick)
+"""What has a bound of its own: there are only so many attempts, calls of theirs under way, and ticks at once."""
+
+
+class Decision(NamedTuple):
+    """What a delivery comes to. Without an append, nothing has happened."""
+
+    answers: Answers
+    state: State
+    append: Append | None
+    placed: Worker | None
+    """Who starts those of its steps for which there was a place."""
+    slots: int
+    """Those that are kept while it is on its way."""
+
+
+class Starter(Protocol):
+    """Who starts steps in this process."""
+
+    def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
+        """Who may start steps of such a run here, which of them were placed, and how many others: `freed` more than there
+        are free slots."""
+        ...
+
+    def place(self, state: State, room: int) -> frozenset[StepId]:
+        """Find places for the steps of a run that demand something, while `room` slots are free here; those that have one."""
+        ...
+
+    def settle(self, run: RunId, steps: Collection[StepId], *, known: bool) -> None:
+        """These were to start: whichever has not begun gives its place back, as soon as that is `known`."""
+        ...
+
+    def take_slots(self, count: int) -> None:
+        """Reserve slots for steps that are being started; a negative count gives them back."""
+        ...
+
+
+class Runtime(Protocol):
+    """What a mailbox needs of the process around it."""
+
+    log: Log
+    flush: Flush
+    catalog: Catalog
+    starter: Starter | None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    def now_ms(self) -> int:
+        """The store's time."""
+        ...
+
+    def append_id(self) -> AppendId: ...
+
+    def soon(self, mailbox: Mailbox) -> None:
+        """Give the mailbox its turn in the next turn of the loop."""
+        ...
+
+    def unknown_commit(self, run: RunId) -> None:
+        """Nobody here knows what the run's last append came to: see that it is looked at."""
+        ...
+
+    def evict(self, mailbox: Mailbox) -> None:
+        """Called when a mailbox has nothing more to do."""
+        ...
+
+    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State, *, own: bool) -> None:
+        """Called after every commit of its `own`, before its senders are told, and when a reload brought news (of which
+        `events` may be empty)."""
+        ...
+
+
+class Mailbox:
+    """Owns the state of one run as long as it is of use to somebody here."""
+
+    def __init__(self, run: RunId, runtime: Runtime, graph: Graph | None = None) -> None:
+        self.run = run
+        self.state: State | None = None
+        self.graph = graph
+        self.due_at_ms: int | None = None
+        """When somebody must look at the run, as of the last append that was decided here."""
+        self._runtime = runtime
+        self._envelopes: deque[Envelope] = deque()
+        self._again: deque[Delivery] = deque()
+        """What is to be tried again, before anything new."""
+        self._has_turn = False
+        """Whether its turn comes soon."""
+        self._lingered = 0
+        self._in_flight = False
+        """Whether an append is on its way to the disk, and with it what the state holds already."""
+        self._task: asyncio.Task[None] | None = None
+        """Reads what has to be known before the next decision, or keeps a snapshot."""
+        self._moved: asyncio.Future[None] | None = None
+        """Done when an append has landed, or nothing is left to do; made when somebody waits for that."""
+        self._history = RunHistory(run, runtime.log)
+
+    # --- Commands -----------------------------------------------------------------------------------------------------
+
+    async def send(self, command: Command, graph: Graph | None = None) -> list[Event]:
+        """Have `command` decided and committed; returns its events. Raises its refusal, or a StoreError.
+
+        `graph` is one to decide by instead of the run's own: a migration's. An attempt's own waits until there is room.
+        """
+        if isinstance(command, AttemptCommand):
+            await self.room()
+        return await self.post(command, graph)
+
+    async def room(self) -> None:
+        """Wait until not too many commands wait."""
+        while len(self._envelopes) >= MOST_WAITING:
+            await self._movement()
+
+    def post(
+        self, command: Command, graph: Graph | None = None, *, slots: int = 0, lingers: bool = False
+    ) -> asyncio.Future[list[Event]]:
+        """The same without waiting: what is posted in one turn of the loop leaves as one append.
+
+        `slots` are kept for what it starts. One that `lingers` gives the command that follows from it a few turns to
+        come along.
+        """
+        if len(self._envelopes) >= MOST_WAITING and not isinstance(command, _NEVER_REFUSED):
+            raise HoldfastError(f"{MOST_WAITING} commands already wait for run {self.run}; try again later.")
+        envelope = Envelope(command, graph, self._runtime.loop.create_future(), slots, lingers)
+        self._envelopes.append(envelope)
+        self._go_on()
+        return envelope.told
+
+    # --- The state ----------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being decided, is on its way to the disk, or waits for its turn."""
+        return self._has_turn or self._in_flight or self._task is not None
+
+    @property
+    def settled(self) -> State | None:
+        """The state, where it is in memory and nothing in it is still on its way to the disk."""
+        return None if self._in_flight else self.state
+
+    async def stable(self) -> State:
+        """The same, waited for, or loaded."""
+        while (state := self.settled) is None:
+            if self._in_flight:
+                await self._movement()
+            else:
+                await self.send(Tick())
+        return state
+
+    async def current(self) -> State:
+        """The state as of now: with everything that others have committed."""
+        await self.send(Tick())
+        return await self.stable()
+
+    async def idle(self) -> None:
+        """Wait until there is nothing to do."""
+        while self.busy:
+            await self._movement()
+
+    def rest(self) -> None:
+        """Have the run let go of, if nobody here needs it in memory."""
+        if not self.busy:
+            self._runtime.evict(self)
+
+    async def _movement(self) -> None:
+        if self._moved is None:
+            self._moved = self._runtime.loop.create_future()
+        await asyncio.wait([self._moved])
+
+    def _move(self) -> None:
+        moved, self._moved = self._moved, None
+        if moved is not None:
+            moved.set_result(None)
+
+    # --- Turns --------------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Have the next turn soon; let go of the run where there is nothing to be decided."""
+        if self.busy:
+            return
+        if self._envelopes or self._again:
+            self._has_turn = True
+            self._runtime.soon(self)
+        else:
+            self._move()
+            self._runtime.evict(self)
+
+    def turn(self) -> None:
+        """Decide what has come: in one piece, or where something has to be read before, in a task."""
+        self._has_turn = False
+        if self.busy:
+            return  # a snapshot has begun since, whose end gives it another turn
+        if not self._again and self._lingered < _LINGER_TURNS and _linger(self._envelopes):
+            self._lingered += 1
+            self._go_on()
+            return
+        self._lingered = 0
+        delivery = self._again.popleft() if self._again else self._next()
+        if self._is_ready(delivery):
+            self._try(delivery)
+        else:
+            self._task = self._runtime.loop.create_task(self._read(delivery), name=f"holdfast-mailbox-{self.run}")
+
+    def _next(self) -> Delivery:
+        count = min(len(self._envelopes), MOST_TOGETHER)
+        return Delivery([self._envelopes.popleft() for _ in range(count)])
+
+    def _is_ready(self, delivery: Delivery) -> bool:
+        """Whether all is in memory that it takes to decide. A command from outside needs the latest that others have
+        committed: what it is refused for, or finds done already, must be so now. (An append says so by itself.)"""
+        if self.state is None and delivery.starts:
+            self.state = State()
+        state, graph = self.state, self.graph
+        if state is None or graph is None or delivery.conflicts >= MOST_CONFLICTS:
+            return False
+        if not state.seq:
+            return True
+        return graph.hash == state.graph_hash and delivery.is_from_inside
+
+    async def _read(self, delivery: Delivery) -> None:
+        """Read what is needed, and try; where others were first again and again, under the store's lock."""
+        tried = False
+        try:
+            if delivery.conflicts < MOST_CONFLICTS:
+                await self._catch_up()
+                tried = True
+                self._try(delivery)
+                return
+            async with self._runtime.log.exclusive(self.run):
+                await self._catch_up()
+                tried = True
+                self._try(delivery)
+                while self._in_flight:
+                    await self._movement()
+        except asyncio.CancelledError:
+            for envelope in (*delivery.envelopes, *self._envelopes):
+                envelope.told.cancel()
+            raise
+        except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
+            self.state = None
+            if not tried:
+                self._failed(delivery, problem)
+        finally:
+            self._task = None
+            self._go_on()
+
+    async def _catch_up(self) -> None:
+        """Know the run, and what others have committed."""
+        if self.state is None:
+            self.state = await self._history.load()
+            self._runtime.committed(self, [], self.state, own=False)
+        elif self.state.seq and (news := await self._history.catch_up(self.state)):
+            self._runtime.committed(self, news, self.state, own=False)
+        if self.graph is None or self.graph.hash != self.state.graph_hash:
+            self.graph = await self._runtime.catalog.graph_of(self.state.graph_hash)
+
+    def _try(self, delivery: Delivery) -> None:
+        """Decide it, and send off what follows."""
+        try:
+            decision = self._decide(delivery)
+            append = decision.append
+            appended = None if append is None else self._runtime.flush.append(append, patient=delivery.is_patient)
+        except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
+            self._failed(delivery, problem)
+            self._go_on()
+            return
+        if appended is None:
+            decision.answers.tell()
+            self._go_on()
+            return
+        self._in_flight = True
+        if decision.slots and self._runtime.starter is not None:
+            self._runtime.starter.take_slots(decision.slots)
+        appended.add_done_callback(lambda appended: self._landed(delivery, decision, appended))
+
+    def _landed(self, delivery: Delivery, decision: Decision, appended: asyncio.Future[None]) -> None:
+        """The append has met its fate."""
+        self._in_flight = False
+        problem = appended.exception()
+        if problem is None:
+            try:
+                self._history.weigh(decision.answers.events)
+                self._runtime.committed(self, decision.answers.events, decision.state, own=True)
+            except Exception as broken:  # noqa: BLE001 - every sender must be told, whatever it is
+                problem = broken
+        if decision.slots and self._runtime.starter is not None:
+            self._runtime.starter.take_slots(-decision.slots)
+        if decision.placed is not None and self._runtime.starter is not None:
+            known = not isinstance(problem, UnknownCommit)
+            self._runtime.starter.settle(self.run, decision.placed.placed, known=known)
+        if problem is not None:
+            self._failed(delivery, problem)
+        else:
+            decision.answers.tell()
+            self._keep_snapshot()
+        self._move()
+        self._go_on()
+
+    def _failed(self, delivery: Delivery, problem: BaseException) -> None:
+        """Have it tried again where that may help; else tell every sender."""
+        self.state = None
+        if isinstance(problem, UnknownCommit):
+            self._runtime.unknown_commit(self.run)
+        elif delivery.is_spoilt_by(problem):
+            self._again.extendleft([Delivery([each]) for each in reversed(delivery.envelopes)])
+            return
+        elif delivery.heeds(problem):
+            self._again.appendleft(delivery)
+            return
+        if isinstance(problem, SeqConflict):
+            problem = SeqConflict(f"Run {self.run} changed again and again; nothing was written.")
+        for envelope in delivery.envelopes:
+            if not envelope.told.done():
+                envelope.told.set_exception(problem)
+
+    def _keep_snapshot(self) -> None:
+        """Write the state down where that pays, before anything else is decided."""
+        state, graph = self.state, self.graph
+        if state is None or graph is None or self._task is not None or not self._history.snapshot_pays(state, graph):
+            return
+
+        async def keep() -> None:
+            try:
+                await self._history.snapshot(state)
+            except StoreError as problem:
+                log.info("holdfast could not keep a snapshot of run %s, and goes on without: %s", self.run, problem)
+            finally:
+                self._task = None
+                self._go_on()
+
+        self._task = self._runtime.loop.create_task(keep(), name=f"holdfast-snapshot-{self.run}")
+
+    # --- Deciding -----------------------------------------------------------------------------------------------------
+
+    def _decide(self, delivery: Delivery) -> Decision:
+        """What it comes to."""
+        state, graph, starter = self.state, self.graph, self._runtime.starter
+        assert state is not None
+        assert graph is not None
+        before = state.seq
+        now_ms = max(self._runtime.now_ms(), state.at_ms)
+        freed = delivery.frees
+        worker = starter.worker(self.run, graph, freed=freed) if starter is not None else None
+        answers = delivery.answered(graph, state, now_ms, worker)
+        _, events, traces, started = answers
+        placed = self._place(state, events, worker, started)
+        if placed is not None:
+            events += decide(graph, state, Tick(), now_ms, placed, delivery.shortages, delivery.taken)
+            traces += [state.trace_id] * (len(events) - len(traces))
+        if not events:
+            return Decision(answers, state, None, None, 0)
+        at = zip(itertools.count(before + 1), events, traces, strict=False)
+        recorded = tuple([Recorded(Seq(seq), now_ms, event, trace_id) for seq, event, trace_id in at])
+        changes = project(state, events, executing=worker is not None)
+        self.due_at_ms = changes.run.due_at_ms
+        append = Append(self.run, before, self._runtime.append_id(), recorded, changes)
+        # Only what starts beyond the freed slots is to be kept from others while it is on its way.
+        return Decision(answers, state, append, placed, max(0, started - freed))
+
+    def _place(self, state: State, events: list[Event], worker: Worker | None, started: int) -> Worker | None:
+        """Who starts, in the same append, the steps that have just become ready and for which there is a place at once."""
+        starter = self._runtime.starter
+        if starter is None or worker is None or not state.unplaced:
+            return None
+        if (
+            self.graph is None
+            or state.graph_hash != self.graph.hash
+            or not any(_waits_for_place(event) for event in events)
+        ):
+            return None
+        steps = starter.place(state, worker.slots - started)
+        return Worker(worker.session, 0, steps) if steps else None
+
+
+def _waits_for_place(event: Event) -> bool:
+    return type(event) is StepReady and event.demand is not None
+
+
+def _linger(envelopes: Sequence[Envelope]) -> bool:
+    """Whether what follows from all of them is about to come too; the latest mostly says it."""
+    return envelopes[-1].lingers and all(each.lingers for each in envelopes)
+
+
+def unheard(told: asyncio.Future[list[Event]]) -> None:
+    """A tick that nobody waits for: a conflict or a missing run is no news, the sweep will look again."""
+    if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, HoldfastError):
+        log.error("holdfast: a look at a run failed: %s", problem, exc_info=problem)

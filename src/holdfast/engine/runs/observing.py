@@ -1,0 +1,146 @@
+"""Tells those who look on what happens in this process: of each commit, what began and ended with it.
+
+Never here: what is made of it, waiting for anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from holdfast.border import is_ours
+from holdfast.core.facts import events as ev
+from holdfast.core.facts.events import Event
+from holdfast.core.facts.state import State
+from holdfast.core.values.ids import step_of
+from holdfast.core.values.policies import EXPIRED, REJECTED, ErrorRecord
+from holdfast.ports.observer import (
+    CallBegan,
+    CallEnded,
+    CallKind,
+    CallOutcome,
+    Committed,
+    DeadLettered,
+    GateBegan,
+    GateEnded,
+    Observation,
+    Observer,
+    RunBegan,
+    RunEnded,
+    RunOutcome,
+    StepBegan,
+    StepEnded,
+    StepOutcome,
+)
+
+log = logging.getLogger("holdfast")
+
+_RUN_ENDS: Final[Mapping[type[Event], RunOutcome]] = {
+    ev.RunCompleted: "completed",
+    ev.RunFailed: "failed",
+    ev.RunCancelled: "cancelled",
+}
+_STEP_ENDS: Final[Mapping[type[Event], StepOutcome]] = {
+    ev.StepCompleted: "completed",
+    ev.StepFailed: "failed",
+    ev.AttemptFailed: "retrying",
+    ev.AttemptLost: "lost",
+    ev.StepStopped: "stopped",
+    ev.StepCancelled: "cancelled",
+    ev.StepSkipped: "skipped",
+}
+_CALL_ENDS: Final[Mapping[type[Event], tuple[CallKind, CallOutcome]]] = {
+    ev.ModelCallSettled: ("model", "completed"),
+    ev.ModelCallFailed: ("model", "failed"),
+    ev.ModelCallInDoubt: ("model", "in_doubt"),
+    ev.ModelCallReconciled: ("model", "reconciled"),
+    ev.EffectCompleted: ("tool", "completed"),
+    ev.EffectFailed: ("tool", "failed"),
+    ev.EffectReleased: ("tool", "released"),
+    ev.EffectInDoubt: ("tool", "in_doubt"),
+    ev.EffectUnanswered: ("tool", "unanswered"),
+    ev.OutcomeOrphaned: ("tool", "orphaned"),
+}
+
+
+class Observers:
+    """Those of one process; false where there are none."""
+
+    def __init__(self, observers: Sequence[Observer] = ()) -> None:
+        self._observers = tuple(observers)
+        self._faulty: list[Observer] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def notify(self, observation: Observation) -> None:
+        """Tell each of them. One that raises is told on: what it makes of the next is still worth having, and a figure
+        that stands still from then on would be worse than one that is a little off."""
+        for observer in self._observers:
+            try:
+                observer(observation)
+            except BaseException as problem:
+                if is_ours(problem):
+                    raise
+                if not any(each is observer for each in self._faulty):
+                    self._faulty.append(observer)
+                    log.exception("holdfast: an observer has failed. It is told on; more of its errors are not logged.")
+
+    def committed(self, events: Sequence[Event], state: State, *, own: bool) -> None:
+        """Events of a run are durable; `own` ones were decided here."""
+        self.notify(Committed(state, events, own))
+        for event in events if own else ():
+            if (observation := _began(event, state) or _ended(event, state)) is not None:
+                self.notify(observation)
+            if type(event) is ev.StepFailed and not event.absorbed and event.error.error_class != REJECTED:
+                about = (state.run, state.tenant, state.workflow, state.at_ms)
+                self.notify(DeadLettered(*about, event.step, event.attempt, event.error, event.parked))
+
+
+NOBODY: Final = Observers()
+
+
+def _began(event: Event, s: State) -> Observation | None:
+    """What began with an event of the commit that led to this state."""
+    about = (s.run, s.tenant, s.workflow, s.at_ms)
+    match event:
+        case ev.RunStarted():
+            return RunBegan(*about, event.version)
+        case ev.RunReopened():
+            return RunBegan(*about, s.version, reopened=True)
+        case ev.StepStarted():
+            return StepBegan(*about, event.step, event.attempt)
+        case ev.ModelCallHeld():
+            return CallBegan(*about, event.call, event.step, "model", event.sent_to or event.model)
+        case ev.EffectIntended():
+            return CallBegan(*about, event.call, event.step, "tool", event.tool)
+        case ev.GateOpened():
+            return GateBegan(*about, event.gate, event.reason, event.step)
+        case _:
+            return None
+
+
+def _ended(event: Any, s: State) -> Observation | None:
+    """What ended with it."""
+    about = (s.run, s.tenant, s.workflow, s.at_ms)
+    error: ErrorRecord | None = getattr(event, "error", None)
+    if (outcome := _RUN_ENDS.get(type(event))) is not None:
+        return RunEnded(*about, outcome, s.at_ms - s.started_at_ms, s.budget.settled_nanousd, error)
+    if (left := _STEP_ENDS.get(type(event))) is not None:
+        return StepEnded(*about, event.step, getattr(event, "attempt", 0), left, error)
+    if (became := _CALL_ENDS.get(type(event))) is not None:
+        cost_nanousd = getattr(event, "cost_nanousd", 0)
+        tokens = (event.input_tokens, event.output_tokens) if isinstance(event, ev.ModelCallSettled) else (0, 0)
+        return CallEnded(*about, event.call, step_of(event.call), *became, error, cost_nanousd, *tokens)
+    match event:
+        case ev.StepSuspended():
+            return StepEnded(*about, event.step, event.attempt, "handed_over" if event.yields else "suspended")
+        case ev.GateDecided():
+            return GateEnded(*about, event.gate, event.decision)
+        case ev.GateExpired():
+            return GateEnded(*about, event.gate, EXPIRED)
+        case ev.GateWithdrawn():
+            return GateEnded(*about, event.gate, None)
+        case _:
+            return None

@@ -1,0 +1,129 @@
+"""Asks the guards that must speak, outside of any decision, and sends what they say.
+
+Never here: what follows from it (core), when a guard is asked (core).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.authoring.sensitive import seal_for
+from holdfast.authoring.view import StateView
+from holdfast.authoring.workflow import Workflow
+from holdfast.border import is_ours, text_of, words_of
+from holdfast.core.facts import commands as cmd
+from holdfast.core.facts.commands import Verdict
+from holdfast.core.facts.state import Question, State
+from holdfast.core.rules.caps import with_above
+from holdfast.core.values.ids import RunId, node_of
+from holdfast.core.values.policies import GUARD, ErrorRecord
+from holdfast.core.values.remainder import ScopeLeft
+from holdfast.engine.runs.mailbox import Mailbox
+from holdfast.engine.runs.payloads import Payloads, read
+from holdfast.errors import BlobLost, Conflict, NotFound, StoreError, TransitionDenied
+
+log = logging.getLogger("holdfast")
+
+
+class GuardJudge:
+    """The guards of one process's workflows: each run's are asked by one task at a time."""
+
+    def __init__(
+        self, payloads: Payloads, workflows: Mapping[str, Workflow], now_ms: Callable[[], int],
+        above: Callable[[State, Question], Awaitable[tuple[ScopeLeft, ...]]],
+    ) -> None:  # fmt: skip
+        """`above` reads what is left of the budgets above a run; of a replay, what the guard was shown then."""
+        self._above = above
+        self._payloads = payloads
+        self._workflows = workflows
+        self._now_ms = now_ms
+        self._judging: dict[RunId, asyncio.Task[None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._judging)
+
+    def __contains__(self, run: RunId) -> bool:
+        """Whether the guards of a run are being asked."""
+        return run in self._judging
+
+    def committed(self, mailbox: Mailbox, state: State) -> None:
+        """A run has gone on: ask the guards that are to be asked, unless they are being asked already."""
+        if _asks(state) and mailbox.run not in self._judging:
+            task = asyncio.create_task(self._judge(mailbox), name=f"holdfast-guards-{mailbox.run}")
+            self._judging[mailbox.run] = task
+
+    async def aclose(self) -> None:
+        """Ask nobody any more: the process that takes up the runs asks again."""
+        tasks = [*self._judging.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _judge(self, mailbox: Mailbox) -> None:
+        try:
+            state = await mailbox.stable()
+            seal_for(state.tenant, self._payloads.sealing)
+            while _asks(state):
+                workflow = self._workflows[state.graph_hash]
+                # Taken in one piece: while the blobs are fetched and the guards think, others commit.
+                blobs: dict[str, bytes] = {}
+                view, questions = _view(workflow, state, blobs), [*state.asked.values()]
+                try:
+                    blobs |= await self._payloads.fetch(view.stored_apart, state.tenant)
+                    verdicts = [await self._ask(workflow, question, view, state) for question in questions]
+                except BlobLost as lost:
+                    verdicts = [self._broken(question, lost.message) for question in questions]
+                await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
+                state = await mailbox.stable()
+        except (Conflict, NotFound):
+            pass  # somebody else judged, or the run has ended
+        except StoreError as problem:
+            log.warning("holdfast could not ask the guards of run %s and will ask again: %s", mailbox.run, problem)
+        finally:
+            del self._judging[mailbox.run]
+            mailbox.rest()
+
+    async def _ask(self, workflow: Workflow, question: Question, view: StateView, state: State) -> Verdict:
+        above = await self._above(state, question)
+        view.left = with_above(view.left, above)
+        return msgspec.structs.replace(await self._said(workflow, question, view), above=above)
+
+    async def _said(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
+        guard = question.guard
+        try:
+            said: Any = workflow.guards[guard](view)
+            if inspect.isawaitable(said):
+                said = await said
+            if said is not None and not isinstance(said, bool):
+                raise TypeError(f"a guard returns True or False, not {said!r}")
+            return Verdict(question.step, question.target, guard, said is not False)
+        except TransitionDenied as denied:
+            return Verdict(question.step, question.target, guard, False, self._payloads.redact(words_of(denied)))
+        except BaseException as problem:
+            if is_ours(problem):
+                raise
+            return self._broken(question, text_of(problem))
+
+    def _broken(self, question: Question, why: str) -> Verdict:
+        """What counts as said by a guard that could not speak."""
+        message = self._payloads.redact(f"The guard {question.guard!r} broke: {why}")
+        node = question.target or node_of(question.step)
+        error = ErrorRecord(node, GUARD, message, False, self._now_ms())
+        return Verdict(question.step, question.target, question.guard, False, message, error)
+
+
+def _asks(state: State) -> bool:
+    """Whether guards are to be asked before the run goes on."""
+    return bool(state.asked) and not state.phase and not state.ended
+
+
+def _view(workflow: Workflow, state: State, blobs: dict[str, bytes]) -> StateView:
+    return StateView(
+        state, lambda payload: read(payload, blobs), workflow.state_model, workflow.state_strategies, workflow.outputs
+    )
