@@ -75,10 +75,13 @@ class Meter:
     def figures(self) -> dict[str, Any]:
         took_s = time.monotonic() - self.began_s
         found = {
-            "pickup_s": self.pickup_s, "begin_s": self.begin_s, "commit_s": self.commit_s,
-            "steps": len(self.pickup_s) + len(self.begin_s), "cpu": (time.process_time() - self.began_cpu_s) / took_s,
+            "pickup_s": self.pickup_s,
+            "begin_s": self.begin_s,
+            "commit_s": self.commit_s,
+            "steps": len(self.pickup_s) + len(self.begin_s),
+            "cpu": (time.process_time() - self.began_cpu_s) / took_s,
             "rss_kib": int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES // 1024,
-        }  # fmt: skip
+        }
         self.reset()
         return found
 
@@ -159,7 +162,10 @@ async def asked(workers: Sequence[asyncio.subprocess.Process]) -> list[dict[str,
 async def phase(name: str, workers: Sequence[asyncio.subprocess.Process], took_s: float, load: Load) -> None:
     found = await asked(workers)
     told = {
-        "phase": name, "seconds": round(took_s, 1), "runs_ended": load.ended, "refused": load.refused,
+        "phase": name,
+        "seconds": round(took_s, 1),
+        "runs_ended": load.ended,
+        "refused": load.refused,
         "steps_per_s": round(sum(each["steps"] for each in found) / took_s),
         **{
             f"{what}_p50_p95_p99_ms": percentiles_ms([value for each in found for value in each[f"{what}_s"]])
@@ -167,7 +173,7 @@ async def phase(name: str, workers: Sequence[asyncio.subprocess.Process], took_s
         },
         "worker_cpu": [round(each["cpu"], 2) for each in found],
         "worker_rss_mib": [each["rss_kib"] // 1024 for each in found],
-    }  # fmt: skip
+    }
     print(json.dumps(told), flush=True)  # noqa: T201
     load.ended = load.refused = 0
 
@@ -188,12 +194,7 @@ async def measure(asked_for: argparse.Namespace, settings: Settings) -> None:
         processes = []
         for words in [["-m", "holdfast", "serve", "--port", "0"], *commands]:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *words,
-                env=here,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=2**28,
+                sys.executable, *words, env=here, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**28
             )
             undo.push_async_callback(end, process)
             processes.append(process)

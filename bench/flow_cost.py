@@ -94,9 +94,12 @@ async def measure(folder: str, shape: str, count: int) -> dict[str, float]:
 def measured(source: str, shape: str, count: int) -> dict[str, float] | None:
     """The same in a process of its own, by the Holdfast in a folder; None where that cannot do it."""
     said = subprocess.run(
-        [sys.executable, __file__, "--shape", shape, "--operations", str(count)], env=os.environ | {"PYTHONPATH": source},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, __file__, "--shape", shape, "--operations", str(count)],
+        env=os.environ | {"PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     found: dict[str, float] | None = json.loads(said.stdout) if said.returncode == 0 else None
     return found
 

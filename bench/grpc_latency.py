@@ -99,9 +99,15 @@ async def echo() -> None:
 
 async def started(role: str, *words: str, **environment: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, __file__, "--role", role, *words, env=os.environ | environment, stdout=asyncio.subprocess.PIPE,
+        sys.executable,
+        __file__,
+        "--role",
+        role,
+        *words,
+        env=os.environ | environment,
+        stdout=asyncio.subprocess.PIPE,
         limit=1 << 26,
-    )  # fmt: skip
+    )
 
 
 async def line(stream: asyncio.StreamReader, pattern: str) -> re.Match[str]:
@@ -155,9 +161,22 @@ async def measure(rate: float, seconds: float, store: str) -> dict[str, Any]:
     """The figures of one run."""
     pings = await ping(rate, 2000)
     serving = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "holdfast", "serve", f"{__file__}:chain", "--grpc", "127.0.0.1:0", "--port", "0", "--slots",
-        "500", "--store", store, stderr=asyncio.subprocess.PIPE, limit=1 << 26,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "holdfast",
+        "serve",
+        f"{__file__}:chain",
+        "--grpc",
+        "127.0.0.1:0",
+        "--port",
+        "0",
+        "--slots",
+        "500",
+        "--store",
+        store,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 26,
+    )
     assert serving.stderr is not None
     worker = None
     try:
@@ -181,9 +200,12 @@ async def measure(rate: float, seconds: float, store: str) -> dict[str, Any]:
                 process.kill()
                 await process.wait()
     return {
-        "jobs_per_s": round(jobs_per_s), "jobs": runs * LENGTH, "hand_over_ms": spread(found), "ping_ms": spread(pings),
+        "jobs_per_s": round(jobs_per_s),
+        "jobs": runs * LENGTH,
+        "hand_over_ms": spread(found),
+        "ping_ms": spread(pings),
         "server_ms_cpu_a_job": round(1000 * cpu_s / (runs * LENGTH), 2),
-    }  # fmt: skip
+    }
 
 
 def _cpu_s(pid: int) -> float:

@@ -87,9 +87,7 @@ async def serving(*words: str) -> AsyncIterator[tuple[str, int]]:
     assert process.stderr is not None
     try:
         async with asyncio.timeout(_START_S):
-            while (
-                found := re.search(rb"HTTP on (http://\S+)/api/v1\.", line := await process.stderr.readline())
-            ) is None:
+            while (found := re.search(rb"HTTP on (http://\S+)/api/v1\.", line := await process.stderr.readline())) is None:
                 if not line:
                     raise SystemExit("the server did not start")
         reading = asyncio.create_task(process.stderr.read())
@@ -100,9 +98,7 @@ async def serving(*words: str) -> AsyncIterator[tuple[str, int]]:
         await process.wait()
 
 
-async def load(
-    clients: int, seconds: float, ask: Callable[[dict[str, str]], Awaitable[httpx2.Response]]
-) -> dict[str, float]:
+async def load(clients: int, seconds: float, ask: Callable[[dict[str, str]], Awaitable[httpx2.Response]]) -> dict[str, float]:
     """Requests a second with so many clients, and how long each took."""
     took_s: list[float] = []
     until_s = time.perf_counter() + seconds
@@ -116,11 +112,7 @@ async def load(
 
     await asyncio.gather(*map(client, range(clients)))
     cuts = statistics.quantiles(took_s, n=20)
-    return {
-        "a_second": round(len(took_s) / seconds),
-        "p50_ms": round(cuts[9] * 1000, 1),
-        "p95_ms": round(cuts[18] * 1000, 1),
-    }
+    return {"a_second": round(len(took_s) / seconds), "p50_ms": round(cuts[9] * 1000, 1), "p95_ms": round(cuts[18] * 1000, 1)}
 
 
 def with_token(number: int) -> dict[str, str]:
@@ -134,21 +126,15 @@ async def both(address: str, run: str, how: argparse.Namespace, prefix: str) -> 
         return {
             "reads": await load(how.clients, how.seconds, lambda headers: http.get(f"/runs/{run}", headers=headers)),
             "reads_of_one": await load(1, how.seconds / 2, lambda headers: http.get(f"/runs/{run}", headers=headers)),
-            "starts": await load(
-                how.clients, how.seconds, lambda headers: http.post("/runs", json=start, headers=headers)
-            ),
-            "starts_of_one": await load(
-                1, how.seconds / 2, lambda headers: http.post("/runs", json=start, headers=headers)
-            ),
+            "starts": await load(how.clients, how.seconds, lambda headers: http.post("/runs", json=start, headers=headers)),
+            "starts_of_one": await load(1, how.seconds / 2, lambda headers: http.post("/runs", json=start, headers=headers)),
         }
 
 
 async def watched(address: str, count: int) -> dict[str, float]:
     """So many listen to a run each; how long after its end was asked for the first and the last have heard of it."""
     limits = httpx2.Limits(max_connections=count + 20)
-    async with httpx2.AsyncClient(
-        base_url=f"{address}/api/v1", limits=limits, timeout=120, headers=with_token(0)
-    ) as http:
+    async with httpx2.AsyncClient(base_url=f"{address}/api/v1", limits=limits, timeout=120, headers=with_token(0)) as http:
         run = (await http.post("/runs", json={"workflow": "waiting"})).json()["run_id"]
         heard_s: list[float] = []
         there = asyncio.Semaphore(0)
@@ -184,7 +170,7 @@ async def measure(how: argparse.Namespace, store: str, tokens: Path) -> dict[str
     words = (
         *(sys.executable, "-m", "holdfast", "serve", f"{_ME}:quick", f"{_ME}:waiting", "--http", "127.0.0.1:0", "--port", "0"),
         *("--tokens", str(tokens), "--store", store),
-    )  # fmt: skip
+    )
     async with serving(*words) as (address, pid):
         found["idle_mb"] = memory_mb(pid)
         async with httpx2.AsyncClient(base_url=f"{address}/api/v1", timeout=60) as http:

@@ -90,8 +90,7 @@ async def _by_words(path: Path, memories: int, spaces: int) -> dict[str, Any]:
 async def _by_meaning(path: Path, memories: int) -> dict[str, Any]:
     writer = Writer()
     changes = (
-        _change("!memory/0/", n, writer.text(_IN_A_MEMORY), SharedIndex("", "m", writer.vector()))
-        for n in range(memories)
+        _change("!memory/0/", n, writer.text(_IN_A_MEMORY), SharedIndex("", "m", writer.vector())) for n in range(memories)
     )
     store = await _filled(path, changes)
     asked = (SharedIndex(model="m", vector=writer.vector()) for _ in range(_QUESTIONS))

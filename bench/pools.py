@@ -53,15 +53,11 @@ def calling(max_tokens: int) -> Workflow:
     return workflow
 
 
-def worker(
-    line: Connection, store: str, max_tokens: int, limits: Mapping[str, int], provider: Mapping[str, str]
-) -> None:
+def worker(line: Connection, store: str, max_tokens: int, limits: Mapping[str, int], provider: Mapping[str, str]) -> None:
     asyncio.run(work(line, store, max_tokens, limits, provider))
 
 
-async def work(
-    line: Connection, store: str, max_tokens: int, limits: Mapping[str, int], provider: Mapping[str, str]
-) -> None:
+async def work(line: Connection, store: str, max_tokens: int, limits: Mapping[str, int], provider: Mapping[str, str]) -> None:
     """One worker: calls from the first word on `line` until its end."""
     settings = Settings(store=store, pools={MODEL: PoolRules(**limits)})
     providers, workflow, chance = Providers(environment=provider), calling(max_tokens), random.Random(os.getpid())
@@ -95,9 +91,7 @@ async def trial(
     lines, fleet = [], []
     for _ in range(workers):
         line, far_end = _FLEET.Pipe()
-        process = _FLEET.Process(
-            target=worker, args=(far_end, postgres.url, max_tokens, limits, dict(server.environment))
-        )
+        process = _FLEET.Process(target=worker, args=(far_end, postgres.url, max_tokens, limits, dict(server.environment)))
         process.start()
         far_end.close()
         lines.append(line)

@@ -65,9 +65,13 @@ async def main(agents: int) -> None:
         read = sum(each.used.cache_read_tokens for each in calls)
         tokens = sum(each.used.input_tokens for each in calls)
     told = {
-        "agents": agents, "calls": len(calls), "paid_usd": paid / 1e9, "without_cache_usd": plain / 1e9,
-        "saved": round(1 - paid / plain, 3), "input_read_from_cache": round(read / tokens, 3),
-    }  # fmt: skip
+        "agents": agents,
+        "calls": len(calls),
+        "paid_usd": paid / 1e9,
+        "without_cache_usd": plain / 1e9,
+        "saved": round(1 - paid / plain, 3),
+        "input_read_from_cache": round(read / tokens, 3),
+    }
     print(json.dumps(told))  # noqa: T201 - the line is what it is for
 
 

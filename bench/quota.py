@@ -61,10 +61,16 @@ async def trial(seconds: float, slots: int, rate: int, burst: int) -> dict[str, 
             await providers.aclose()
     refused = sum(call.status == 429 for call in every)
     return {
-        "slots": slots, "rate": rate, "burst": burst, "seconds": seconds, "calls": len(every), "refused": refused,
-        "used": round(sum(call.status == 200 for call in calls) / (rate * seconds), 3), "working": most_working,
+        "slots": slots,
+        "rate": rate,
+        "burst": burst,
+        "seconds": seconds,
+        "calls": len(every),
+        "refused": refused,
+        "used": round(sum(call.status == 200 for call in calls) / (rate * seconds), 3),
+        "working": most_working,
         "started_in_s": round(time.time() - began_s - seconds - _SETTLING_S, 1),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -89,9 +89,11 @@ async def measure(runs: int, lease_s: float, folder: Path) -> dict[str, object]:
     paid = folder / "paid"
     with PostgresServer(settings=FAST) as postgres, RedisServer() as redis, contextlib.ExitStack() as undo:
         known = {
-            "HOLDFAST_STORE": postgres.url, "HOLDFAST_QUEUE": redis.url, "HOLDFAST_LEASE_S": str(lease_s),
+            "HOLDFAST_STORE": postgres.url,
+            "HOLDFAST_QUEUE": redis.url,
+            "HOLDFAST_LEASE_S": str(lease_s),
             "PAID": str(paid),
-        }  # fmt: skip
+        }
         works = ("worker", f"{__file__}:held", "--slots", str(runs))
         settings = Settings(store=postgres.url, queue=redis.url)
         async with asyncio.timeout(MOST_S), Engine.open(postgres.url, execute=False, settings=settings) as engine:

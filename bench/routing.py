@@ -22,12 +22,14 @@ from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule
 
 MIX = [1] * 8 + [2] * 6 + [3] * 3 + [4] * 2 + [5]
-ROUTER = Router([
-    RoutedModel("gpt-4.1-nano", Complexity.TRIVIAL, Complexity.SIMPLE),
-    RoutedModel("gpt-4.1-mini", Complexity.TRIVIAL, Complexity.MODERATE),
-    RoutedModel("claude-sonnet-4-5", Complexity.MODERATE, Complexity.EXPERT),
-    RoutedModel("claude-opus-4-5", Complexity.COMPLEX, Complexity.EXPERT),
-])  # fmt: skip
+ROUTER = Router(
+    [
+        RoutedModel("gpt-4.1-nano", Complexity.TRIVIAL, Complexity.SIMPLE),
+        RoutedModel("gpt-4.1-mini", Complexity.TRIVIAL, Complexity.MODERATE),
+        RoutedModel("claude-sonnet-4-5", Complexity.MODERATE, Complexity.EXPERT),
+        RoutedModel("claude-opus-4-5", Complexity.COMPLEX, Complexity.EXPERT),
+    ]
+)
 AT_ONCE = 20
 
 

@@ -67,9 +67,7 @@ def cpu_s(root: int) -> float:
 
 def stored_bytes(postgres: PostgresServer) -> int:
     query = "checkpoint; select pg_database_size(current_database())"
-    said = postgres.run(
-        "psql", "--quiet", "--tuples-only", "--no-align", f"--dbname={postgres.url}", f"--command={query}"
-    )
+    said = postgres.run("psql", "--quiet", "--tuples-only", "--no-align", f"--dbname={postgres.url}", f"--command={query}")
     return int(said.split()[-1])
 
 

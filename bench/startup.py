@@ -47,9 +47,7 @@ def cpu_s(command: list[str], folder: Path, environment: dict[str, str]) -> floa
 def cpu_to_the_call_s(command: list[str], folder: Path, server: ModelServer) -> float:
     """The processor time of one such process, until the model is asked."""
     asked = len(server.calls)
-    with subprocess.Popen(
-        command, cwd=folder, env=os.environ | server.environment, stderr=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen(command, cwd=folder, env=os.environ | server.environment, stderr=subprocess.DEVNULL) as process:
         try:
             while len(server.calls) == asked:
                 if process.poll() is not None:

@@ -78,9 +78,7 @@ def percentile_ms(latencies_s: list[float], share: float) -> float:
     return round(sorted(latencies_s)[int(len(latencies_s) * share)] * 1000, 2)
 
 
-async def measure(
-    store: str, runs: int, steps: int, concurrency: int, *, calls: bool, is_flow: bool
-) -> dict[str, object]:
+async def measure(store: str, runs: int, steps: int, concurrency: int, *, calls: bool, is_flow: bool) -> dict[str, object]:
     collect_rarely()  # as `holdfast worker` does, and its event loop
     workflow = in_one_flow(steps) if is_flow else chain(steps, calls)
     price = DeclaredModel(input_usd_per_mtok=Decimal(1), output_usd_per_mtok=Decimal(5))
@@ -147,10 +145,8 @@ def main() -> None:
     if profile is not None:
         profile.enable()
     figures = run_quickly(
-        measure(
-            asked.store, asked.runs, asked.steps, asked.concurrency, calls=asked.calls, is_flow=asked.flow
-        )
-    )  # fmt: skip
+        measure(asked.store, asked.runs, asked.steps, asked.concurrency, calls=asked.calls, is_flow=asked.flow)
+    )
     if profile is not None:
         profile.dump_stats(asked.profile)
     print(json.dumps(figures))  # noqa: T201 - the line is what it is for

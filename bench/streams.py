@@ -163,12 +163,7 @@ class Effort:
     def count(cls, engine: Engine) -> None:
         """Count what is read from now on."""
         store = engine.runtime.store
-        for port, name in (
-            (store.streams, "news"),
-            (store.streams, "chunks"),
-            (store.log, "seqs"),
-            (store.log, "events"),
-        ):
+        for port, name in ((store.streams, "news"), (store.streams, "chunks"), (store.log, "seqs"), (store.log, "events")):
             setattr(port, name, cls._counted(getattr(port, name)))
 
     @classmethod
@@ -183,10 +178,7 @@ class Effort:
         now = Effort()
         took_s = now.at_s - self.at_s
         reads = now.reads_there - self.reads_there
-        return {
-            "of_a_core": round((now.used_s - self.used_s) / took_s, 3),
-            "reads_a_second": round(reads / took_s),
-        }
+        return {"of_a_core": round((now.used_s - self.used_s) / took_s, 3), "reads_a_second": round(reads / took_s)}
 
 
 async def hear(engine: Engine, run: str, first: list[float], every: list[float]) -> None:

@@ -95,8 +95,7 @@ async def used(pids: dict[str, int], seconds: float) -> dict[str, float]:
     await asyncio.sleep(seconds)
     after = {name: {each: cpu_s(each) for each in family(pid)} for name, pid in pids.items()}
     return {
-        name: round(sum(now - before[name].get(pid, 0.0) for pid, now in after[name].items()) / seconds, 4)
-        for name in pids
+        name: round(sum(now - before[name].get(pid, 0.0) for pid, now in after[name].items()) / seconds, 4) for name in pids
     }
 
 
@@ -131,9 +130,12 @@ async def measure(postgres: PostgresServer, redis: RedisServer, asked: argparse.
             assert await engine.run(gate.run).result() == "sent"
             took_s.append(time.perf_counter() - begin)
         return {
-            "waiting_runs": asked.runs, "filled_s": round(filled_s), "idle_cpu": idle,
-            "idle_fleet": round(idle["serve"] + idle["worker"], 4), "decision_to_end_p50_p95_p99_ms": percentiles_ms(took_s),
-        }  # fmt: skip
+            "waiting_runs": asked.runs,
+            "filled_s": round(filled_s),
+            "idle_cpu": idle,
+            "idle_fleet": round(idle["serve"] + idle["worker"], 4),
+            "decision_to_end_p50_p95_p99_ms": percentiles_ms(took_s),
+        }
 
 
 async def end(process: asyncio.subprocess.Process) -> None:

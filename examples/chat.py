@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from holdfast import Chat, Context, flow, tool
 
-SHELVES = {
-    "Moby-Dick": "fiction, shelf 12",
-    "On Growth and Form": "biology, shelf 3",
-    "Middlemarch": "fiction, shelf 9",
-}
+SHELVES = {"Moby-Dick": "fiction, shelf 12", "On Growth and Form": "biology, shelf 3", "Middlemarch": "fiction, shelf 9"}
 
 
 @tool(effect="read")

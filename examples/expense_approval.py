@@ -50,11 +50,7 @@ def pay_back(employee: str, amount_eur: Decimal, key: str) -> dict[str, str]:
 @task
 async def read(state: StateView, ctx: Context) -> dict[str, str]:
     expense = await ctx.model(
-        "claude-haiku-4-5",
-        state.input.receipt,
-        system="Read the amount and the purpose.",
-        output=Expense,
-        max_tokens=200,
+        "claude-haiku-4-5", state.input.receipt, system="Read the amount and the purpose.", output=Expense, max_tokens=200
     )
     return {"amount_eur": str(expense.amount_eur), "purpose": str(expense.purpose)}
 

@@ -36,9 +36,7 @@ class ModelJournal:
         return [
             call
             for call in self._calls
-            if call.at_unix_s - just_after_s
-            <= at_unix_s
-            < self._replied.get(call.number, at_unix_s + 1) + just_before_s
+            if call.at_unix_s - just_after_s <= at_unix_s < self._replied.get(call.number, at_unix_s + 1) + just_before_s
         ]
 
     def _read(self) -> None:

@@ -83,9 +83,7 @@ def examples(usual: int) -> int:
     return max(1, round(usual * _TIMES))
 
 
-settings.register_profile(
-    "any machine", deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("any machine", deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
 """Whether every case is to run on each kind of store and each PostgreSQL: `make stores`."""
@@ -97,13 +95,37 @@ from case to case is above the store; what a store makes of each value, the conf
 
 
 _ABOVE = (
-    "test_agent_loop", "test_agents", "test_bad_input", "test_compaction", "test_content", "test_conversations",
-    "test_dead_letters", "test_endings", "test_flows", "test_forking", "test_handoffs", "test_limits", "test_maps",
-    "test_model_branch", "test_model_calls", "test_model_streams", "test_own_loop", "test_reach", "test_routing",
-    "test_slips", "test_standing_approvals", "test_steering", "test_supervisors", "test_tool_approval",
-    "test_tool_results", "test_tool_rules", "test_tools_of_models", "test_typed_state", "test_undoing_children",
+    "test_agent_loop",
+    "test_agents",
+    "test_bad_input",
+    "test_compaction",
+    "test_content",
+    "test_conversations",
+    "test_dead_letters",
+    "test_endings",
+    "test_flows",
+    "test_forking",
+    "test_handoffs",
+    "test_limits",
+    "test_maps",
+    "test_model_branch",
+    "test_model_calls",
+    "test_model_streams",
+    "test_own_loop",
+    "test_reach",
+    "test_routing",
+    "test_slips",
+    "test_standing_approvals",
+    "test_steering",
+    "test_supervisors",
+    "test_tool_approval",
+    "test_tool_results",
+    "test_tool_rules",
+    "test_tools_of_models",
+    "test_typed_state",
+    "test_undoing_children",
     "test_values",
-)  # fmt: skip
+)
 """Modules of the engine's tests that are about what stands above a store: how code and models are called, and what values and
 graphs mean. Of each, the first test alone runs on PostgreSQL."""
 
@@ -137,9 +159,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     test that is asked for by its name or mark runs."""
     if not EVERYTHING and not config.option.markexpr:
         named = tuple(name for name in config.args if "::" in name)
-        _leave_out(
-            config, items, [each for each in items if each.get_closest_marker("long") and not _is_of(each, named)]
-        )
+        _leave_out(config, items, [each for each in items if each.get_closest_marker("long") and not _is_of(each, named)])
     if EVERYWHERE:
         return
     met: set[tuple[object, ...]] = set()
@@ -243,9 +263,7 @@ def new_database(postgres: PostgresServer) -> str:
 
 
 def say(server: PostgresServer, statement: str) -> str:
-    return server.run(
-        "psql", "--quiet", "--no-align", "--tuples-only", f"--dbname={server.url}", f"--command={statement}"
-    )
+    return server.run("psql", "--quiet", "--no-align", "--tuples-only", f"--dbname={server.url}", f"--command={statement}")
 
 
 def everything_in(server: PostgresServer, schema: str) -> bytes:

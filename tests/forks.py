@@ -45,9 +45,7 @@ class _Process:
     ) -> None:
         """Start it with these as its standard streams, which are closed here."""
         self.args = (module, *map(str, words))
-        self._process = _FORKS.Process(
-            target=_live, args=(self.args, str(folder), dict(environment), *map(DupFd, streams))
-        )
+        self._process = _FORKS.Process(target=_live, args=(self.args, str(folder), dict(environment), *map(DupFd, streams)))
         self._process.start()
         for stream in streams:
             os.close(stream)
@@ -66,9 +64,7 @@ class _Process:
 
     def send_signal(self, which: int) -> None:
         if self.poll() is None:
-            with contextlib.suppress(
-                ProcessLookupError
-            ):  # it has just ended, and the server of forks has not told us yet
+            with contextlib.suppress(ProcessLookupError):  # it has just ended, and the server of forks has not told us yet
                 os.kill(self.pid, which)
 
     def terminate(self) -> None:
@@ -112,9 +108,7 @@ class Fork(_Process):
             with stream:
                 said[number] = stream.read()
 
-        readers = [
-            threading.Thread(target=read, args=each, daemon=True) for each in enumerate((self.stdout, self.stderr))
-        ]
+        readers = [threading.Thread(target=read, args=each, daemon=True) for each in enumerate((self.stdout, self.stderr))]
         for reader in readers:
             reader.start()
         for reader in readers:
@@ -205,9 +199,7 @@ class Typed:
             while len(told) < struct.unpack("i", size)[0]:
                 told += there.recv(2**16)
             words, folder, environment = marshal.loads(told)
-            process = _FORKS.Process(
-                target=_live, args=(("holdfast", *words), folder, environment, *map(DupFd, streams))
-            )
+            process = _FORKS.Process(target=_live, args=(("holdfast", *words), folder, environment, *map(DupFd, streams)))
             process.start()
             for stream in streams:
                 os.close(stream)

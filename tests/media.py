@@ -23,9 +23,7 @@ WITH_ALPHA = base64.b64decode(
 def png(width: int = 1, height: int = 1) -> bytes:
     rows = zlib.compress((b"\0" + b"\x7f" * width) * height, 9)
     parts = ((b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)), (b"IDAT", rows), (b"IEND", b""))
-    chunks = (
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
-    )
+    chunks = (struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts)
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 

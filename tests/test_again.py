@@ -13,8 +13,11 @@ from tests.again import HEADING, MOST
 
 ROOT = Path(__file__).parents[1]
 ALONE = {
-    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]), "PYTHONHASHSEED": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist",
-}  # fmt: skip
+    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    "PYTHONHASHSEED": "0",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_ADDOPTS": "-p xdist",
+}
 """Its pytest has no plugin but that for several processes, which is soon there."""
 PASSES = "def test_that_passes(): pass\n"
 FAILS = "def test_that_fails(): assert False\n"

@@ -76,9 +76,7 @@ def test_what_was_changed_is_no_content(file: Path) -> None:
         (f'default = "{key(1)}"\nacme = "{key(1)}"', "twice"),
     ],
 )
-def test_a_key_file_that_cannot_be_used_is_refused_in_words_and_no_key_is_among_them(
-    file: Path, text: str, why: str
-) -> None:
+def test_a_key_file_that_cannot_be_used_is_refused_in_words_and_no_key_is_among_them(file: Path, text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why) as refused:
         keys_in(file, text)
     assert key(1) not in str(refused.value)
@@ -92,9 +90,7 @@ def test_a_key_file_is_its_account_s_and_is_shown_nowhere(file: Path) -> None:
         KeyFile(file)
 
 
-def test_nothing_is_encrypted_unless_it_is_asked_for(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_encrypted_unless_it_is_asked_for(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not sealing_of(Settings()).is_on
     keys_in(file, f'default = "{key(1)}"')
     assert not sealing_of(Settings(key_file=file)).is_on

@@ -25,7 +25,7 @@ WORDS = "import sys; from holdfast.cli.app import invoke; sys.exit(invoke(sys.ar
         ("grpc", "fleet", WORDS, ["serve", "--yaml", "--grpc", "127.0.0.1:0"]),
         ("starlette", "testing", "import runpy; runpy.run_module('holdfast.testing.model_server', run_name='__main__')", []),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
     module: str, extra: str, code: str, words: list[str], tmp_path: Path
 ) -> None:

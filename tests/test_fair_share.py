@@ -35,9 +35,7 @@ def test_tokens_of_a_tenant_share_what_their_tenant_has() -> None:
     assert share.held_by(("acme",)) == 35
 
 
-@given(
-    st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.sampled_from("xyz")), max_size=200), st.integers(1, 40)
-)
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.sampled_from("xyz")), max_size=200), st.integers(1, 40))
 def test_all_together_never_hold_more_than_there_is(steps: list[tuple[bool, str, str]], most: int) -> None:
     share, held = FairShare(most, "things are held"), list[Holder]()
     for takes, *holder in steps:
@@ -75,9 +73,7 @@ async def test_those_who_wait_are_served_in_turn_holder_by_holder() -> None:
 async def test_a_turn_that_never_comes_is_refused_and_leaves_nothing_behind() -> None:
     share = FairShare(2, "things are held", waiting=2)
     with share.held(("a",)):
-        with pytest.raises(
-            TooMuch, match="Too many things are held: 1 for this caller, 1 in all, and 2 at most"
-        ) as refused:
+        with pytest.raises(TooMuch, match="Too many things are held: 1 for this caller, 1 in all, and 2 at most") as refused:
             async with share.turn(("a",), 0.01):
                 pass
         waiting = [asyncio.create_task(anext(_turn(share))) for _ in range(2)]

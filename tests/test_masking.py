@@ -37,11 +37,24 @@ WRITTEN = {
     "json": json.dumps(SECRET)[1:-1],
     "json with large escapes": json.dumps(SECRET)[1:-1].replace("\\u00f6", "\\u00F6").replace("\\u9375", "\\u9375"),
     "json in json": json.dumps(json.dumps(SECRET))[3:-3],
-    "json in html": json.dumps(SECRET)[1:-1].replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").replace("'", "\\u0027").replace("+", "\\u002b"),
+    "json in html": json.dumps(SECRET)[1:-1]
+    .replace("<", "\\u003c")
+    .replace(">", "\\u003e")
+    .replace("&", "\\u0026")
+    .replace("'", "\\u0027")
+    .replace("+", "\\u002b"),
     "json with slashes escaped": json.dumps(SECRET)[1:-1].replace("/", "\\/"),
     "python": repr(SECRET)[1:-1],
     "url": quote(SECRET, safe=""),
-    "url, small letters": quote(SECRET, safe="").replace("%C3%B6", "%c3%b6").replace("%2F", "%2f").replace("%3C", "%3c").replace("%3E", "%3e").replace("%2B", "%2b").replace("%5C", "%5c").replace("%E9%8D%B5", "%e9%8d%b5").replace("%3D", "%3d"),
+    "url, small letters": quote(SECRET, safe="")
+    .replace("%C3%B6", "%c3%b6")
+    .replace("%2F", "%2f")
+    .replace("%3C", "%3c")
+    .replace("%3E", "%3e")
+    .replace("%2B", "%2b")
+    .replace("%5C", "%5c")
+    .replace("%E9%8D%B5", "%e9%8d%b5")
+    .replace("%3D", "%3d"),
     "path of a url": quote(SECRET),
     "form": quote_plus(SECRET),
     "html": html.escape(SECRET),
@@ -55,7 +68,7 @@ WRITTEN = {
     "large hex": SECRET.encode().hex().upper(),
     "base64": base64.b64encode(SECRET.encode()).decode().rstrip("="),
     "base64 of a line": base64.b64encode(SECRET.encode() + b"\n").decode()[:60],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", WRITTEN)
@@ -222,8 +235,15 @@ def test_a_secret_in_two_texts_is_in_neither_and_a_text_that_ends_like_one_waits
     assert masking.feed(b"-2-hunter.") == b"[secret]."
 
 
-@pytest.mark.parametrize("written", ["HUNTER-2-Ö", "hunter-2-ö", "".join(f"\\u{ord(each):04x}" for each in "Hunter-2-Ö"),
-                                     "".join(f"\\u{ord(each):04X}" for each in "Hunter-2-Ö")])  # fmt: skip
+@pytest.mark.parametrize(
+    "written",
+    [
+        "HUNTER-2-Ö",
+        "hunter-2-ö",
+        "".join(f"\\u{ord(each):04x}" for each in "Hunter-2-Ö"),
+        "".join(f"\\u{ord(each):04X}" for each in "Hunter-2-Ö"),
+    ],
+)
 def test_a_secret_in_other_letters_and_in_escapes_alone_is_masked(written: str) -> None:
     assert mask("Hunter-2-Ö").apply(written.encode()) == b"[secret]"
     assert mask("Prod").apply(b"prod PROD") == b"prod PROD", "a short one would be an ordinary word"

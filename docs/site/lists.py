@@ -83,12 +83,16 @@ def event_list() -> str:
     line_of = {node.name: node.lineno for node in _parsed(source).body if isinstance(node, ast.ClassDef)}
     writers = _writers()
     lines = [
-        "# Events", "", _WRITTEN, "",
+        "# Events",
+        "",
+        _WRITTEN,
+        "",
         "What can have happened in a run, in the order of"
         " [`core/facts/events.py`](../../src/holdfast/core/facts/events.py). A field with `=` is left out at"
         " that default. Named are the modules whose rules write an event; it is a fact once its append has"
-        " been committed.", "",
-    ]  # fmt: skip
+        " been committed.",
+        "",
+    ]
     for kind in sorted(get_args(events.AnyEvent), key=lambda kind: line_of[kind.__name__]):
         number = line_of[kind.__name__]
         for line in [line for line in sorted(headings) if line < number]:
@@ -96,10 +100,7 @@ def event_list() -> str:
         name = kind.__name__
         lines += [f"### {name}", "", sentence(kind.__doc__), "", f"Fields: {_fields(kind)}.", ""]
         leads = [*_folded(kind), *_projected(kind)]
-        lines += [
-            f"Written by {', '.join(f'`{each}`' for each in writers[name])}.{''.join(f' {each}' for each in leads)}",
-            "",
-        ]
+        lines += [f"Written by {', '.join(f'`{each}`' for each in writers[name])}.{''.join(f' {each}' for each in leads)}", ""]
     return "\n".join(lines)
 
 
@@ -155,10 +156,14 @@ def _calls(function: Any) -> list[Any]:
 def module_list() -> str:
     """Every room from the top, with what is never in it and what it imports; and every module in it."""
     lines = [
-        "# Modules", "", _WRITTEN, "",
+        "# Modules",
+        "",
+        _WRITTEN,
+        "",
         "Each room of [`src/holdfast`](../../src/holdfast) with what it is for, what is never in it and which rooms it imports,"
-        " from the top down; then its modules, in their own words.", "",
-    ]  # fmt: skip
+        " from the top down; then its modules, in their own words.",
+        "",
+    ]
     arrows = _arrows()
     beneath = {room: set(others) for room, others in arrows.items()}
     for _ in arrows:  # once for each floor that there may be
@@ -253,9 +258,7 @@ def every_code() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
         *of_constants(client_tools, "CLIENT_TOOL"),
     ]
     reasons += of_constants(questions, *asked)
-    family = [
-        each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors.HoldfastError)
-    ]
+    family = [each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors.HoldfastError)]
     table = ("code", "means")
     return {
         "Statuses of a run": (table, below(status, "Status")),

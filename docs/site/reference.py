@@ -26,12 +26,7 @@ def python() -> str:
     for name in sorted(holdfast.__all__, key=str.lower):
         thing = getattr(holdfast, name)
         lines.append(f"::: {getattr(thing, '__module__', 'holdfast')}.{getattr(thing, '__qualname__', name)}\n")
-    lines += [
-        "# For tests",
-        "",
-        "::: holdfast.testing.node_run.run_node\n",
-        "::: holdfast.testing.node_run.NodeOutcome\n",
-    ]
+    lines += ["# For tests", "", "::: holdfast.testing.node_run.run_node\n", "::: holdfast.testing.node_run.NodeOutcome\n"]
     return "\n".join(lines)
 
 
@@ -41,14 +36,7 @@ def commands() -> str:
     for path, command in every_command():
         words = " ".join(path)
         usage = " ".join(piece for piece in command.collect_usage_pieces(_context(command, words)))
-        lines += [
-            f"## holdfast {words}",
-            "",
-            sentence(command.help),
-            "",
-            f"```text\nholdfast {words} {usage}\n```",
-            "",
-        ]
+        lines += [f"## holdfast {words}", "", sentence(command.help), "", f"```text\nholdfast {words} {usage}\n```", ""]
         rows = [(_flags(each), sentence(getattr(each, "help", None)), _default(each)) for each in shown(command)]
         if rows:
             lines += ["| | meaning | default |", "| --- | --- | --- |"]
@@ -95,11 +83,14 @@ def _default(parameter: Any) -> str:
 def settings_() -> str:
     """Every setting: its key in holdfast.toml, its environment variable, its default, its meaning."""
     lines = [
-        "# Settings", "",
+        "# Settings",
+        "",
         "A process reads `holdfast.toml` in its working directory and the environment, once, when it starts. The"
-        " environment wins.", "",
-        "| holdfast.toml | environment | default | meaning |", "| --- | --- | --- | --- |",
-    ]  # fmt: skip
+        " environment wins.",
+        "",
+        "| holdfast.toml | environment | default | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
     tables: list[str] = []
     for name, field, meaning in every_setting(settings.Settings):
         key, model = _key(name), _model_of(field.annotation)

@@ -42,10 +42,13 @@ def text() -> str:
     opening.args.args.pop(0)
     lines = [
         '"""Written by `make reference` from the classes that await; a test holds it current."""',
-        "from types import TracebackType", "from typing import Self", *names.imports(),
-        "from holdfast.own_loop import timeout", f"__all__ = {sorted([*_OWN, 'open', 'timeout'])}",
+        "from types import TracebackType",
+        "from typing import Self",
+        *names.imports(),
+        "from holdfast.own_loop import timeout",
+        f"__all__ = {sorted([*_OWN, 'open', 'timeout'])}",
         *map(ast.unparse, [*classes, opening]),
-    ]  # fmt: skip
+    ]
     return _by_ruff("format", _by_ruff("check", "\n".join(lines), "--fix-only", "--select=I"))
 
 
@@ -72,9 +75,7 @@ def _class(kind: type[Any], names: _Names) -> ast.stmt:
 def _functions(owner: type[Any], name: str) -> list[Any]:
     """The definitions of a method: one, or all its overloads."""
     found = [each for each in _node(owner).body if getattr(each, "name", None) == name]
-    overloads = [
-        each for each in found if any(ast.unparse(one).endswith("overload") for one in each.decorator_list)
-    ]  # fmt: skip
+    overloads = [each for each in found if any(ast.unparse(one).endswith("overload") for one in each.decorator_list)]
     return overloads or found[-1:]
 
 
@@ -84,9 +85,7 @@ def _module(name: str) -> ast.Module:
 
 
 def _node(kind: type[Any]) -> ast.ClassDef:
-    return next(
-        each for each in _module(kind.__module__).body if isinstance(each, ast.ClassDef) and each.name == kind.__name__
-    )
+    return next(each for each in _module(kind.__module__).body if isinstance(each, ast.ClassDef) and each.name == kind.__name__)
 
 
 class _Names:
@@ -101,10 +100,8 @@ class _Names:
 
     def attribute(self, owner: type[Any], name: str) -> ast.stmt:
         declared = next(
-            each
-            for each in _node(owner).body
-            if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == name
-        )  # fmt: skip
+            each for each in _node(owner).body if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == name
+        )
         returns = ast.unparse(self.resolved(owner, declared.annotation))
         return ast.parse(f"@property\ndef {name}(self) -> {returns}: ...").body[0]
 
@@ -116,13 +113,14 @@ class _Names:
                 each.annotation = self.resolved(owner, each.annotation)
         args.defaults = [_default(each) for each in args.defaults]
         args.kw_defaults = [each and _default(each) for each in args.kw_defaults]
-        kept = [
-            each for each in function.decorator_list if ast.unparse(each).rpartition(".")[2] in ("overload", "property")
-        ]
+        kept = [each for each in function.decorator_list if ast.unparse(each).rpartition(".")[2] in ("overload", "property")]
         made = ast.FunctionDef(
-            function.name, args, [ast.Expr(ast.Constant(...))], [self.resolved(owner, each) for each in kept],
+            function.name,
+            args,
+            [ast.Expr(ast.Constant(...))],
+            [self.resolved(owner, each) for each in kept],
             returns or self._blocking(owner, function.returns),
-        )  # fmt: skip
+        )
         return ast.fix_missing_locations(made)
 
     def _blocking(self, owner: Any, returns: Any) -> Any:

@@ -42,13 +42,15 @@ async def review(directory: Path, show: Show) -> Verdict:
         mail, models = directory / "mail.jsonl", directory / "model-calls.jsonl"
         _, mail_port = await stage.serve("mail-server", "holdfast.testing.mail_sink", "--journal", str(mail))
         _, model_port = await stage.serve(
-            "model-server", "holdfast.testing.model_server", "--journal", str(models),
-            "--rules", str(HERE / "model_rules.json"),
-        )  # fmt: skip
+            "model-server", "holdfast.testing.model_server", "--journal", str(models), "--rules", str(HERE / "model_rules.json")
+        )
         os.environ |= environment(
-            "", SMTP_HOST=LOOPBACK, SMTP_PORT=str(mail_port), CASE_DESK=str(directory / "desk.db"),
+            "",
+            SMTP_HOST=LOOPBACK,
+            SMTP_PORT=str(mail_port),
+            CASE_DESK=str(directory / "desk.db"),
             **model_server.environment(model_port),
-        )  # fmt: skip
+        )
         paths, missed = [], []
         for scenario in SCENARIOS:
             path = await play(wf, scenario)
@@ -73,15 +75,22 @@ def account(paths: Sequence[Trajectory], missed: Sequence[str], mails: int, call
             Figures("model calls", str(calls), str(sum(path.model_calls for path in paths))),
         ),
         (
-            Promise("Every scenario went the way that was expected", not missed,
-                    "; ".join(missed) or f"{len(paths)} scenarios"),
-            Promise("Nothing that cannot be taken back was done without an approval", len(done) == len(approved) == len(used),
-                    ", ".join(f"{action} of {case}" for action, case, _ in done)),
-            Promise("Each approved action was done once", len({(case, action) for action, case, _ in done}) == len(done),
-                    "the case system's keys"),
+            Promise(
+                "Every scenario went the way that was expected", not missed, "; ".join(missed) or f"{len(paths)} scenarios"
+            ),
+            Promise(
+                "Nothing that cannot be taken back was done without an approval",
+                len(done) == len(approved) == len(used),
+                ", ".join(f"{action} of {case}" for action, case, _ in done),
+            ),
+            Promise(
+                "Each approved action was done once",
+                len({(case, action) for action, case, _ in done}) == len(done),
+                "the case system's keys",
+            ),
             Promise("Every notice that the books have was sent once", mails == notices, f"{mails} in the mail log"),
         ),
-    )  # fmt: skip
+    )
 
 
 # --- The command ------------------------------------------------------------------------------------------------------
@@ -90,10 +99,14 @@ def account(paths: Sequence[Trajectory], missed: Sequence[str], mails: int, call
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.case_review.demo", description=__doc__)
     parser.add_argument(
-        "--keep", type=Path, nargs="?", const=SOMEWHERE, metavar="DIR",
+        "--keep",
+        type=Path,
+        nargs="?",
+        const=SOMEWHERE,
+        metavar="DIR",
         help="keep the books, the journals and the logs, in DIR or in a directory that is named at the end; the runs are on"
         " stores that each scenario throws away",
-    )  # fmt: skip
+    )
     keep = parser.parse_args(words).keep
     directory, show = fresh_directory(keep), Show(Console(), what="cases")
     show.title(f"Holdfast: {len(SCENARIOS)} cases, a model that can be talked into anything")

@@ -78,8 +78,9 @@ def policies(text: str, *, stale: bool) -> list[dict[str, Any]]:
     wanted = {id_: 1 if stale and id_ == "policy-fees" else version for id_, version in latest.items()}
     return [
         {"evidence_id": id_, "source_id": f"{id_}@{version}", "summary": text_, "authority": f"version {version}"}
-        for id_, _, version, text_ in found if version == wanted[id_]
-    ]  # fmt: skip
+        for id_, _, version, text_ in found
+        if version == wanted[id_]
+    ]
 
 
 def is_current(source_id: str) -> bool:

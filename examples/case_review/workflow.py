@@ -175,15 +175,24 @@ ACTIONS = (close_case, issue_sanction, send_notice, delete_evidence, override_st
 # --- The workflow -----------------------------------------------------------------------------------------------------
 
 wf = Workflow(
-    "case-review", version=1, state=CaseState, max_steps=12, on_limit="fail", cost_limit_usd=1,
+    "case-review",
+    version=1,
+    state=CaseState,
+    max_steps=12,
+    on_limit="fail",
+    cost_limit_usd=1,
     tool_rules=[
         ToolRule(
-            each.name, "ask", reviewers=(SUPERVISOR,), expires_after_s=EXPIRES_S, risk_level="high",
+            each.name,
+            "ask",
+            reviewers=(SUPERVISOR,),
+            expires_after_s=EXPIRES_S,
+            risk_level="high",
             evidence="approval.evidence_ids",
         )
         for each in ACTIONS
     ],
-)  # fmt: skip
+)
 
 
 def before(state: StateView, node: str, field: str) -> Any:
@@ -263,9 +272,7 @@ wf.node("validate_recommendation")(
     validated(
         citation(lambda state: state.data.draft, lambda state: state.data.evidence),
         grounding(lambda state: state.data.draft, lambda state: state.data.evidence),
-        prohibited_action(
-            lambda state: state.data.draft, ["close the case", "delete the evidence", "override the status"]
-        ),
+        prohibited_action(lambda state: state.data.draft, ["close the case", "delete the evidence", "override the status"]),
     )
 )
 
@@ -285,12 +292,17 @@ async def request_approval(state: StateView, ctx: Context) -> NodeResult:
     """Ask for exactly this action, with the record; it is done by the same commit that has the approval, or not at all."""
     case, now = state.data, ctx.now().timestamp()
     request = ApprovalRequest(
-        approval_id=str(ctx.uuid()), run_id=ctx.run_id, requested_by=ctx.started_by.name or case.user_id,
+        approval_id=str(ctx.uuid()),
+        run_id=ctx.run_id,
+        requested_by=ctx.started_by.name or case.user_id,
         approver_role=SUPERVISOR,
-        proposed_action=case.action, rationale=case.rationale, evidence_ids=[each.evidence_id for each in case.evidence],
-        risk_level=case.risk_level if case.risk_level in ("high", "critical") else "high", created_at=now,
+        proposed_action=case.action,
+        rationale=case.rationale,
+        evidence_ids=[each.evidence_id for each in case.evidence],
+        risk_level=case.risk_level if case.risk_level in ("high", "critical") else "high",
+        created_at=now,
         expires_at=now + EXPIRES_S,
-    )  # fmt: skip
+    )
     approval = {"approval_id": request.approval_id, "required": True, "status": "approved"}
     try:
         if case.action == "none":
@@ -303,9 +315,7 @@ async def request_approval(state: StateView, ctx: Context) -> NodeResult:
             await ctx.tool(case.action, case_id=case.case_id, approval=request.model_dump())
     except OperationFailed as refusal:
         if refusal.error.error_class == "expired":
-            return NodeResult(
-                status="fatal_error", error=f"The request for approval {request.approval_id} has expired."
-            )
+            return NodeResult(status="fatal_error", error=f"The request for approval {request.approval_id} has expired.")
         return _rejected(approval, refusal.message)
     return NodeResult(state_patch={"approval": approval}, next_node="complete")
 
@@ -326,9 +336,7 @@ def revise(state: StateView) -> dict[str, Any]:
 @task(join="any")
 def complete(state: StateView) -> dict[str, Any]:
     case = state.data
-    answer = FinalAnswer(
-        recommendation=case.draft, action=case.action, risk_level=case.risk_level, approval=case.approval
-    )  # fmt: skip
+    answer = FinalAnswer(recommendation=case.draft, action=case.action, risk_level=case.risk_level, approval=case.approval)
     return {"goal": "done", "final_answer": answer.model_dump()}
 
 

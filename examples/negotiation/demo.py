@@ -42,9 +42,13 @@ KILLED_IN_ROUND = 3
 SLOW_S = 0.3
 """The mail server takes its time over that round: the worker is killed with a message on its way."""
 PURCHASES = (
-    ("pencils", "office pencils", 50), ("laptops", "laptops", 400), ("chips", "controller chips", 90),
-    ("turbines", "wind turbines", 200), ("monitors", "monitors", 300), ("more pencils", "office pencils", 70),
-)  # fmt: skip
+    ("pencils", "office pencils", 50),
+    ("laptops", "laptops", 400),
+    ("chips", "controller chips", 90),
+    ("turbines", "wind turbines", 200),
+    ("monitors", "monitors", 300),
+    ("more pencils", "office pencils", 70),
+)
 ANSWERS = {
     "laptops": (Answer(hours(40), "approve"),),
     "chips": (Answer(hours(10), "retry"), Answer(hours(100), "approve", None, COMPLIANCE, "rhea")),
@@ -68,19 +72,17 @@ class Demo:
     async def play(self) -> Verdict:
         show = self.show
         await self.engine.set_admission(AT_ONCE, tenant=TENANT)
-        deadline = datetime.datetime.fromtimestamp(self.time() / 1000, datetime.UTC).date() + datetime.timedelta(
-            days=45
-        )
-        purchases = {name: Purchase(category=category, items=[Item(sku=name, pieces=pieces)], deadline=deadline)
-                     for name, category, pieces in PURCHASES}  # fmt: skip
+        deadline = datetime.datetime.fromtimestamp(self.time() / 1000, datetime.UTC).date() + datetime.timedelta(days=45)
+        purchases = {
+            name: Purchase(category=category, items=[Item(sku=name, pieces=pieces)], deadline=deadline)
+            for name, category, pieces in PURCHASES
+        }
         auction = negotiation_id(TENANT, purchases["laptops"])
         await self.start_workers(1)
         for name, purchase in purchases.items():
             self.runs[name] = await begin(self.engine, TENANT, purchase)
         again = {(await begin(self.engine, TENANT, purchase)).id for purchase in purchases.values()}
-        show.say(
-            f"{many(len(purchases), 'negotiation')} begun, each asked for twice: {len(again)} runs. {AT_ONCE} are active."
-        )
+        show.say(f"{many(len(purchases), 'negotiation')} begun, each asked for twice: {len(again)} runs. {AT_ONCE} are active.")
         rehearsal = Rehearsal(self.engine, self.time, self._people)
         await rehearsal.until(lambda: self._in_round(auction))
         await self._kill()
@@ -88,9 +90,7 @@ class Demo:
         show.say("Two workers find the same negotiations at the same moment, and go on.", "good")
         await rehearsal.until(self._is_over)
         show.say("Everything has ended. Now count.")
-        return await account(
-            self.directory, self.engine, [await self._seen(name) for name in self.runs], auction, self.kills
-        )
+        return await account(self.directory, self.engine, [await self._seen(name) for name in self.runs], auction, self.kills)
 
     # --- Processes ----------------------------------------------------------------------------------------------------
 
@@ -98,9 +98,7 @@ class Demo:
         files = [str(self.directory / name) for name in ("runs.db", "time")]
         words = (sys.executable, "-m", "examples.negotiation.worker", *files)
         for _ in range(number):
-            worker = await self._stage.start(
-                f"worker-{len(self._workers)}", *words, environment=dict(os.environ), cwd=ROOT
-            )
+            worker = await self._stage.start(f"worker-{len(self._workers)}", *words, environment=dict(os.environ), cwd=ROOT)
             self._workers.append(worker)
 
     async def _kill(self) -> None:
@@ -140,13 +138,7 @@ class Demo:
             if now != self._told.get(name):
                 self._told[name] = now
                 day = (self.time() - state.started_at_ms) / 86_400_000
-                if now.partition(" ")[0] in (
-                    "QUEUED",
-                    "PENDING_APPROVAL",
-                    "REQUIRES_ATTENTION",
-                    "AWARDED",
-                    "CANCELLED",
-                ):
+                if now.partition(" ")[0] in ("QUEUED", "PENDING_APPROVAL", "REQUIRES_ATTENTION", "AWARDED", "CANCELLED"):
                     self.show.say(f"day {day:4.1f}  {name}: {now}", "good" if now == "AWARDED" else "")
         ended = sum(bool(state.ended) for state in states.values())
         self.show.figures(ended, len(states), {name: self._told[name] for name in states})
@@ -171,16 +163,22 @@ async def play(directory: Path, show: Show) -> Verdict:
             "mail-server", "holdfast.testing.mail_sink", "--journal", str(directory / MAIL), "--rules", str(rules)
         )
         _, model_port = await stage.serve(
-            "model-server", "holdfast.testing.model_server", "--journal", str(directory / MODELS),
-            "--rules", str(HERE / "model_rules.json"),
-        )  # fmt: skip
-        show.say(
-            f"A mail server takes SMTP on port {mail_port}; a model server speaks the Anthropic API on port {model_port}."
+            "model-server",
+            "holdfast.testing.model_server",
+            "--journal",
+            str(directory / MODELS),
+            "--rules",
+            str(HERE / "model_rules.json"),
         )
+        show.say(f"A mail server takes SMTP on port {mail_port}; a model server speaks the Anthropic API on port {model_port}.")
         os.environ |= environment(
-            f"sqlite:///{directory / 'runs.db'}", SMTP_HOST=LOOPBACK, SMTP_PORT=str(mail_port), PYTHONPATH=str(ROOT),
-            MAIL_LOG=str(directory / MAIL), **model_server.environment(model_port),
-        )  # fmt: skip
+            f"sqlite:///{directory / 'runs.db'}",
+            SMTP_HOST=LOOPBACK,
+            SMTP_PORT=str(mail_port),
+            PYTHONPATH=str(ROOT),
+            MAIL_LOG=str(directory / MAIL),
+            **model_server.environment(model_port),
+        )
         market.open_at(directory / MARKET)
         time = VirtualTime(directory / "time")
         store = await stack.enter_async_context(time.store(directory / "runs.db"))
@@ -195,9 +193,13 @@ async def play(directory: Path, show: Show) -> Verdict:
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.negotiation.demo", description=__doc__)
     parser.add_argument(
-        "--keep", type=Path, nargs="?", const=SOMEWHERE, metavar="DIR",
+        "--keep",
+        type=Path,
+        nargs="?",
+        const=SOMEWHERE,
+        metavar="DIR",
         help="keep the store, the journals and the logs, in DIR or in a directory that is named at the end",
-    )  # fmt: skip
+    )
     keep = parser.parse_args(words).keep
     logging.getLogger().setLevel(logging.WARNING)
     directory, show = fresh_directory(keep), Show(Console(), what="negotiations")

@@ -51,9 +51,7 @@ def messages(mails: Sequence[MailRecord]) -> Counter[Message]:
     return found
 
 
-async def account(
-    directory: Path, engine: Engine, seen: Sequence[Seen], auction: str, kills: Sequence[float]
-) -> Verdict:
+async def account(directory: Path, engine: Engine, seen: Sequence[Seen], auction: str, kills: Sequence[float]) -> Verdict:
     """The verdict on a demo that has ended. `auction` is the negotiation whose worker was killed."""
     mails = read_mail(directory / MAIL)
     sent, calls = messages(mails), read_calls(directory / MODELS)
@@ -78,28 +76,43 @@ async def account(
             Figures("models asked for a quadrant", str(len(calls)), f"{len(seen)} negotiations"),
         ),
         (
-            Promise("No message was sent twice", not twice and sum(sent.values()) == len(effects),
-                    "; ".join(twice) or f"{len(sent)} keys (negotiation, supplier, action, round), each once in the mail log"),
-            Promise("The auction that was killed in round three went on in round three",
-                    set(rounds.values()) == {max(rounds.values())} and rounds[1] > 0,
-                    f"invitations by round, counted by the mail server: {list(rounds.values())}"),
-            Promise(f"A killed worker's negotiation went on within {RECOVERED_S:g} s", gap_s <= RECOVERED_S,
-                    f"{gap_s:.1f} s from the kill to the next message, with two recoverers at once"),
-            Promise("Superseding changes each bid once", sum(changed for _, changed in superseded) == stale > 0,
-                    f"asked {len(superseded)} times, {stale} bids changed"),
-            Promise("One order for each award, none for anything else", len(orders) == len(awarded),
-                    ", ".join(f"{each.name} {each.standing}" for each in seen)),
+            Promise(
+                "No message was sent twice",
+                not twice and sum(sent.values()) == len(effects),
+                "; ".join(twice) or f"{len(sent)} keys (negotiation, supplier, action, round), each once in the mail log",
+            ),
+            Promise(
+                "The auction that was killed in round three went on in round three",
+                set(rounds.values()) == {max(rounds.values())} and rounds[1] > 0,
+                f"invitations by round, counted by the mail server: {list(rounds.values())}",
+            ),
+            Promise(
+                f"A killed worker's negotiation went on within {RECOVERED_S:g} s",
+                gap_s <= RECOVERED_S,
+                f"{gap_s:.1f} s from the kill to the next message, with two recoverers at once",
+            ),
+            Promise(
+                "Superseding changes each bid once",
+                sum(changed for _, changed in superseded) == stale > 0,
+                f"asked {len(superseded)} times, {stale} bids changed",
+            ),
+            Promise(
+                "One order for each award, none for anything else",
+                len(orders) == len(awarded),
+                ", ".join(f"{each.name} {each.standing}" for each in seen),
+            ),
             Promise("A spot buy ends within five minutes", spot.took_s < SPOT_S, f"{spot.took_s:.0f} s of the store's time"),
             Promise("Nobody is counted as active at the end", active == [0, 0], f"global {active[0]}, tenant {active[1]}"),
-            Promise("A category that is known asks no model", len(calls) < len(seen),
-                    f"{len(calls)} calls for {len(seen)} negotiations"),
+            Promise(
+                "A category that is known asks no model",
+                len(calls) < len(seen),
+                f"{len(calls)} calls for {len(seen)} negotiations",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _gap(mails: Sequence[MailRecord], kills: Sequence[float]) -> float:
     """The longest time from a kill to the next message, in seconds."""
     arrivals = [mail.at_unix_s for mail in mails]
-    return max(
-        (min((at - kill for at in arrivals if at > kill), default=RECOVERED_S * 2) for kill in kills), default=0.0
-    )
+    return max((min((at - kill for at in arrivals if at > kill), default=RECOVERED_S * 2) for kill in kills), default=0.0)

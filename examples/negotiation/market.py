@@ -85,8 +85,7 @@ def order(negotiation: str, bid: str, key: str) -> dict[str, Any]:
     """The purchase order of a negotiation: there is one, whoever asks how often."""
     with books() as db:
         db.execute(
-            "insert into orders values (?, ?, ?, 1) on conflict do update set asked = asked + 1",
-            (negotiation, bid, key),
+            "insert into orders values (?, ?, ?, 1) on conflict do update set asked = asked + 1", (negotiation, bid, key)
         )
         found = db.execute("select bid from orders where negotiation = ?", (negotiation,)).fetchall()
         return {"order": f"PO-{negotiation[:8]}", "bid": found[0][0]}

@@ -75,9 +75,7 @@ class Rehearsal:
         for row, _ in await self._engine.gates():
             if row.gate not in self._met:
                 asked = [
-                    each.gate
-                    for each, _ in await self._engine.gates(row.run, open_only=False)
-                    if each.reason == row.reason
+                    each.gate for each, _ in await self._engine.gates(row.run, open_only=False) if each.reason == row.reason
                 ]
                 answer = self._people(row.run, row.reason, asked.index(row.gate))
                 when_ms = 0 if answer is None else row.opened_at_ms + int(answer.after_s * 1000)

@@ -13,9 +13,15 @@ from holdfast.core.values.ids import node_of
 from holdfast.core.views.status import status, waiting_for
 
 POSITIONS = {
-    "ingest": "INGESTING", "classify": "CLASSIFYING", "route": "ROUTING", **dict.fromkeys(STRATEGIES, "NEGOTIATING"),
-    "evaluate": "EVALUATING", "approval": "PENDING_APPROVAL", "award": "AWARDING", "close": "CLOSING",
-}  # fmt: skip
+    "ingest": "INGESTING",
+    "classify": "CLASSIFYING",
+    "route": "ROUTING",
+    **dict.fromkeys(STRATEGIES, "NEGOTIATING"),
+    "evaluate": "EVALUATING",
+    "approval": "PENDING_APPROVAL",
+    "award": "AWARDING",
+    "close": "CLOSING",
+}
 TRIGGERS = {"approval_timeout": 3, "negotiation_total_timeout": 16}
 """The `entry_trigger` codes of REQUIRES_ATTENTION, with the numbers of the document."""
 _REASONS = {"gate_stale_limit_exceeded": "approval_stale_7day_limit_exceeded"}

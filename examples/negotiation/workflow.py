@@ -70,8 +70,11 @@ STRATEGIES = {
 }
 """A spot buy takes 3 of its 5 minutes; an auction 5 business days; the others 14 and 28 days."""
 _OF_QUADRANT: dict[Quadrant, str] = {
-    "ROUTINE": "spot", "LEVERAGE": "leverage", "BOTTLENECK": "bottleneck", "STRATEGIC": "strategic",
-}  # fmt: skip
+    "ROUTINE": "spot",
+    "LEVERAGE": "leverage",
+    "BOTTLENECK": "bottleneck",
+    "STRATEGIC": "strategic",
+}
 
 
 class Item(BaseModel):
@@ -213,9 +216,7 @@ async def write_to(ctx: Context, negotiation: str, suppliers: list[str], action:
     for supplier in (each for each in market.SUPPLIERS if each.id in suppliers):
         subject = f"{action} {negotiation} round {number}"
         key = f"{negotiation}/{supplier.id}/{action}/{number}"
-        await ctx.tool(
-            send, to=supplier.email, subject=subject, body=f"{subject}. Please answer in the portal.", key=key
-        )
+        await ctx.tool(send, to=supplier.email, subject=subject, body=f"{subject}. Please answer in the portal.", key=key)
 
 
 for each in STRATEGIES:
@@ -238,18 +239,19 @@ async def evaluate(state: StateView, ctx: Context) -> NodeResult:
 
 
 @wf.node("approval")
-@human_gate(
-    form=Decision, reviewers=[APPROVER, COMPLIANCE], timeout_s=APPROVAL_S, cancel_after_s=STALE_S,
-)  # fmt: skip
+@human_gate(form=Decision, reviewers=[APPROVER, COMPLIANCE], timeout_s=APPROVAL_S, cancel_after_s=STALE_S)
 def approval(state: StateView) -> dict[str, Any]:
     """The human decision. After 96 hours without one the compliance reviewer is summoned; 7 days later it is cancelled. Nobody
     decides by waiting."""
     award, routed = state.events["evaluate"].output, state.events["route"].output
     return {
-        "strategy": routed["strategy"], "award": award["recommended"], "price_usd": award["price_usd"],
-        "alternatives": [bid for bid in award["scores"] if bid != award["recommended"]], "discarded": routed["discarded"],
+        "strategy": routed["strategy"],
+        "award": award["recommended"],
+        "price_usd": award["price_usd"],
+        "alternatives": [bid for bid in award["scores"] if bid != award["recommended"]],
+        "discarded": routed["discarded"],
         "may_go_back": state.visits(routed["strategy"]) == 1,
-    }  # fmt: skip
+    }
 
 
 @wf.node("award")

@@ -55,14 +55,22 @@ async def play(directory: Path, show: Show) -> Verdict:
             "library", "examples.research_team.library", "--journal", str(directory / READS), "--slow-s", str(SLOW_S)
         )
         _, model_port = await stage.serve(
-            "model-server", "holdfast.testing.model_server", "--journal", str(directory / CALLS),
-            "--rules", str(HERE / "model_rules.json"), "--latency-s", str(SLOW_S),
-        )  # fmt: skip
+            "model-server",
+            "holdfast.testing.model_server",
+            "--journal",
+            str(directory / CALLS),
+            "--rules",
+            str(HERE / "model_rules.json"),
+            "--latency-s",
+            str(SLOW_S),
+        )
         show.say(f"A library has pages on port {library_port}; a model server speaks two APIs on port {model_port}.")
         os.environ |= environment(
-            f"sqlite:///{directory / STORE}", PYTHONPATH=str(ROOT),
-            **{library.VARIABLE: f"http://{LOOPBACK}:{library_port}"}, **model_server.environment(model_port),
-        )  # fmt: skip
+            f"sqlite:///{directory / STORE}",
+            PYTHONPATH=str(ROOT),
+            **{library.VARIABLE: f"http://{LOOPBACK}:{library_port}"},
+            **model_server.environment(model_port),
+        )
         engine = await stack.enter_async_context(Engine.open(directory / STORE, execute=False))
         with show:
             return await Demo(directory, stage, engine, await hired(engine), show).play()
@@ -151,9 +159,13 @@ class Demo:
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.research_team.demo", description=__doc__)
     parser.add_argument(
-        "--keep", type=Path, nargs="?", const=SOMEWHERE, metavar="DIR",
+        "--keep",
+        type=Path,
+        nargs="?",
+        const=SOMEWHERE,
+        metavar="DIR",
         help="keep the store, the journals and the logs, in DIR or in a directory that is named at the end",
-    )  # fmt: skip
+    )
     keep = parser.parse_args(words).keep
     directory, show = fresh_directory(keep), Show(Console(), what="questions")
     show.title("Holdfast: a research team with one budget and one memory, kill -9")

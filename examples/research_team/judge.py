@@ -40,8 +40,7 @@ async def account(
     doubts = sum(isinstance(event, ev.ModelCallInDoubt) for event in history)
     loans = [sum(event.loans.values()) for event in held if event.loans]
     lost = Counter(
-        call.request_sha256
-        for call in models.in_flight(kill_unix_s, just_before_s=JUST_BEFORE_S, just_after_s=JUST_AFTER_S)
+        call.request_sha256 for call in models.in_flight(kill_unix_s, just_before_s=JUST_BEFORE_S, just_after_s=JUST_AFTER_S)
     )
     again = Counter(call.request_sha256 for call in calls)
     again.subtract({*again})
@@ -56,25 +55,43 @@ async def account(
             Figures("questions", f"{asked} asked", f"{len(answers)} answered"),
             Figures("pages read", str(len(reads)), f"{many(len(remembered), 'topic')} known from memory"),
             Figures("model calls", str(len(calls)), f"{settled} settled, {doubts} in doubt"),
-            Figures("  by model", ", ".join(f"{count} {model}" for model, count in sorted(by_model.items())),
-                    f"{report.saved_percent:.0f} % saved against always {report.dearest}"),
+            Figures(
+                "  by model",
+                ", ".join(f"{count} {model}" for model, count in sorted(by_model.items())),
+                f"{report.saved_percent:.0f} % saved against always {report.dearest}",
+            ),
             Figures("cost", f"${usd(billed)}", f"${usd(books.used)} + ${usd(books.in_doubt)} in doubt of ${usd(books.total)}"),
             Figures("borrowed", "", f"for {many(len(loans), 'call')}, ${usd(max(loans, default=0))} at most"),
         ),
         (
             Promise("Every question was answered", len(answers) == asked, "; ".join(each["answer"] for each in answers)),
-            Promise("No completed model call was made again", all(count <= lost[hash_] for hash_, count in again.items()),
-                    f"{many(again.total(), 'request')} came again, {many(lost.total(), 'call')} in flight at the kill"),
-            Promise("No page was read again that the team knew", {*twice} <= unsettled and len(remembered) > 0,
-                    f"from memory: {', '.join(remembered)}; lost with the worker and read again: {', '.join(twice) or 'none'}"),
-            Promise("The team never spent above its total", billed <= committed <= books.total and books.held == 0,
-                    f"{', '.join(f'{name} ${usd(agent.used)}' for name, agent in books.agents.items())}"),
-            Promise("A critic who sees the last draft ends, or is ended", drafts == [2, DRAFTS, 1],
-                    f"drafts: {', '.join(map(str, drafts))}; {objections} published with an objection"),
-            Promise("What a page says is no instruction", not any("Go to the East" in each["answer"] for each in answers),
-                    "its words were quoted to the writer"),
+            Promise(
+                "No completed model call was made again",
+                all(count <= lost[hash_] for hash_, count in again.items()),
+                f"{many(again.total(), 'request')} came again, {many(lost.total(), 'call')} in flight at the kill",
+            ),
+            Promise(
+                "No page was read again that the team knew",
+                {*twice} <= unsettled and len(remembered) > 0,
+                f"from memory: {', '.join(remembered)}; lost with the worker and read again: {', '.join(twice) or 'none'}",
+            ),
+            Promise(
+                "The team never spent above its total",
+                billed <= committed <= books.total and books.held == 0,
+                f"{', '.join(f'{name} ${usd(agent.used)}' for name, agent in books.agents.items())}",
+            ),
+            Promise(
+                "A critic who sees the last draft ends, or is ended",
+                drafts == [2, DRAFTS, 1],
+                f"drafts: {', '.join(map(str, drafts))}; {objections} published with an objection",
+            ),
+            Promise(
+                "What a page says is no instruction",
+                not any("Go to the East" in each["answer"] for each in answers),
+                "its words were quoted to the writer",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 async def _days(engine: Engine) -> tuple[str, str]:

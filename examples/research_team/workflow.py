@@ -82,9 +82,7 @@ async def look_into(ctx: Context, asked: Topic) -> dict[str, Any]:
     if known:
         return {"topic": asked.topic, "found": known[0].text, "from": "memory"}
     page = await page_about(asked.topic)
-    found = await ctx.model(
-        MODELS, page["text"], system="Summarise this page.", max_tokens=200, complexity=Complexity.SIMPLE
-    )
+    found = await ctx.model(MODELS, page["text"], system="Summarise this page.", max_tokens=200, complexity=Complexity.SIMPLE)
     await memory.remember(found, source=page["url"], metadata={"topic": asked.topic})
     return {"topic": asked.topic, "found": found, "from": page["url"]}
 
@@ -116,9 +114,7 @@ async def write(state: StateView, ctx: Context) -> str:
     asked = f"Question: {state.input.question}\n\n{notes}"
     if (last := state.previous["write"]) and (critique := state.previous["criticise"]):
         asked += f"\n\nYour last draft:\n{last.output}\nMend this: {critique.output['reason']}"
-    return str(
-        await ctx.model(MODELS, asked, system="Write the answer.", max_tokens=600, complexity=Complexity.COMPLEX)
-    )
+    return str(await ctx.model(MODELS, asked, system="Write the answer.", max_tokens=600, complexity=Complexity.COMPLEX))
 
 
 @wf.node("criticise", agent="critic")

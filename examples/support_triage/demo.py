@@ -22,16 +22,7 @@ from rich.console import Console
 
 from examples.journals import ModelJournal
 from examples.show import Show, Verdict, many
-from examples.stage import (
-    LOOPBACK,
-    SOMEWHERE,
-    Stage,
-    StageError,
-    alongside,
-    environment,
-    fresh_directory,
-    until_terminated,
-)
+from examples.stage import LOOPBACK, SOMEWHERE, Stage, StageError, alongside, environment, fresh_directory, until_terminated
 from examples.support_triage.judge import MAIL, MODELS, STORE, MailJournal, Ticket, account
 from examples.support_triage.on_call import ENOUGH_USD, OnCall
 from examples.support_triage.workflow import HERE, wf
@@ -82,9 +73,7 @@ async def story(world: World, on_call: OnCall, *, real: bool) -> None:
     say, count = world.show.say, len(world.tickets)
     await world.start_worker()
     assert world.worker is not None
-    say(
-        f"A worker is started (pid {world.worker.pid}), and {count} tickets begin to arrive. Each starts a run of its name."
-    )
+    say(f"A worker is started (pid {world.worker.pid}), and {count} tickets begin to arrive. Each starts a run of its name.")
     say("Mira, in a process of her own, reads every draft: she approves most of them and edits some.")
     reviewer = (sys.executable, "-m", "examples.support_triage.reviewer", world.store, str(count))
     world.reviewer = await world.stage.start(
@@ -94,16 +83,12 @@ async def story(world: World, on_call: OnCall, *, real: bool) -> None:
     await first_kill(world)
     started = await arriving
     again = await deliver(world, 0, real=real)
-    say(
-        f"The ticket feed stumbles and delivers all {count} again: {len(again - started)} new runs, every name is known."
-    )
+    say(f"The ticket feed stumbles and delivers all {count} again: {len(again - started)} new runs, every name is known.")
     await second_kill(world, on_call)
     await world.until(lambda: world.done == count, "the last ticket")
 
 
-async def set_up(
-    stage: Stage, engine: Engine, show: Show, store: str, tickets: Sequence[Ticket], *, real: bool
-) -> World:
+async def set_up(stage: Stage, engine: Engine, show: Show, store: str, tickets: Sequence[Ticket], *, real: bool) -> World:
     """The other side: whoever answers prompts and takes mail, in processes of their own."""
     rules = stage.directory / "mail_rules.json"
     rules.write_text(json.dumps({"rules": [{"delay_s": MAIL_DELAY_S}]}))
@@ -117,17 +102,30 @@ async def set_up(
         show.say("ANTHROPIC_API_KEY is set, so the models are the real ones; they keep no journal that we could read.")
     else:
         _, port = await stage.serve(
-            "model-server", "holdfast.testing.model_server", "--journal", str(model_journal),
-            "--rules", str(HERE / "model_rules.json"), "--latency-s", str(MODEL_LATENCY_S),
-        )  # fmt: skip
+            "model-server",
+            "holdfast.testing.model_server",
+            "--journal",
+            str(model_journal),
+            "--rules",
+            str(HERE / "model_rules.json"),
+            "--latency-s",
+            str(MODEL_LATENCY_S),
+        )
         given |= model_server.environment(port)
         show.say(f"A model server speaks the Anthropic API on port {port} and keeps a journal of every request.")
     return World(
-        stage=stage, engine=engine, show=show, store=store, tickets=tickets,
+        stage=stage,
+        engine=engine,
+        show=show,
+        store=store,
+        tickets=tickets,
         workflow=f"{HERE / ('for_real_models.py' if real else 'workflow.py')}:wf",
-        environment=environment(store, **given), mail_server=mail_server, mail_port=mail_port,
-        mails=MailJournal(mail_journal), models=None if real else ModelJournal(model_journal),
-    )  # fmt: skip
+        environment=environment(store, **given),
+        mail_server=mail_server,
+        mail_port=mail_port,
+        mails=MailJournal(mail_journal),
+        models=None if real else ModelJournal(model_journal),
+    )
 
 
 async def deliver(world: World, pause_s: float, *, real: bool) -> set[str]:
@@ -273,9 +271,13 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.support_triage.demo", description=__doc__)
     parser.add_argument("--tickets", type=_some, metavar="N", help="the first N of the 25 (with real models: 3)")
     parser.add_argument(
-        "--keep", type=Path, nargs="?", const=SOMEWHERE, metavar="DIR",
+        "--keep",
+        type=Path,
+        nargs="?",
+        const=SOMEWHERE,
+        metavar="DIR",
         help="keep the store, the journals and the logs, in DIR or in a directory that is named at the end",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--model-server", action="store_true", help="use the simulated models even though ANTHROPIC_API_KEY is set"
     )

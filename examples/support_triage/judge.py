@@ -218,9 +218,7 @@ def judge(
     person = f", {vouched} confirmed by a person" if vouched else ""
     figures += [
         Figures("e-mails sent", f"{len(arrived_)} arrived", f"{reported} reported by the tool{person}"),
-        Figures(
-            "duplicates", f"{len(twice)}", f"{_sum(books, 'emails_repeated')} sent again after a person had looked"
-        ),
+        Figures("duplicates", f"{len(twice)}", f"{_sum(books, 'emails_repeated')} sent again after a person had looked"),
     ]
     promises += [_one_email_each(books, arrived_, twice), _within_the_limit(books, calls, bill)]
     figures += _money_figures(books, calls, bill)
@@ -276,9 +274,7 @@ def _model_figures(books: Sequence[Books], calls: Sequence[CallRecord] | None, r
             f"{repeated.total()} in flight at a kill" if seen else "",
             f"{_sum(books, 'calls_repeated')} lost in flight, or before they left",
         ),
-        Figures(
-            "  replayed", "none of them seen again" if seen else "", f"{replayed} answers read back, not asked for"
-        ),
+        Figures("  replayed", "none of them seen again" if seen else "", f"{replayed} answers read back, not asked for"),
     ]
 
 
@@ -289,14 +285,11 @@ def _one_email_each(books: Sequence[Books], mails: Sequence[MailRecord], twice: 
     right = 0
     for each in books:
         got = by_customer.pop(each.ticket["customer_email"], [])
-        right += (
-            len(got) == 1 and {got[0].key} == each.email_keys and got[0].body_sha256 == _body_sha256(each.approved_body)
-        )
+        right += len(got) == 1 and {got[0].key} == each.email_keys and got[0].body_sha256 == _body_sha256(each.approved_body)
     return Promise(
         "No e-mail was sent twice.",
         right == len(books) and not twice and not by_customer,
-        f"{right} of {len(books)} customers got exactly one, with the words that a person approved;"
-        f" {len(twice)} duplicates.",
+        f"{right} of {len(books)} customers got exactly one, with the words that a person approved; {len(twice)} duplicates.",
     )
 
 

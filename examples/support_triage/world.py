@@ -108,9 +108,7 @@ class World:
         if self.models is not None:
             facts["model calls"] = str(len(self.models.calls()))
         facts["e-mails"] = str(len(self.mails.records()))
-        spent, doubt = (
-            sum(getattr(row, name) for row in self.rows) for name in ("settled_nanousd", "in_doubt_nanousd")
-        )
+        spent, doubt = (sum(getattr(row, name) for row in self.rows) for name in ("settled_nanousd", "in_doubt_nanousd"))
         facts["spent"] = usd(spent) + (f" + {usd(doubt)} in doubt" if doubt else "")
         return facts
 

@@ -70,9 +70,7 @@ def is_signal(problem: BaseException) -> bool:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
     is_raised = code.co_code[trace.tb_lasti] == _RAISE
-    return (
-        not is_raised or code.co_filename == asyncio.runners.__file__
-    )  # that of `asyncio.run` is a handler of the signal
+    return not is_raised or code.co_filename == asyncio.runners.__file__  # that of `asyncio.run` is a handler of the signal
 
 
 def is_cut_off() -> bool:

@@ -117,11 +117,7 @@ class AesCodec:
         return key.id + nonce + AESGCM(key.secret).encrypt(nonce, content, key.tenant.encode())
 
     def decrypt(self, encrypted: bytes) -> bytes:
-        id_, nonce, rest = (
-            encrypted[:_ID_BYTES],
-            encrypted[_ID_BYTES:][:_NONCE_BYTES],
-            encrypted[_ID_BYTES + _NONCE_BYTES :],
-        )
+        id_, nonce, rest = (encrypted[:_ID_BYTES], encrypted[_ID_BYTES:][:_NONCE_BYTES], encrypted[_ID_BYTES + _NONCE_BYTES :])
         if len(nonce) < _NONCE_BYTES:
             raise CorruptHistory("An encrypted value in the store is cut off.")
         key = self._keys.find(id_)

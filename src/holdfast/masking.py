@@ -73,12 +73,7 @@ def forms(value: str) -> set[bytes]:
     texts |= {repr(value)[1:-1], value.encode("unicode_escape").decode()}
     texts |= {quote(value, safe=safe) for safe in ("", "/", "!~*'()", "!~*'();/?:@&=+$,#")} | {quote_plus(value)}
     marked = html.escape(value)
-    texts |= {
-        html.escape(value, quote=False),
-        marked,
-        marked.replace("&#x27;", "&apos;"),
-        marked.replace("&#x27;", "'"),
-    }
+    texts |= {html.escape(value, quote=False), marked, marked.replace("&#x27;", "&apos;"), marked.replace("&#x27;", "'")}
     texts |= {marked.replace("&#x27;", "&#39;"), marked.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")}
     texts |= {value.replace("'", other) for other in ("'\\''", "'\"'\"'", "''", "\\'")} | {value.replace('"', '\\"')}
     texts |= {re.sub(r'(["\\$`])', r"\\\1", value), value.replace("\\", "\\\\")}

@@ -76,9 +76,7 @@ class OwnLoop:
         UsageError where this loop runs no more, and where none runs here."""
         if _get_running_loop() is None:
             work.close()
-            raise UsageError(
-                f"Await it in an asyncio event loop, or use holdfast.sync: no such loop runs here. {_NOTHING}"
-            )
+            raise UsageError(f"Await it in an asyncio event loop, or use holdfast.sync: no such loop runs here. {_NOTHING}")
         sent = self._send(work)
         ended = asyncio.wrap_future(sent.ended)
         cancelled: asyncio.CancelledError | None = None

@@ -431,9 +431,7 @@ class Secrets:
         """The secret's value. From now on it is replaced wherever it would be stored. Raises MissingSecret."""
         value = self._file.get(name) or self._environment.get(name)
         if not value:
-            raise MissingSecret(
-                f"There is no secret {name!r}. Set the environment variable {name}, or HOLDFAST_SECRETS_FILE."
-            )
+            raise MissingSecret(f"There is no secret {name!r}. Set the environment variable {name}, or HOLDFAST_SECRETS_FILE.")
         if len(value) < SHORTEST:
             raise MissingSecret(
                 f"The secret {name!r} is shorter than {SHORTEST} characters, so it cannot be told apart from"
@@ -498,8 +496,6 @@ def _read(path: Path) -> dict[str, str]:
     try:
         lines = privacy.read_secret(path, "secrets file").decode().splitlines()
     except UnicodeDecodeError as problem:
-        raise UsageError(
-            f"The secrets file {path} is no text in UTF-8: {problem.reason}. Nothing was started."
-        ) from None
+        raise UsageError(f"The secrets file {path} is no text in UTF-8: {problem.reason}. Nothing was started.") from None
     pairs = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#"))
     return {name.strip(): value.strip() for name, _, value in pairs}

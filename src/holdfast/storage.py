@@ -80,9 +80,7 @@ def sealing_of(known: settings_.Settings) -> Sealing:
     with needs("encryption", "Encrypting what is stored"):
         from holdfast.encryption import AesCodec, KeyFile
 
-    return Sealing(
-        AesCodec(KeyFile(known.key_file)), seals=None if known.encrypt is None else known.encrypt == "payloads"
-    )
+    return Sealing(AesCodec(KeyFile(known.key_file)), seals=None if known.encrypt is None else known.encrypt == "payloads")
 
 
 def accept_store(where: str) -> None:

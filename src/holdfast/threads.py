@@ -40,9 +40,7 @@ class Threads:
         self.abandoned = 0
         self.on_return: Callable[[], None] = lambda: None
 
-    async def run(
-        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None
-    ) -> Any:
+    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None) -> Any:
         """What `function` returns; awaited too where that is awaitable. An async function needs no thread.
 
         In `context`, or in a copy of the caller's; an async one without it in the caller's own. Raises what the function

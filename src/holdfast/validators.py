@@ -74,9 +74,7 @@ def claims(draft: Any) -> list[Claim]:
         return [claim for claim in found if _WORD.search(claim.text)]
     if isinstance(draft, Sequence):
         return [Claim(str(_of(each, "text")), tuple(map(str, _of(each, "evidence_ids") or ()))) for each in draft]
-    raise InvalidInput(
-        f"A draft is a text, or a list of claims with `text` and `evidence_ids`, not {type(draft).__name__}."
-    )
+    raise InvalidInput(f"A draft is a text, or a list of claims with `text` and `evidence_ids`, not {type(draft).__name__}.")
 
 
 def citation(draft: Look, evidence: Look, *, required: bool = True) -> Validator:
@@ -167,9 +165,7 @@ def prohibited_action(text: Look, actions: Sequence[str]) -> Validator:
     phrases = _phrases(actions)
 
     def find(state: StateView) -> Iterator[str]:
-        yield from (
-            f"It names the prohibited action {phrase!r}." for phrase in _named_in(_normal(text(state)), phrases)
-        )
+        yield from (f"It names the prohibited action {phrase!r}." for phrase in _named_in(_normal(text(state)), phrases))
 
     return find
 
@@ -220,7 +216,5 @@ def _named_in(plain: str, phrases: Mapping[str, str]) -> Iterator[str]:
 def _normal(given: Any) -> str:
     """A text as one line of plain Latin letters and figures, a blank between two words."""
     text = given if isinstance(given, str) else str(given)
-    text = "".join(
-        sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) not in ("Mn", "Cf")
-    )
+    text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) not in ("Mn", "Cf"))
     return " ".join(re.findall(r"[^\W_]+", text.casefold().translate(_LOOK_ALIKES)))

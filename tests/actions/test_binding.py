@@ -31,10 +31,14 @@ def run(script: str, value: str, shell: str, home: Path) -> bytes:
     """What the bound script prints when each of its expressions has this value."""
     names = {f"{PREFIX}{number}": value for number in range(1, script.count(HERE) + 1)}
     done = subprocess.run(
-        [shell, "-c", bound(script, shell).text], env={b"PATH": os.environb[b"PATH"]} | {
-            name.encode(): text.encode("utf-8", "surrogateescape") for name, text in names.items()
-        }, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, timeout=20,
-    )  # fmt: skip
+        [shell, "-c", bound(script, shell).text],
+        env={b"PATH": os.environb[b"PATH"]}
+        | {name.encode(): text.encode("utf-8", "surrogateescape") for name, text in names.items()},
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+    )
     assert done.returncode == 0, (script, value, done.stderr)
     return done.stdout
 
@@ -86,11 +90,49 @@ ONLY_BASH = [
 ]
 
 HOSTILE = [
-    "", " ", "-n", "-rf /", "--", "it's", '"', "'; touch pwned; '", '"; touch pwned; "', "$(touch pwned)", "`touch pwned`",
-    "; touch pwned", "\ntouch pwned\n", "& touch pwned &", "| touch pwned", "${IFS}", "$HOME", "*", "?", "[a-z]*", "~", "#", "!",
-    "\\", "\\\\", "\\n", "EOF", "\nEOF\ntouch pwned\n", "a b  c", "\t", "\n\n", "a[$(touch pwned)]", "<(touch pwned)",
-    "\x01\x7f", "é\u2028", "%s%n", "{a,b}", "))", "}", "esac", "*) touch pwned;;", "$'\\x41'",
-]  # fmt: skip
+    "",
+    " ",
+    "-n",
+    "-rf /",
+    "--",
+    "it's",
+    '"',
+    "'; touch pwned; '",
+    '"; touch pwned; "',
+    "$(touch pwned)",
+    "`touch pwned`",
+    "; touch pwned",
+    "\ntouch pwned\n",
+    "& touch pwned &",
+    "| touch pwned",
+    "${IFS}",
+    "$HOME",
+    "*",
+    "?",
+    "[a-z]*",
+    "~",
+    "#",
+    "!",
+    "\\",
+    "\\\\",
+    "\\n",
+    "EOF",
+    "\nEOF\ntouch pwned\n",
+    "a b  c",
+    "\t",
+    "\n\n",
+    "a[$(touch pwned)]",
+    "<(touch pwned)",
+    "\x01\x7f",
+    "é\u2028",
+    "%s%n",
+    "{a,b}",
+    "))",
+    "}",
+    "esac",
+    "*) touch pwned;;",
+    "$'\\x41'",
+]
 
 SHELLS = [shell for shell in ("bash", "sh") if shutil.which(shell)]
 
@@ -125,9 +167,12 @@ def test_hostile_values_come_out_as_data_in_every_position(home: Path, shell: st
 
 
 _TEXT = st.text(
-    st.one_of(st.sampled_from("'\"`$(){}[]<>|&;*?~#!\\ \t\n=-%^,:@/abEOF019"), st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+    st.one_of(
+        st.sampled_from("'\"`$(){}[]<>|&;*?~#!\\ \t\n=-%^,:@/abEOF019"),
+        st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
+    ),
     max_size=40,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -296,18 +341,62 @@ def test_what_cannot_be_handed_over_is_refused(script: str, where: str) -> None:
 
 
 TAKEN = [
-    "echo @@ | grep bash", "echo @@ | python process.py", "python process.py @@", "bash script.sh @@", "sed -n -e 1p @@",
-    "awk -v x=@@ '{print x}' file", "timeout 5 curl @@", "xargs -n1 echo < @@", "find . -name @@", "docker run -e A=@@ @@",
-    "declare -i N; echo @@", "[ -z @@ ] && [ -f @@ ]", "[ @@ ]", "[ ! @@ -gt 3 ]", "env A=@@ program", "printf '%s' @@ > @@ 2>&1 &",
-    "x=$(( 1 + (2) )) y=@@", "echo ${X:-'}'} @@", "case a in (a) echo @@;; b|c) ;; esac; echo @@", "echo a#@@", "echo $# @@",
-    "diff <(sort a) @@", "jq --arg v @@ '.a = $v' file", "git commit -m \"@@\"", "echo \"costs \\$@@\"", "for x in a; do :; done; echo @@",
-    "A=(a ')' \"$(echo ')')\") B=@@", "[[ $x =~ ^(a|b)$ ]] && echo @@", "(( x > 1 )) && echo @@", "cd @@ && ./run @@", "f() { :; }; f @@",
-    "exit @@", "exit \"@@\"", "f() { return @@; }", "[ 1 = 1 ] || exit @@", "if [[ @@ == main ]]; then echo; fi", "[[ -n @@ ]] && echo",
-    "[[ \"@@\" = \"@@\" ]]", "[[ @@ != x ]] && [[ @@ != y ]]", "! [[ -z \"@@\" ]] || exit 1", "while [[ @@ == *.txt ]]; do break; done",
-    "[[ @@ =~ ^(a|b)$ ]]", "[[ -f @@ ]]", "[[ ! @@ ]]", "[[ \"a @@\" == x* ]]", "case @@ in\n a) echo;; esac", "export A; B=@@",
-    "local x=$1; y=@@", "local \"x=1\"; y=@@", "NODE_VERSION=@@ node x", "GIT_SHA=@@; echo",
-    "echo x &> log; echo @@", "~/bin/tool @@", "cat <<A <<'B' > @@\n@@\nA\n)'\nB\necho @@", "while read x; do echo @@; done < list",
-]  # fmt: skip
+    "echo @@ | grep bash",
+    "echo @@ | python process.py",
+    "python process.py @@",
+    "bash script.sh @@",
+    "sed -n -e 1p @@",
+    "awk -v x=@@ '{print x}' file",
+    "timeout 5 curl @@",
+    "xargs -n1 echo < @@",
+    "find . -name @@",
+    "docker run -e A=@@ @@",
+    "declare -i N; echo @@",
+    "[ -z @@ ] && [ -f @@ ]",
+    "[ @@ ]",
+    "[ ! @@ -gt 3 ]",
+    "env A=@@ program",
+    "printf '%s' @@ > @@ 2>&1 &",
+    "x=$(( 1 + (2) )) y=@@",
+    "echo ${X:-'}'} @@",
+    "case a in (a) echo @@;; b|c) ;; esac; echo @@",
+    "echo a#@@",
+    "echo $# @@",
+    "diff <(sort a) @@",
+    "jq --arg v @@ '.a = $v' file",
+    'git commit -m "@@"',
+    'echo "costs \\$@@"',
+    "for x in a; do :; done; echo @@",
+    "A=(a ')' \"$(echo ')')\") B=@@",
+    "[[ $x =~ ^(a|b)$ ]] && echo @@",
+    "(( x > 1 )) && echo @@",
+    "cd @@ && ./run @@",
+    "f() { :; }; f @@",
+    "exit @@",
+    'exit "@@"',
+    "f() { return @@; }",
+    "[ 1 = 1 ] || exit @@",
+    "if [[ @@ == main ]]; then echo; fi",
+    "[[ -n @@ ]] && echo",
+    '[[ "@@" = "@@" ]]',
+    "[[ @@ != x ]] && [[ @@ != y ]]",
+    '! [[ -z "@@" ]] || exit 1',
+    "while [[ @@ == *.txt ]]; do break; done",
+    "[[ @@ =~ ^(a|b)$ ]]",
+    "[[ -f @@ ]]",
+    "[[ ! @@ ]]",
+    '[[ "a @@" == x* ]]',
+    "case @@ in\n a) echo;; esac",
+    "export A; B=@@",
+    "local x=$1; y=@@",
+    'local "x=1"; y=@@',
+    "NODE_VERSION=@@ node x",
+    "GIT_SHA=@@; echo",
+    "echo x &> log; echo @@",
+    "~/bin/tool @@",
+    "cat <<A <<'B' > @@\n@@\nA\n)'\nB\necho @@",
+    "while read x; do echo @@; done < list",
+]
 
 
 @pytest.mark.parametrize("script", TAKEN)
@@ -316,9 +405,19 @@ def test_what_is_safe_is_not_refused(script: str) -> None:
 
 
 OWN_AFFAIR = [
-    "flock x -c @@", "rbash -c @@", "taskset 1 sh -c @@", "setpriv sh -c @@", "prlimit sh -c @@", "time sh -c @@", "sh -c \"echo @@\"",
-    "make X=@@", "awk @@", "git -c @@ log", "ssh host @@", "xargs @@",
-]  # fmt: skip
+    "flock x -c @@",
+    "rbash -c @@",
+    "taskset 1 sh -c @@",
+    "setpriv sh -c @@",
+    "prlimit sh -c @@",
+    "time sh -c @@",
+    'sh -c "echo @@"',
+    "make X=@@",
+    "awk @@",
+    "git -c @@ log",
+    "ssh host @@",
+    "xargs @@",
+]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -335,10 +434,7 @@ def test_a_program_gets_a_value_as_one_argument_and_what_it_makes_of_it_is_the_s
     assert program is not None
     value = "'; touch pwned; $(touch pwned)\n\"`touch pwned`"
     done = subprocess.run(
-        [program, "-c", bound(script).text],
-        env={"PATH": str(folder), f"{PREFIX}1": value},
-        cwd=tmp_path,
-        capture_output=True,
+        [program, "-c", bound(script).text], env={"PATH": str(folder), f"{PREFIX}1": value}, cwd=tmp_path, capture_output=True
     )
     assert bound(script).refusals == ()
     assert any(value in argument for argument in done.stdout.decode().split("\0"))
@@ -346,17 +442,26 @@ def test_a_program_gets_a_value_as_one_argument_and_what_it_makes_of_it_is_the_s
 
 
 REALLY_DANGEROUS = [
-    '[[ "$V" -eq 0 ]]', "N=$((V))", "declare -i N; N=$V", '[[ -v "$V" ]]', 'test -v "$V"', 'printf -v "$V" x', 'A=(1); unset "$V"',
-    'read "$V" <<< x', "A=(); A[$V]=1", 'let "N = V"', 'declare -n R="$V"; echo $R', 'PS4="$V"; set -x; :', 'BASH_ENV="$V" bash -c :',
-]  # fmt: skip
+    '[[ "$V" -eq 0 ]]',
+    "N=$((V))",
+    "declare -i N; N=$V",
+    '[[ -v "$V" ]]',
+    'test -v "$V"',
+    'printf -v "$V" x',
+    'A=(1); unset "$V"',
+    'read "$V" <<< x',
+    "A=(); A[$V]=1",
+    'let "N = V"',
+    'declare -n R="$V"; echo $R',
+    'PS4="$V"; set -x; :',
+    'BASH_ENV="$V" bash -c :',
+]
 
 
 @pytest.mark.parametrize("script", REALLY_DANGEROUS)
 def test_quoting_does_not_help_where_bash_computes(tmp_path: Path, script: str) -> None:
     """Why these places are refused: bash runs what stands in the brackets of a name, in quotes or not."""
-    subprocess.run(
-        ["bash", "-c", script], env=os.environ | {"V": "A[$(touch pwned)]"}, cwd=tmp_path, capture_output=True
-    )
+    subprocess.run(["bash", "-c", script], env=os.environ | {"V": "A[$(touch pwned)]"}, cwd=tmp_path, capture_output=True)
     assert (tmp_path / "pwned").exists()
 
 
@@ -374,16 +479,122 @@ def test_reading_a_script_ends_and_changes_nothing_but_the_expressions(script: s
 
 
 SNIPPETS = [
-    HERE, f'"{HERE}"', "'", '"', "$(", "`", ")", "(", "[[", "]]", "((", "))", "-eq", "=", "echo", "eval", "X=", "$X", "if", "then",
-    "fi", "case", "in", "esac", ";;", ";", "|", "&&", "\n", "<<EOF\n", "\nEOF\n", "<<<", "-c", "printf", "'%s'", "{",
-    "}", "for", "do", "done", "a[", "]", "declare", "-i", "-n", "test", "-v", "[", "let", "\\", "$", "$((", "${X:-", "read", "unset",
-    "#", "x", "true", "export", "||", "==", "!=", "=~", "-z", "!", "exit", "return", "RANDOM=", "OPTIND=", "\n[[", "[[ a ||", "]] &&", "<", "<(", ">", "/dev/null", "cat", "f()", "!", "time", "-p", "command", "trap", "A=(", "&>", "2>", "&",
-    "EXIT", "set", "-x", "PS4=", "|&", "function", ".", "source", "exec", "env", "?(", "\\\n", "-o", "cd", "coproc", "{log}>", f"Y={HERE}", f"x{HERE}",
-]  # fmt: skip
+    HERE,
+    f'"{HERE}"',
+    "'",
+    '"',
+    "$(",
+    "`",
+    ")",
+    "(",
+    "[[",
+    "]]",
+    "((",
+    "))",
+    "-eq",
+    "=",
+    "echo",
+    "eval",
+    "X=",
+    "$X",
+    "if",
+    "then",
+    "fi",
+    "case",
+    "in",
+    "esac",
+    ";;",
+    ";",
+    "|",
+    "&&",
+    "\n",
+    "<<EOF\n",
+    "\nEOF\n",
+    "<<<",
+    "-c",
+    "printf",
+    "'%s'",
+    "{",
+    "}",
+    "for",
+    "do",
+    "done",
+    "a[",
+    "]",
+    "declare",
+    "-i",
+    "-n",
+    "test",
+    "-v",
+    "[",
+    "let",
+    "\\",
+    "$",
+    "$((",
+    "${X:-",
+    "read",
+    "unset",
+    "#",
+    "x",
+    "true",
+    "export",
+    "||",
+    "==",
+    "!=",
+    "=~",
+    "-z",
+    "!",
+    "exit",
+    "return",
+    "RANDOM=",
+    "OPTIND=",
+    "\n[[",
+    "[[ a ||",
+    "]] &&",
+    "<",
+    "<(",
+    ">",
+    "/dev/null",
+    "cat",
+    "f()",
+    "!",
+    "time",
+    "-p",
+    "command",
+    "trap",
+    "A=(",
+    "&>",
+    "2>",
+    "&",
+    "EXIT",
+    "set",
+    "-x",
+    "PS4=",
+    "|&",
+    "function",
+    ".",
+    "source",
+    "exec",
+    "env",
+    "?(",
+    "\\\n",
+    "-o",
+    "cd",
+    "coproc",
+    "{log}>",
+    f"Y={HERE}",
+    f"x{HERE}",
+]
 ATTACKS = [
-    "$(touch pwned)", "a[$(touch pwned)]", "'; touch pwned; '", '"; touch pwned; "', "touch pwned", "\nEOF\ntouch pwned\n",
-    "s/x/x/;e touch pwned", "import os;os.system('touch pwned')",
-]  # fmt: skip
+    "$(touch pwned)",
+    "a[$(touch pwned)]",
+    "'; touch pwned; '",
+    '"; touch pwned; "',
+    "touch pwned",
+    "\nEOF\ntouch pwned\n",
+    "s/x/x/;e touch pwned",
+    "import os;os.system('touch pwned')",
+]
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -409,9 +620,13 @@ def test_no_value_is_run_by_a_script_that_was_taken(
         variables = {f"{PREFIX}{number}": attack for number in range(1, script.count(HERE) + 1)}
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(
-                [reader, "-c", found.text], env={"PATH": os.environ["PATH"]} | variables, cwd=home, stdin=subprocess.DEVNULL,
-                capture_output=True, timeout=5,
-            )  # fmt: skip
+                [reader, "-c", found.text],
+                env={"PATH": os.environ["PATH"]} | variables,
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=5,
+            )
         assert not (home / "pwned").exists()
 
 
@@ -424,17 +639,31 @@ def test_no_variable_of_bash_runs_what_a_script_may_assign_to_it(tmp_path: Path)
         found = bound(f"{name}=@@; : ${name}; exit 0", "bash")
         if not found.refusals:
             subprocess.run(
-                ["bash", "-c", found.text], env={"PATH": os.environ["PATH"], f"{PREFIX}1": attack}, cwd=tmp_path,
-                capture_output=True, check=False,
-            )  # fmt: skip
+                ["bash", "-c", found.text],
+                env={"PATH": os.environ["PATH"], f"{PREFIX}1": attack},
+                cwd=tmp_path,
+                capture_output=True,
+                check=False,
+            )
             assert not (tmp_path / "pwned").exists(), name
     for name in BASH_COMPUTES:
         assert bound(f"{name}=@@", "bash").refusals, name
 
 
 BASH_COMPUTES = [
-    "RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "OPTIND", "BASHPID", "EPOCHSECONDS", "EPOCHREALTIME", "PPID", "UID", "EUID",
-]  # fmt: skip
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "HISTCMD",
+    "OPTIND",
+    "BASHPID",
+    "EPOCHSECONDS",
+    "EPOCHREALTIME",
+    "PPID",
+    "UID",
+    "EUID",
+]
 """In this version or another."""
 
 
@@ -457,7 +686,10 @@ def test_a_script_exits_with_the_number_that_it_is_given_and_nothing_else_is_one
 ) -> None:
     done = subprocess.run(
         [shell, "-e", "-c", f"{bound('exit @@', shell).text}\ntouch went-on"],
-        env={"PATH": os.environ["PATH"], f"{PREFIX}1": value}, cwd=tmp_path, capture_output=True, check=False,
-    )  # fmt: skip
+        env={"PATH": os.environ["PATH"], f"{PREFIX}1": value},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == code
     assert [*tmp_path.iterdir()] == []

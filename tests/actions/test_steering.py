@@ -67,11 +67,89 @@ STEERING = {
         HELM_REPOSITORY_CONFIG KUBECTL_EXTERNAL_DIFF KUBE_EDITOR LIBMYSQL_PLUGINS LIBMYSQL_PLUGIN_DIR TF_PLUGIN_CACHE_DIR
         PACKER_PLUGIN_PATH IRBRC PRYRC""",
     "it decides whom programs trust": "SSL_CERT_FILE SSL_CERT_DIR SSLKEYLOGFILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE AWS_CA_BUNDLE",
-}  # fmt: skip
+}
 """Each of these names, because of its values, is refused a value from outside. `LESS` may have `+!command`, `CFLAGS` gcc's
 `-wrapper`, `TAR_OPTIONS` `--checkpoint-action`, `OPTIND` a number that bash computes."""
 
-HARMLESS = ["NODE_VERSION", "NODE_ENV", "NODE_AUTH_TOKEN", "NODE_IMAGE", "GIT_SHA", "GIT_TAG", "GIT_BRANCH", "GIT_REF", "GIT_COMMIT", "GIT_HASH", "GIT_URL", "GIT_REPO", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMIT_SHA", "GIT_VERSION", "PYTHON_VERSION", "PYTHON_VERSIONS", "PYTHON_IMAGE", "RUBY_VERSION", "LUA_VERSION", "PERL_VERSION", "OPENSSL_VERSION", "GCC_VERSION", "JAVA_VERSION", "GO_VERSION", "GOOS", "GOARCH", "CGO_ENABLED", "CARGO_TEST_OPTIONS", "CARGO_TERM_COLOR", "CARGO_INCREMENTAL", "CARGO_FEATURES", "TEST_COMMAND", "TEST_OPTIONS", "BUILD_OPTS", "DEPLOY_COMMAND", "PIP_VERSION", "UV_VERSION", "POETRY_VERSION", "YARN_VERSION", "RUST_VERSION", "RUST_BACKTRACE", "RUST_LOG", "DOCKER_HOST", "KUBECONFIG", "HTTPS_PROXY", "http_proxy", "NAME", "VERSION", "REF", "TAG", "USER", "LANG", "TZ", "DEBUG", "TARGET", "PLATFORM", "VARIANT", "ENVIRONMENT", "SHELL_NAME", "PATHS", "HOMEPAGE", "EDITORS", "PAGERDUTY_KEY", "ENV_NAME", "ENVIRON_NAME", "GITHUB_REF", "MATRIX_OS", "API_PATH", "HELM_NAMESPACE", "HELM_VERSION", "ANSIBLE_VERSION", "PGHOST"]  # fmt: skip
+HARMLESS = [
+    "NODE_VERSION",
+    "NODE_ENV",
+    "NODE_AUTH_TOKEN",
+    "NODE_IMAGE",
+    "GIT_SHA",
+    "GIT_TAG",
+    "GIT_BRANCH",
+    "GIT_REF",
+    "GIT_COMMIT",
+    "GIT_HASH",
+    "GIT_URL",
+    "GIT_REPO",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMIT_SHA",
+    "GIT_VERSION",
+    "PYTHON_VERSION",
+    "PYTHON_VERSIONS",
+    "PYTHON_IMAGE",
+    "RUBY_VERSION",
+    "LUA_VERSION",
+    "PERL_VERSION",
+    "OPENSSL_VERSION",
+    "GCC_VERSION",
+    "JAVA_VERSION",
+    "GO_VERSION",
+    "GOOS",
+    "GOARCH",
+    "CGO_ENABLED",
+    "CARGO_TEST_OPTIONS",
+    "CARGO_TERM_COLOR",
+    "CARGO_INCREMENTAL",
+    "CARGO_FEATURES",
+    "TEST_COMMAND",
+    "TEST_OPTIONS",
+    "BUILD_OPTS",
+    "DEPLOY_COMMAND",
+    "PIP_VERSION",
+    "UV_VERSION",
+    "POETRY_VERSION",
+    "YARN_VERSION",
+    "RUST_VERSION",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "DOCKER_HOST",
+    "KUBECONFIG",
+    "HTTPS_PROXY",
+    "http_proxy",
+    "NAME",
+    "VERSION",
+    "REF",
+    "TAG",
+    "USER",
+    "LANG",
+    "TZ",
+    "DEBUG",
+    "TARGET",
+    "PLATFORM",
+    "VARIANT",
+    "ENVIRONMENT",
+    "SHELL_NAME",
+    "PATHS",
+    "HOMEPAGE",
+    "EDITORS",
+    "PAGERDUTY_KEY",
+    "ENV_NAME",
+    "ENVIRON_NAME",
+    "GITHUB_REF",
+    "MATRIX_OS",
+    "API_PATH",
+    "HELM_NAMESPACE",
+    "HELM_VERSION",
+    "ANSIBLE_VERSION",
+    "PGHOST",
+]
 
 
 @pytest.mark.parametrize(("who", "name"), [(who, name) for who, names in STEERING.items() for name in names.split()])
@@ -108,14 +186,22 @@ def test_programs_do_obey(tmp_path: Path, name: str, value: str, command: list[s
         pytest.skip("no such program here")
     evil = "#!/bin/sh\ntouch pwned\n"
     files = {
-        "evil": evil, "evil.py": "open('pwned', 'w')\n", "evil.pm": "system 'touch pwned'; 1;\n",
-        "evil.mk": "$(shell touch pwned)\n", "prog.c": "int main(void) { return 0; }\n",
-    }  # fmt: skip
+        "evil": evil,
+        "evil.py": "open('pwned', 'w')\n",
+        "evil.pm": "system 'touch pwned'; 1;\n",
+        "evil.mk": "$(shell touch pwned)\n",
+        "prog.c": "int main(void) { return 0; }\n",
+    }
     for file, text in files.items():
         (tmp_path / file).write_text(text)
     (tmp_path / "evil").chmod(0o755)
     subprocess.run(
-        command, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), name: value}, cwd=tmp_path, stdin=subprocess.DEVNULL,
-        capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
+        command,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), name: value},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert (tmp_path / "pwned").exists()

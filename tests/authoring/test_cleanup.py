@@ -31,7 +31,5 @@ def test_a_flow_says_how_long_it_may_clean_up(cleanup_s: float) -> None:
 
 @pytest.mark.parametrize("cleanup_s", [-1, 100_000, float("nan"), True])
 def test_what_is_no_time_is_refused_in_words(cleanup_s: float) -> None:
-    with pytest.raises(
-        UsageError, match=r"cleanup_s of the flow 'handle' is .*; it is a number of seconds from 0 to 86400"
-    ):
+    with pytest.raises(UsageError, match=r"cleanup_s of the flow 'handle' is .*; it is a number of seconds from 0 to 86400"):
         flow(cleanup_s=cleanup_s)(handle)

@@ -124,9 +124,7 @@ def test_a_model_reads_files_that_are_in_the_folder_and_no_others(written: Writt
         read.function("refunds", path)
 
 
-def test_what_a_model_is_told_is_bounded_and_names_what_there_is(
-    written: Written, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_model_is_told_is_bounded_and_names_what_there_is(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Skill.read(written(limits="At most 100."))
     load, read = tools_of([found])
     assert load.function("refunds") == (
@@ -164,11 +162,7 @@ async def test_a_model_learns_what_it_asks_for_and_the_run_has_the_hash_of_it(
     store: str, written: Written, server: ModelServer
 ) -> None:
     server.script.add(
-        Rule(
-            system="- refunds: How money is paid back.",
-            turn=1,
-            tool_calls=(ToolCall("load_skill", {"name": "refunds"}),),
-        ),
+        Rule(system="- refunds: How money is paid back.", turn=1, tool_calls=(ToolCall("load_skill", {"name": "refunds"}),)),
         Rule(turn=2, text="Where is the receipt?"),
     )
     folder = written()
@@ -201,11 +195,7 @@ async def test_a_skill_gives_no_tool_that_its_node_has_not(store: str, written: 
 async def test_a_flow_has_skills_too(store: str, written: Written, server: ModelServer) -> None:
     folder = written()
     server.script.add(
-        Rule(
-            system="- refunds: How money is paid back.",
-            turn=1,
-            tool_calls=(ToolCall("load_skill", {"name": "refunds"}),),
-        ),
+        Rule(system="- refunds: How money is paid back.", turn=1, tool_calls=(ToolCall("load_skill", {"name": "refunds"}),)),
         Rule(turn=2, text="Done."),
     )
 

@@ -63,9 +63,7 @@ def test_one_error_is_recorded_alike_wherever_its_package_stands(tmp_path: Path)
     assert 'File "shop/tills/pay.py", line 5, in fall' in told_at(short)
 
 
-def test_a_file_of_no_package_is_named_from_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_no_package_is_named_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
     for folder in (tmp_path / "a", tmp_path / "b" / "longer"):
         folder.mkdir(parents=True)

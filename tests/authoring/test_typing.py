@@ -28,9 +28,12 @@ def test_pyright_finds_each_wrong_line_of_users_files_and_no_other(tmp_path: Pat
     for path in _files():
         shutil.copy(path, tmp_path)  # pyright ignores what is included by an absolute path
     config = {
-        "include": ["."], "typeCheckingMode": "strict", "enableTypeIgnoreComments": True,
-        "reportUnnecessaryTypeIgnoreComment": "error", "pythonVersion": "3.11",
-    }  # fmt: skip
+        "include": ["."],
+        "typeCheckingMode": "strict",
+        "enableTypeIgnoreComments": True,
+        "reportUnnecessaryTypeIgnoreComment": "error",
+        "pythonVersion": "3.11",
+    }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
     command = [pyright, "--project", str(tmp_path), "--pythonpath", sys.executable, "--outputjson"]
     said = subprocess.run(command, capture_output=True, text=True)

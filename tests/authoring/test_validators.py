@@ -11,17 +11,7 @@ from pydantic import BaseModel
 
 from holdfast import Engine, Workflow, task, validators
 from holdfast.errors import InvalidInput, RunFailed, UsageError
-from holdfast.validators import (
-    Claim,
-    Validator,
-    citation,
-    claims,
-    grounding,
-    prohibited_action,
-    risk,
-    schema,
-    validated,
-)
+from holdfast.validators import Claim, Validator, citation, claims, grounding, prohibited_action, risk, schema, validated
 
 POLICY = "Refunds are paid within 30 days of the purchase, against the receipt."
 EVIDENCE = [
@@ -145,10 +135,16 @@ def test_a_risk_is_declared_as_its_words_call_for(text: str, level: Any, finding
 @pytest.mark.parametrize(
     "text",
     [
-        "close_case(7)", "Now CLOSE   the Case", "then close-case.", "clo\u200bse case", "сlоsе case", "ｃｌｏｓｅ case",
-        "clóse cásé", "cl0se c4se",
+        "close_case(7)",
+        "Now CLOSE   the Case",
+        "then close-case.",
+        "clo\u200bse case",
+        "сlоsе case",
+        "ｃｌｏｓｅ case",
+        "clóse cásé",
+        "cl0se c4se",
     ],
-)  # fmt: skip
+)
 def test_a_prohibited_action_is_found_however_it_is_written(text: str) -> None:
     assert found(prohibited_action(DRAFT, ["close case", "close the case"]), draft=text)
 
@@ -204,9 +200,7 @@ async def test_a_draft_goes_back_with_what_was_found_until_it_passes(store: str)
     )
 
 
-async def test_without_a_way_back_the_run_fails_with_what_was_found(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_way_back_the_run_fails_with_what_was_found(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validators, "_MOST_FINDINGS", 2)
     wf = Workflow("review")
     wf.node("validate")(validated(citation(lambda _: "One. Two. Three.", lambda _: [])))

@@ -19,9 +19,24 @@ ConnectPlace = Callable[[], BlobPlace]
 
 MONTH = "2026-11"
 TENANTS = [
-    "acme", "Acme", "ACME", "ac/me", "../acme", ".", "..", "", "a" * 300, "a" * 301, "%2E%2E", "%", "äöü 🙂", "a\nb",
-    "a\\b", "con", "acme/2026-11",
-]  # fmt: skip
+    "acme",
+    "Acme",
+    "ACME",
+    "ac/me",
+    "../acme",
+    ".",
+    "..",
+    "",
+    "a" * 300,
+    "a" * 301,
+    "%2E%2E",
+    "%",
+    "äöü 🙂",
+    "a\nb",
+    "a\\b",
+    "con",
+    "acme/2026-11",
+]
 
 
 class BlobConformance:

@@ -161,9 +161,7 @@ except StoreFull as full:
 
 
 def test_a_folder_without_room_says_so_and_keeps_no_half(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True)
     assert f"There is no room left in {tmp_path}" in done.stdout
     assert "make room" in done.stdout
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
@@ -268,9 +266,7 @@ async def test_the_same_content_is_written_once(server: ObjectServer) -> None:
     assert [asked.status for asked in server.asked] == [200, 412]
 
 
-async def test_without_tls_nothing_is_sent_unless_it_is_allowed(
-    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_tls_nothing_is_sent_unless_it_is_allowed(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ALLOW_HTTP")
     with pytest.raises(StoreUnreadable):
         await Bucket.open("payloads", "", {}).put("acme", MONTH, b"content")
@@ -280,9 +276,7 @@ async def test_without_tls_nothing_is_sent_unless_it_is_allowed(
 # --- What becomes of runs ---------------------------------------------------------------------------------------------
 
 
-async def test_a_start_that_cannot_be_stored_is_refused_and_nothing_has_begun(
-    tmp_path: Path, server: ObjectServer
-) -> None:
+async def test_a_start_that_cannot_be_stored_is_refused_and_nothing_has_begun(tmp_path: Path, server: ObjectServer) -> None:
     async with opened(tmp_path, "s3://absent") as engine:
         with pytest.raises(StoreUnreadable, match="no such bucket"):
             await engine.start(flow(), LARGE)
@@ -292,9 +286,7 @@ async def test_a_start_that_cannot_be_stored_is_refused_and_nothing_has_begun(
         assert await (await engine.start(small)).result() == 1
 
 
-async def test_a_step_waits_for_a_place_that_is_away_and_is_not_done_again(
-    tmp_path: Path, server: ObjectServer
-) -> None:
+async def test_a_step_waits_for_a_place_that_is_away_and_is_not_done_again(tmp_path: Path, server: ObjectServer) -> None:
     made = []
     wf = Workflow("large")
     wf.node("make")(task(lambda state: made.append(1) or LARGE))
@@ -419,9 +411,7 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
         first.execute(MIGRATIONS[0].sql)
         then = {name for (name,) in first.execute("select name from sqlite_schema where type = 'table'")}
         for (name,) in db.execute("select name from sqlite_schema where type = 'table'").fetchall():
-            if name not in then and not name.startswith(
-                "shared_words_"
-            ):  # which go with the table that they are parts of
+            if name not in then and not name.startswith("shared_words_"):  # which go with the table that they are parts of
                 db.execute(f"drop table {name}")
         db.execute("drop index runs_in_doubt")
         db.execute("alter table sessions drop column described")

@@ -196,12 +196,30 @@ async def fill_redis(fleet: Fleet, chance: random.Random) -> None:
 EVERY: dict[str, Fault] = {
     fault.__name__: fault
     for fault in (
-        kill_worker, kill_leader, kill_everybody, freeze_worker, freeze_leader, freeze_everybody, clock_off, stop_worker,
-        crash_postgres, postgres_away,
-        terminate_backends, lose_replies, silence, fail_over, fill_disk, kill_redis, freeze_redis, flush_redis, fill_redis,
-        stale_redis, kill_hand, freeze_hand,
+        kill_worker,
+        kill_leader,
+        kill_everybody,
+        freeze_worker,
+        freeze_leader,
+        freeze_everybody,
+        clock_off,
+        stop_worker,
+        crash_postgres,
+        postgres_away,
+        terminate_backends,
+        lose_replies,
+        silence,
+        fail_over,
+        fill_disk,
+        kill_redis,
+        freeze_redis,
+        flush_redis,
+        fill_redis,
+        stale_redis,
+        kill_hand,
+        freeze_hand,
     )
-}  # fmt: skip
+}
 NEED_STANDBY = frozenset({"fail_over"})
 NEED_DISK = frozenset({"fill_disk"})
 NEED_HANDS = frozenset({"kill_hand", "freeze_hand"})

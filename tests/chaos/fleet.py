@@ -63,9 +63,12 @@ class Member:
         self._told = False
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.member", *self._words], cwd=ROOT, stdout=log, stderr=log,
+                [sys.executable, "-m", "tests.chaos.member", *self._words],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
                 env={**os.environ, **self._environment, **environment},
-            )  # fmt: skip
+            )
 
     def signal(self, which: signal.Signals) -> None:
         if self.runs:
@@ -102,9 +105,7 @@ def small_disk() -> Iterator[Path | None]:
     """A disk of its own for what is started inside; None where nobody may mount one."""
     place = tempfile.mkdtemp(prefix="holdfast-disk-")
     mounted = not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES},mode=1777", "tmpfs", place],
-        check=False,
-        capture_output=True,
+        ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES},mode=1777", "tmpfs", place], check=False, capture_output=True
     ).returncode
     before, tempfile.tempdir = tempfile.tempdir, place if mounted else tempfile.tempdir
     try:
@@ -167,9 +168,12 @@ class Fleet:
     @property
     def environment(self) -> dict[str, str]:
         return {
-            **self._environment, "HOLDFAST_STORE": self.url, "HOLDFAST_QUEUE": self.redis.url,
-            "HOLDFAST_LEASE_S": str(LEASE_S), "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-        }  # fmt: skip
+            **self._environment,
+            "HOLDFAST_STORE": self.url,
+            "HOLDFAST_QUEUE": self.redis.url,
+            "HOLDFAST_LEASE_S": str(LEASE_S),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        }
 
     @property
     def members(self) -> list[Member]:

@@ -81,9 +81,7 @@ errand.edge("word", "end")
 POOL: Final = "CHAOS"
 POOL_SLOTS: Final = 2
 lending = Workflow("lending")
-lending.node("lend", demand=Demand(pools={POOL: 1}))(
-    tool_node(name=note)(lambda state: {"run": state.run_id, "line": "lent"})
-)
+lending.node("lend", demand=Demand(pools={POOL: 1}))(tool_node(name=note)(lambda state: {"run": state.run_id, "line": "lent"}))
 
 handing = Workflow("handing")
 handing.node("hand")(remote_task(task="hand", tools=[note])(lambda state: {"run": state.run_id}))

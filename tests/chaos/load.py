@@ -34,9 +34,7 @@ _LOOK_S = 0.15
 class Load:
     """What was asked of the fleet, and what it has acknowledged."""
 
-    def __init__(
-        self, engine: Engine, world: World, *, seed: int, starts_per_s: float, flows: Sequence[Workflow]
-    ) -> None:
+    def __init__(self, engine: Engine, world: World, *, seed: int, starts_per_s: float, flows: Sequence[Workflow]) -> None:
         self._engine = engine
         self._world = world
         self._seed = seed
@@ -182,6 +180,4 @@ class Load:
 
 def bills_of(world: World, prompt: str) -> list[int]:
     """What the provider charges for each request of this prompt that it answered."""
-    return [
-        price_nanousd(call) for call in Seen(world.directory, prompt.partition(":")[0]).calls if call.user == prompt
-    ]
+    return [price_nanousd(call) for call in Seen(world.directory, prompt.partition(":")[0]).calls if call.user == prompt]

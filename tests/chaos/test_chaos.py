@@ -39,10 +39,5 @@ async def assert_that_the_judge_sees_a_crime(engine, world) -> None:
     load.decided = {f"{run.run}:approval#1:0": "nobody"}
     load.started["no such key"] = run.run
     found = "\n".join(await judge(engine, load, world))
-    for words in (
-        "pay happened 2 times",
-        "sent 1 times and intended 0 times",
-        "was acknowledged and is gone",
-        "no such key",
-    ):
+    for words in ("pay happened 2 times", "sent 1 times and intended 0 times", "was acknowledged and is gone", "no such key"):
         assert words in found, found

@@ -77,13 +77,7 @@ async def scene(directory: Path, *, standby: bool, workers: int = 3, hands: int 
 
 
 async def trial(
-    on: Scene,
-    name: str,
-    chosen: Iterator[str],
-    *,
-    seed: int,
-    starts_per_s: float,
-    say: Callable[[str], None] = lambda _: None,
+    on: Scene, name: str, chosen: Iterator[str], *, seed: int, starts_per_s: float, say: Callable[[str], None] = lambda _: None
 ) -> Verdict:
     """Do what `chosen` names, one after the other, under load; then leave all in peace, and judge."""
     chance = random.Random(seed)
@@ -116,9 +110,8 @@ async def trial(
     # Nobody but a fault ends a process: what is away is waited for.
     fallen = [fall for member in on.fleet.members for fall in member.falls[fell_before[member.name] :]]
     return Verdict(
-        name, len(load.started), len(load.ended), seconds, load.refused_s, settle_s, load.most_s, len(fallen),
-        [*wrong, *fallen],
-    )  # fmt: skip
+        name, len(load.started), len(load.ended), seconds, load.refused_s, settle_s, load.most_s, len(fallen), [*wrong, *fallen]
+    )
 
 
 def at_random(fleet: Fleet, *, seed: int, within_s: float) -> Iterator[str]:

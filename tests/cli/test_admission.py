@@ -36,8 +36,14 @@ def test_a_queued_run_says_what_it_waits_for_and_begins_when_there_is_a_place(sh
 
 @pytest.mark.parametrize(
     "words",
-    [["show"], ["show", "--fleet", "--tenant", "x"], ["set", "--fleet"], ["set", "--runs", "1"],
-     ["set", "--fleet", "--runs", "1", "--none"], ["set", "--fleet", "--runs", "-1"]],
-)  # fmt: skip
+    [
+        ["show"],
+        ["show", "--fleet", "--tenant", "x"],
+        ["set", "--fleet"],
+        ["set", "--runs", "1"],
+        ["set", "--fleet", "--runs", "1", "--none"],
+        ["set", "--fleet", "--runs", "-1"],
+    ],
+)
 def test_what_makes_no_sense_is_refused(shell: Shell, words: list[str]) -> None:
     assert shell("admission", *words).code == 2

@@ -44,7 +44,5 @@ def test_what_is_asked_together_is_shown_and_decided_together(shell: Shell, home
     each = '{"1": "approve", "2": {"decision": "edit", "data": {"amount": 200}}}'
     said = shell("gates", "together", run, "--each", each, "--shown", found["shown_hash"], "--as", "ann")
     assert (said.code, said.err.count("\n")) == (0, 2)
-    assert shell("gates", "together", run, "approve", "--as", "ann", "--json").data == {
-        found["calls"][2]["gate_id"]: "approve"
-    }
+    assert shell("gates", "together", run, "approve", "--as", "ann", "--json").data == {found["calls"][2]["gate_id"]: "approve"}
     assert shell(*start).data == ["paid 10 to ada", "paid 200 to bob", "paid 3 to cid"]

@@ -51,15 +51,9 @@ def test_the_audit_log_tells_a_claim_from_a_name_and_breaks_where_it_was_changed
     code, _, err = said(capsys, "audit", "verify", "--store", store)
     assert (code, "3 entries" in err) == (0, True)
     noted = json.loads(said(capsys, "audit", "verify", "--json", "--store", store)[1])["hash"]
-    exported = [
-        json.loads(line) for line in said(capsys, "audit", "export", "--json", "--store", store)[1].splitlines()
-    ]
+    exported = [json.loads(line) for line in said(capsys, "audit", "export", "--json", "--store", store)[1].splitlines()]
     head = exported.pop()["head"]
-    assert [(row["deed"], row["about"]) for row in exported] == [
-        ("MakeKey", "one"),
-        ("MakeKey", "two"),
-        ("MakeKey", "three"),
-    ]
+    assert [(row["deed"], row["about"]) for row in exported] == [("MakeKey", "one"), ("MakeKey", "two"), ("MakeKey", "three")]
     assert exported[-1]["hash"] == noted == head["hash"]
     assert said(capsys, "audit", "export", "--store", store)[1].splitlines()[-1] == f"head  3  {noted}  not signed"
     said(capsys, "keys", "revoke", "one", "--store", store)
@@ -78,17 +72,17 @@ def test_a_log_that_was_changed_ends_in_one_line_and_the_store_is_closed(
     by_hand(store, "update audit set entry = replace(entry, 'ann', 'bob') where number = 1")
     caplog.clear()
     assert said(capsys, "audit", "verify", "--store", store) == (
-        4, "", "Error: The audit log is not as it was written from entry 1 on.\n"
-    )  # fmt: skip
+        4,
+        "",
+        "Error: The audit log is not as it was written from entry 1 on.\n",
+    )
     assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
 
 
 def by_hand(store: str, *statements: str) -> None:
     """What one who can write the store does to its audit log."""
     db = apsw.Connection(store)
-    for (trigger,) in db.execute(
-        "select name from sqlite_schema where type = 'trigger' and name like 'audit%'"
-    ).fetchall():
+    for (trigger,) in db.execute("select name from sqlite_schema where type = 'trigger' and name like 'audit%'").fetchall():
         db.execute(f"drop trigger {trigger}")
     for each in statements:
         db.execute(each)
@@ -100,14 +94,8 @@ def by_hand(store: str, *statements: str) -> None:
     [
         ("delete from audit where number > 2", "Entries 3 to 4 of the audit log are missing at its end."),
         ("delete from audit", "Entries 1 to 4 of the audit log are missing at its end."),
-        (
-            "delete from audit; delete from audit_head",
-            "The audit log has no head: it was taken away, or the log emptied.",
-        ),
-        (
-            "update audit set tenant = 'globex' where number = 2",
-            "Entry 2 of the audit log was moved to another tenant's.",
-        ),
+        ("delete from audit; delete from audit_head", "The audit log has no head: it was taken away, or the log emptied."),
+        ("update audit set tenant = 'globex' where number = 2", "Entry 2 of the audit log was moved to another tenant's."),
         (
             "delete from audit where number > 2; update audit_head set (number, hash) = (select 2, hash from audit where number = 2)",
             "The head of the audit log is not signed with the key: it was forged, or the key is another.",

@@ -83,12 +83,16 @@ def test_what_comes_from_stdin_is_utf8_whatever_the_locale(home: Path, bytes_: b
 
 
 @pytest.mark.parametrize(
-    "words", [("runs", "show", "\udcff"), ("run", "flow:greet", "--tenant", "\udcff"), ("run", "\udcff.py"),
-              ("run", "flow:greet", "--store", "\udcff.db"), ("gates", "reject", "x", "--reason", "\udcff")]
-)  # fmt: skip
-def test_an_argument_that_is_no_text_is_refused_by_every_command(
-    home: Path, shell: Shell, words: tuple[str, ...]
-) -> None:
+    "words",
+    [
+        ("runs", "show", "\udcff"),
+        ("run", "flow:greet", "--tenant", "\udcff"),
+        ("run", "\udcff.py"),
+        ("run", "flow:greet", "--store", "\udcff.db"),
+        ("gates", "reject", "x", "--reason", "\udcff"),
+    ],
+)
+def test_an_argument_that_is_no_text_is_refused_by_every_command(home: Path, shell: Shell, words: tuple[str, ...]) -> None:
     refused(shell(*words), "'\\udcff")
     assert [*home.iterdir()] == []
 

@@ -92,10 +92,7 @@ def test_a_disk_without_room_starts_nothing_and_what_was_there_is_read(shell: Sh
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     command = [sys.executable, "-m", "holdfast", *map(spelled, GREET[:2]), "-i", "@large.json"]
-    done = subprocess.run(
-        command, preexec_fn=small, capture_output=True, text=True, check=False,
-        timeout=PATIENCE_S,
-    )  # fmt: skip
+    done = subprocess.run(command, preexec_fn=small, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 1
     assert "There is no room left for" in done.stderr
     assert "what was written before is safe" in done.stderr

@@ -20,8 +20,9 @@ def test_a_limit_can_be_set_before_the_first_run_and_taken_away_again(shell: She
     said = shell("budget", "set", "--tenant", "acme", "--day-usd", "50", "--month-usd", "1000", "--json").data
     assert [each["limit_usd"] for each in said["books"]] == ["50.00", "1000.00"]
     assert {name: each["left_usd"] for name, each in books(shell, "--tenant", "acme").items()} == {
-        "day": "50.00", "month": "1000.00",
-    }  # fmt: skip
+        "day": "50.00",
+        "month": "1000.00",
+    }
     shell("budget", "set", "--tenant", "acme", "--day-usd", "none")
     assert books(shell, "--tenant", "acme")["day"]["limit_usd"] is None
     assert books(shell, "--tenant", "acme")["month"]["limit_usd"] == "1000.00"
@@ -30,16 +31,9 @@ def test_a_limit_can_be_set_before_the_first_run_and_taken_away_again(shell: She
 
 
 def test_tokens_are_limited_and_shown_beside_money(shell: Shell) -> None:
-    shell(
-        "budget", "set", "--tenant", "acme", "--day-usd", "50", "--day-tokens", "2000000", "--month-tokens", "9000000"
-    )
+    shell("budget", "set", "--tenant", "acme", "--day-usd", "50", "--day-tokens", "2000000", "--month-tokens", "9000000")
     day = books(shell, "--tenant", "acme")["day"]
-    assert (day["limit_usd"], day["max_tokens"], day["settled_tokens"], day["left_tokens"]) == (
-        "50.00",
-        2000000,
-        0,
-        2000000,
-    )
+    assert (day["limit_usd"], day["max_tokens"], day["settled_tokens"], day["left_tokens"]) == ("50.00", 2000000, 0, 2000000)
     shell("budget", "set", "--tenant", "acme", "--day-tokens", "none")
     assert [each["max_tokens"] for each in books(shell, "--tenant", "acme").values()] == [None, 9000000]
     assert books(shell, "--tenant", "acme")["day"]["limit_usd"] == "50.00", "the other limit stays"

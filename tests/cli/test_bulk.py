@@ -93,9 +93,7 @@ def test_all_of_some_runs_are_forked_and_a_dry_run_says_which_would_be(shell: Sh
     assert {(each["run_id"], each["refused"]) for each in would} == {(run, None) for run in runs}
     told = shell("runs", "fork", "--all", "--from", step, "--dry-run")
     assert f"would be forked from {step}: 0 steps kept, 0 results at hand, 0 done anew; at most $0.00\n" in told.out
-    assert (
-        told.err == "fork: 2 of 2 would be; $0.00 at most if every call of a model is made again. Nothing was done.\n"
-    )
+    assert told.err == "fork: 2 of 2 would be; $0.00 at most if every call of a model is made again. Nothing was done.\n"
     assert shell("runs", "fork", "--all", "--from", step).code == 2
     assert shell("runs", "fork", "--from", step).code == 2
     done = shell("runs", "fork", "--all", "--from", step, "--yes", "--json")

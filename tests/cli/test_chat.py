@@ -111,9 +111,7 @@ def test_a_message_that_steers_is_shown_with_the_one_that_it_came_to(
     assert "3 (completed) ida: quick\n  one two quick" in shown
 
 
-def test_a_conversation_may_have_a_limit_on_tokens(
-    shell: Shell, typed: Callable[..., list[dict[str, object]]]
-) -> None:  # fmt: skip
+def test_a_conversation_may_have_a_limit_on_tokens(shell: Shell, typed: Callable[..., list[dict[str, object]]]) -> None:
     typed("one", more=("--token-limit", "5000"))
     shown = shell("conversations", "show", "c", "--json").data
     assert (shown["max_tokens"], shown["spent_tokens"], shown["held_tokens"]) == (5000, 0, 0)
@@ -145,9 +143,7 @@ def test_what_cannot_be_is_refused_in_words(shell: Shell, typed: Callable[..., l
     assert "not empty" in shell("conversations", "say", "c", " ").err
 
 
-def test_a_conversation_is_deleted_once_its_agent_is_done(
-    shell: Shell, typed: Callable[..., list[dict[str, object]]]
-) -> None:
+def test_a_conversation_is_deleted_once_its_agent_is_done(shell: Shell, typed: Callable[..., list[dict[str, object]]]) -> None:
     typed("one")
     assert shell("conversations", "delete", "c").err == "There is no conversation c any more.\n"
     assert shell("conversations", "list", "--json").data == []
@@ -197,9 +193,7 @@ def test_a_reply_waits_for_all_who_are_to_look_at_what_it_asks(
         assert line, "it has ended"
     (gate,) = shell("gates", "list", "--json").data
     if said == "two":
-        assert (
-            "It is still open. 1 of 2 approved, by ann" in shell("gates", "approve", gate["gate_id"], "--as", "ann").err
-        )
+        assert "It is still open. 1 of 2 approved, by ann" in shell("gates", "approve", gate["gate_id"], "--as", "ann").err
         assert shell("gates", "approve", gate["gate_id"], "--as", "bob").code == 0
     else:
         assert shell("gates", "approve", gate["gate_id"]).code == 4, "who said it"

@@ -35,9 +35,10 @@ def commands(of: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
 
 def test_every_command_takes_json() -> None:
     lacking = {
-        name for name, command in commands(typer.main.get_command(app))
+        name
+        for name, command in commands(typer.main.get_command(app))
         if "--json" not in {word for each in command.params for word in each.opts}
-    }  # fmt: skip
+    }
     assert lacking == set()
 
 
@@ -98,16 +99,27 @@ def test_an_approval_that_is_printed_fills_in_what_the_form_has_left_open(shell:
 def test_an_example_fits_the_form_that_it_is_for() -> None:
     form = {
         "properties": {
-            "publish": {"type": "boolean"}, "count": {"type": "integer", "minimum": 3}, "tone": {"enum": ["dry", "warm"]},
-            "name": {"type": "string", "minLength": 5}, "kept": {"type": "string"}, "who": {"$ref": "#/$defs/Who"},
-            "note": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "tags": {"type": "array", "items": {"type": "string"}},
+            "publish": {"type": "boolean"},
+            "count": {"type": "integer", "minimum": 3},
+            "tone": {"enum": ["dry", "warm"]},
+            "name": {"type": "string", "minLength": 5},
+            "kept": {"type": "string"},
+            "who": {"$ref": "#/$defs/Who"},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "tags": {"type": "array", "items": {"type": "string"}},
         },
         "$defs": {"Who": {"type": "object", "properties": {"id": {"type": "number"}}, "required": ["id"]}},
-    }  # fmt: skip
+    }
     assert sample.of(form, {"kept": "as it is"}) == {
-        "publish": True, "count": 3, "tone": "dry", "name": ".....", "kept": "as it is", "who": {"id": 0}, "note": "...",
+        "publish": True,
+        "count": 3,
+        "tone": "dry",
+        "name": ".....",
+        "kept": "as it is",
+        "who": {"id": 0},
+        "note": "...",
         "tags": [],
-    }  # fmt: skip
+    }
 
 
 def test_a_password_is_not_printed_and_the_command_works_all_the_same() -> None:

@@ -92,9 +92,7 @@ def test_a_worker_that_stops_when_idle_says_what_it_leaves_and_what_to_do(
     assert said.code == 8
     (left,) = said.data["left"]
     assert (left["run"], left["why"]) == (run, "workflow_missing")
-    assert (
-        f"Left behind: 1 run of letter 1, started with another definition of it ({left['graph_hash'][:12]})" in said.err
-    )
+    assert f"Left behind: 1 run of letter 1, started with another definition of it ({left['graph_hash'][:12]})" in said.err
     assert f"holdfast runs migrate {run} FILE.py:WORKFLOW" in said.err
     assert shell("runs", "migrate", run, "flow.py").code == 0
     said = typed("worker", "flow.py", "--until-idle", "--json")
@@ -109,9 +107,7 @@ def test_a_run_whose_code_has_gone_says_so_at_once_and_when_a_person_is_asked(
     told = shell("runs", "show", run).out
     assert re.search(r"No process that lives has its workflow, since .* a person is asked about it at .*Z", told)
     assert shell("runs", "show", run, "--json").data["workflow_missing_since"] is not None
-    assert (
-        "No process that lives has the workflow of 1 of them that could go on (letter 1)" in shell("runs", "list").err
-    )
+    assert "No process that lives has the workflow of 1 of them that could go on (letter 1)" in shell("runs", "list").err
     assert typed("worker", "flow.py", "--until-idle").code == 0
     assert "No process that lives" not in shell("runs", "show", run).out + shell("runs", "list").err
 

@@ -96,12 +96,8 @@ def test_a_file_that_is_not_there_or_no_text_is_refused_in_words(shell: Shell, h
 
 
 def test_a_run_whose_time_is_up_is_told_as_far_as_it_came(shell: Shell, home: Path) -> None:
-    (home / "slow.yaml").write_text(
-        "workflow: slow.py:wait\nscenarios: [{id: slow, timeout_s: 0.3, expect: {nodes: [flow]}}]"
-    )
-    (home / "slow.py").write_text(
-        "from holdfast import flow\n\n@flow\nasync def wait(ctx):\n    await ctx.sleep(days=1)\n"
-    )
+    (home / "slow.yaml").write_text("workflow: slow.py:wait\nscenarios: [{id: slow, timeout_s: 0.3, expect: {nodes: [flow]}}]")
+    (home / "slow.py").write_text("from holdfast import flow\n\n@flow\nasync def wait(ctx):\n    await ctx.sleep(days=1)\n")
     said = shell("eval", "slow.yaml")
     assert said.code == 1
     assert said.err.endswith("missed: slow\n  The run is waiting; expected was completed.\n")
@@ -129,13 +125,7 @@ def test_a_report_is_kept_where_somebody_says_so_and_nothing_overwrites_it(shell
             "letters.yaml",
             "letter",
         )
-        assert (row["scenarios"], row["passed"], row["failed"], row["replayed"], row["cost_usd"]) == (
-            2,
-            1,
-            1,
-            0,
-            "0.00",
-        )
+        assert (row["scenarios"], row["passed"], row["failed"], row["replayed"], row["cost_usd"]) == (2, 1, 1, 0, "0.00")
     assert [row["by"] for row in shell("evals", "list", "--tenant", "acme", "--json").data] == ["bob"]
     assert shell("evals", "list", "--workflow", "greet", "--json").data == []
 

@@ -110,9 +110,7 @@ def commands(shell: Shell, name: str, key: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "many"), [("role", 4), ("eyes", 4), ("called", 4), ("lost", 3), ("chance", 4), ("other", 4), ("poor", 2)]
 )
-def test_each_command_under_answer_with_works_as_pasted(
-    shell: Shell, server: ModelServer, name: str, many: int
-) -> None:
+def test_each_command_under_answer_with_works_as_pasted(shell: Shell, server: ModelServer, name: str, many: int) -> None:
     found = commands(shell, name, "0")
     assert len(found) == many, found
     for number in range(many):

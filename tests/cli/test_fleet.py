@@ -258,9 +258,7 @@ def test_a_worker_whose_step_goes_on_too_long_hands_it_over_and_leaves(fleet: Fl
 
 def test_the_port_tells_of_health_and_figures(fleet: Fleet, shell: Shell) -> None:
     leader, standby = pair(fleet)
-    bases = [
-        re.findall(r"http://\S+?(?=\.\s)", member.says("health and metrics on"))[0] for member in (leader, standby)
-    ]
+    bases = [re.findall(r"http://\S+?(?=\.\s)", member.says("health and metrics on"))[0] for member in (leader, standby)]
     fleet("worker", "flow:slow", "--slots", "7").says("Worker on")
     for base in bases:
         assert get(f"{base}/healthz") == (200, "ok\n")
@@ -269,12 +267,7 @@ def test_the_port_tells_of_health_and_figures(fleet: Fleet, shell: Shell) -> Non
     until_s = time.monotonic() + MOST_S
     while figure(metrics := get(f"{bases[0]}/metrics")[1], "holdfast_workers") != 1:
         assert time.monotonic() < until_s, metrics
-    assert [figure(metrics, f"holdfast_{name}") for name in ("leads", "slots", "slots_free", "jobs_waiting")] == [
-        1,
-        7,
-        7,
-        0,
-    ]
+    assert [figure(metrics, f"holdfast_{name}") for name in ("leads", "slots", "slots_free", "jobs_waiting")] == [1, 7, 7, 0]
     assert figure(get(f"{bases[1]}/metrics")[1], "holdfast_leads") == 0
 
 
@@ -327,9 +320,7 @@ def test_what_cannot_be_served_is_told(fleet: Fleet, shell: Shell, home: Path) -
     assert not list(home.glob("holdfast.db*"))
 
 
-def test_workers_without_the_file_run_each_job_where_what_it_asks_for_is(
-    fleet: Fleet, shell: Shell, home: Path
-) -> None:
+def test_workers_without_the_file_run_each_job_where_what_it_asks_for_is(fleet: Fleet, shell: Shell, home: Path) -> None:
     """What is run is new to the fleet: nobody had this workflow before."""
     serving(fleet).says(LEADS)
     plain, strong = fleet("worker", "--yaml"), fleet("worker", "--yaml", "--label", "gpu", "--tag", "fast")
@@ -367,10 +358,7 @@ def test_a_lane_that_is_not_described_as_one_is_told(shell: Shell, home: Path, m
 
 
 def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    for url, words in (
-        ("amqp://host", "is no queue that this Holdfast knows"),
-        ("redis://host:port", "cannot be read"),
-    ):
+    for url, words in (("amqp://host", "is no queue that this Holdfast knows"), ("redis://host:port", "cannot be read")):
         monkeypatch.setenv("HOLDFAST_QUEUE", url)
         for command in (("serve", "--port", "0"), ("worker", "flow:greet")):
             said = shell(*command)

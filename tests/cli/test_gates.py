@@ -163,9 +163,7 @@ def test_reminders_and_escalations_are_listed(shell: Shell) -> None:
     async def wait_too_long() -> None:
         async with Engine.open("holdfast.db", workflows=[reminded]) as engine:
             run = await engine.start(reminded)
-            await run.until(
-                lambda state: any(gate.escalated_at_ms and gate.reminders > 1 for gate in state.gates.values())
-            )
+            await run.until(lambda state: any(gate.escalated_at_ms and gate.reminders > 1 for gate in state.gates.values()))
 
     asyncio.run(wait_too_long())
     (gate,) = shell("gates", "list", "--json").data
@@ -182,10 +180,7 @@ def test_a_changed_handler_says_what_changed_and_what_each_answer_does(shell: Sh
     Path("changed").touch()
     shell("worker", "flow:changing", "--until-idle")
     (gate,) = shell("gates", "list", "--json").data
-    assert (gate["reason"], shell("runs", "show", run, "--json").data["status"]) == (
-        "code_changed",
-        "requires_attention",
-    )
+    assert (gate["reason"], shell("runs", "show", run, "--json").data["status"]) == ("code_changed", "requires_attention")
     told = shell("gates", "show", gate["gate_id"]).out
     words = " ".join(told.split())
     for line in ("send it?", "asks for sleep", "with the old code back the step goes on where it was", "fail the step"):
@@ -271,9 +266,7 @@ def test_what_was_edited_is_decided_by_its_hash(shell: Shell, wire: str) -> None
         assert "was edited by bob" in refused.err
         assert f"--shown {shown}" in refused.err
     typed = next(line for line in shell("gates", "show", wire).out.splitlines() if "holdfast gates approve" in line)
-    assert shell(*[{"NAME": "ann"}.get(word, word) for word in shlex.split(typed)[1:]]).code == 0, (
-        "as it is printed there"
-    )
+    assert shell(*[{"NAME": "ann"}.get(word, word) for word in shlex.split(typed)[1:]]).code == 0, "as it is printed there"
     (decided,) = [row for row in _events(shell, wire) if row["type"] == "GateDecided"]
     assert (decided["decision"], decided["by"], decided["shown_hash"]) == ("approve", "ann", shown)
 

@@ -54,8 +54,12 @@ def test_a_valid_workflow_may_have_warnings(shell: Shell) -> None:
     assert said.code == 0
     assert said.out.startswith("warning: node 'pay': tool 'pay'")
     assert shell("validate", "flow:greet", "--json").data == {
-        "workflow": "greet", "version": 3, "valid": True, "problems": [], "warnings": [],
-    }  # fmt: skip
+        "workflow": "greet",
+        "version": 3,
+        "valid": True,
+        "problems": [],
+        "warnings": [],
+    }
 
 
 def test_a_broken_workflow_is_refused_before_anything_is_opened(shell: Shell) -> None:
@@ -80,9 +84,10 @@ def test_what_should_be_thought_about_is_said_and_strict_refuses_it(
     said = shell("validate", "mine.py")
     assert said.code == 0
     for words in (
-        "model 'claude-of-tomorrow' of 'ask': its price is not known", "ANTHROPIC_API_KEY is not set here",
+        "model 'claude-of-tomorrow' of 'ask': its price is not known",
+        "ANTHROPIC_API_KEY is not set here",
         "tool 'look': no node lists it",
-    ):  # fmt: skip
+    ):
         assert words in said.out, said.out
     assert shell("validate", "mine.py", "--strict").code == 2
     found = shell("validate", "mine.py", "--strict", "--json")

@@ -26,9 +26,14 @@ def test_what_the_jobs_of_a_run_have_printed_is_read_afterwards(shell: Shell, ho
     (run,) = (each["run_id"] for each in shell("runs", "list", "--json").data)
     said = shell("logs", run)
     assert said.out.splitlines() == [
-        "say (1) | hello 1", "say (1) | ::add-mask::***", "say (1) | ***",
-        "say (2) | hello 2", "say (2) | ::add-mask::***", "say (2) | ***", "then | \\x1b[31mred",
-    ]  # fmt: skip
+        "say (1) | hello 1",
+        "say (1) | ::add-mask::***",
+        "say (1) | ***",
+        "say (2) | hello 2",
+        "say (2) | ::add-mask::***",
+        "say (2) | ***",
+        "then | \\x1b[31mred",
+    ]
     assert shell("logs", run, "then", "-f").out == "then | \\x1b[31mred\n"
     lines = [json.loads(line) for line in shell("logs", run, "say", "--json").out.splitlines()]
     assert lines[0] == {"job": "say (1)", "attempt": 1, "line": "hello 1"}
@@ -36,9 +41,7 @@ def test_what_the_jobs_of_a_run_have_printed_is_read_afterwards(shell: Shell, ho
     assert (nobody.code, "These did: say (1), say (2), then." in nobody.err) == (3, True)
 
 
-def test_what_a_killed_worker_printed_is_there_and_is_followed(
-    shell: Shell, home: Path, process: Callable[..., Fork]
-) -> None:
+def test_what_a_killed_worker_printed_is_there_and_is_followed(shell: Shell, home: Path, process: Callable[..., Fork]) -> None:
     (home / "flow.yaml").write_text("jobs: {a: {runs-on: any, steps: [{run: 'echo begun; sleep 60'}]}}")
     running = process("run", "flow.yaml", HOLDFAST_LEASE_S="3")
     assert running.stderr is not None

@@ -11,10 +11,7 @@ from holdfast.cli import opening
 from holdfast.cli.opening import shown, typed
 from holdfast.errors import StoreError, StoreFull, StoreUnreadable
 
-WITH, WITHOUT = (
-    "postgresql://ada:s3cr:et@db.example:5432/runs?schema=a",
-    "postgresql://ada:***@db.example:5432/runs?schema=a",
-)
+WITH, WITHOUT = ("postgresql://ada:s3cr:et@db.example:5432/runs?schema=a", "postgresql://ada:***@db.example:5432/runs?schema=a")
 
 
 def test_a_password_is_never_shown() -> None:

@@ -25,9 +25,14 @@ def test_pools_are_declared_listed_and_removed(shell: Shell) -> None:
         "OPENAI_RPS  50 per second  10     requests of openai",
     ]
     assert shell("pools", "list", "--json").data[1] == {
-        "name": "OPENAI_RPS", "kind": "rate", "limit": 50, "per_s": 1, "burst": 10, "counts": "requests",
+        "name": "OPENAI_RPS",
+        "kind": "rate",
+        "limit": 50,
+        "per_s": 1,
+        "burst": 10,
+        "counts": "requests",
         "of": "openai",
-    }  # fmt: skip
+    }
     assert shell("pools", "remove", "BROWSERS").code == 0
     assert [each["name"] for each in shell("pools", "list", "--json").data] == ["OPENAI_RPS"]
 

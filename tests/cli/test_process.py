@@ -58,9 +58,7 @@ def test_a_list_of_commands_says_what_each_says_of_itself_and_loads_none() -> No
     for name, command in commands.commands.items():
         words = " ".join(command.help.split("\n\n")[0].split())
         assert _COMMANDS[name][1] == words, name
-    program = (
-        "import sys; from holdfast.cli.app import invoke; invoke(['--help']); print(*sys.modules, file=sys.stderr)"
-    )
+    program = "import sys; from holdfast.cli.app import invoke; invoke(['--help']); print(*sys.modules, file=sys.stderr)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.split()
     assert [name for name in loaded if name in {"pydantic", "apsw", "asyncio", "holdfast.core.facts.state"}] == []
     assert {name for name in loaded if name.startswith("holdfast.cli.")} == {
@@ -87,9 +85,7 @@ def test_of_a_group_the_one_command_is_made_that_is_meant(monkeypatch: pytest.Mo
 def test_whoever_only_looks_at_lists_waits_for_no_engine(shell: Shell, home: Path) -> None:
     assert shell("run", "flow:slow").code == 0
     for words in (["runs", "list"], ["gates", "list"]):
-        program = (
-            f"import sys; from holdfast.cli.app import invoke; invoke({words}); print(*sys.modules, file=sys.stderr)"
-        )
+        program = f"import sys; from holdfast.cli.app import invoke; invoke({words}); print(*sys.modules, file=sys.stderr)"
         looked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=home)
         loaded = looked.stderr.split()
         rooms = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("holdfast.")}
@@ -147,8 +143,10 @@ def test_a_decision_typed_elsewhere_is_taken_up_by_a_running_worker(shell: Shell
     working.terminate()
     working.communicate(timeout=20)
     history = [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]
-    decided, sending = (next(e for e in history if e["type"] == kind and e.get("step") in (None, "send#1"))
-                        for kind in ("GateDecided", "StepStarted"))  # fmt: skip
+    decided, sending = (
+        next(e for e in history if e["type"] == kind and e.get("step") in (None, "send#1"))
+        for kind in ("GateDecided", "StepStarted")
+    )
     assert datetime.fromisoformat(sending["at"]) - datetime.fromisoformat(decided["at"]) < timedelta(seconds=1)
 
 

@@ -62,9 +62,15 @@ def explained(store: str, capsys: pytest.CaptureFixture[str], *demands: Demand) 
 
 def test_it_names_what_is_lacking(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     label, cpu, undeclared, huge, pool, busy = explained(
-        store, capsys, Demand(labels=("gpu",)), Demand(cpu_m=9000), Demand(pools={"NOBODYS": 3}),
-        Demand(pools={"BROWSERS": 6}), Demand(pools={"BROWSERS": 4}), Demand(cpu_m=1000),
-    )  # fmt: skip
+        store,
+        capsys,
+        Demand(labels=("gpu",)),
+        Demand(cpu_m=9000),
+        Demand(pools={"NOBODYS": 3}),
+        Demand(pools={"BROWSERS": 6}),
+        Demand(pools={"BROWSERS": 4}),
+        Demand(cpu_m=1000),
+    )
     assert "It needs label gpu, which no running worker has" in label
     assert "It needs cpu_m 9000" in cpu
     assert "3 of the pool NOBODYS, which nobody has declared: holdfast pools set NOBODYS" in undeclared
@@ -111,9 +117,7 @@ def test_what_waits_is_listed_with_its_demand(store: str, capsys: pytest.Capture
             return (await engine.start(wf)).id
 
     run = asyncio.run(begun())
-    assert "label gpu, 500 cpu_m, 5 of RPS, some of TPM" in " ".join(
-        told(capsys, "queue", "list", "--store", store).split()
-    )
+    assert "label gpu, 500 cpu_m, 5 of RPS, some of TPM" in " ".join(told(capsys, "queue", "list", "--store", store).split())
     (listed,) = json.loads(told(capsys, "queue", "list", "--json", "--store", store))
     assert (listed["run"], listed["step"]) == (run, "step0#1")
     assert "No process is running" in told(capsys, "queue", "why", f"{run}/step0#1", "--store", store)

@@ -25,6 +25,8 @@ def test_a_review_is_printed_from_code_and_runs(shell: Shell, home: Path) -> Non
     (home / "scenarios.yaml").write_text(SUITE)
     found = shell("validate", "tests.cli.flows:greet", "--review", "--evals", "scenarios.yaml", "--json").data
     assert found["findings"][12] == {
-        "question": "Are trajectory evals defined?", "holds": "yes", "because": "1 scenarios, of which 100% must pass",
-    }  # fmt: skip
+        "question": "Are trajectory evals defined?",
+        "holds": "yes",
+        "because": "1 scenarios, of which 100% must pass",
+    }
     assert "1 of the latest 1 runs completed, after 0 retries in all" in found["report"]["Trajectory eval results"]

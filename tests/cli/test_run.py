@@ -13,18 +13,7 @@ from holdfast.cli import failure
 from holdfast.testing.model_server import ModelServer
 from tests.cli.conftest import Shell
 
-KEYS = [
-    "run_id",
-    "workflow",
-    "version",
-    "status",
-    "output",
-    "cost_usd",
-    "held_usd",
-    "limit_usd",
-    "error",
-    "waiting_for",
-]
+KEYS = ["run_id", "workflow", "version", "status", "output", "cost_usd", "held_usd", "limit_usd", "error", "waiting_for"]
 
 
 def test_the_output_is_on_stdout_and_the_rest_on_stderr(shell: Shell) -> None:
@@ -39,9 +28,17 @@ def test_json_is_exactly_the_ten_fields(shell: Shell) -> None:
     said = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--json", "--cost-limit", "0.25")
     assert list(said.data) == KEYS
     assert {**said.data, "run_id": "-"} == {
-        "run_id": "-", "workflow": "greet", "version": 3, "status": "completed", "output": "Dear Ada",
-        "cost_usd": "0.00", "held_usd": "0.00", "limit_usd": "0.25", "error": None, "waiting_for": [],
-    }  # fmt: skip
+        "run_id": "-",
+        "workflow": "greet",
+        "version": 3,
+        "status": "completed",
+        "output": "Dear Ada",
+        "cost_usd": "0.00",
+        "held_usd": "0.00",
+        "limit_usd": "0.25",
+        "error": None,
+        "waiting_for": [],
+    }
 
 
 def test_a_run_without_a_limit_says_null(shell: Shell) -> None:

@@ -145,9 +145,7 @@ def test_a_run_is_moved_to_another_definition(shell: Shell) -> None:
         (["--again"], "completed", "xx"),
     ],
 )
-def test_an_unknown_effect_is_resolved_by_a_person(
-    shell: Shell, home: Path, answer: list[str], status: str, paid: str
-) -> None:
+def test_an_unknown_effect_is_resolved_by_a_person(shell: Shell, home: Path, answer: list[str], status: str, paid: str) -> None:
     said = shell("run", "flow:payment")
     assert said.code == 8
     (effect,) = shell("effects", "list", "--state", "in_doubt", "--json").data
@@ -231,19 +229,12 @@ def test_a_map_is_a_line_with_counts_and_its_items_are_listed_page_by_page(shell
     told = shell("runs", "show", run).out
     assert re.search(r"flow/0 +completed +3 +2 +1 +0 +flow/0\[air\]: ValueError: it has no weight", told)
     (found,) = shell("runs", "show", run, "--json").data["maps"]
-    assert (found["items"], found["completed"], found["failed"], found["failures"][0]["item"]) == (
-        3,
-        2,
-        1,
-        "flow/0[air]",
-    )
+    assert (found["items"], found["completed"], found["failed"], found["failures"][0]["item"]) == (3, 2, 1, "flow/0[air]")
     seen, after = [], 0
     while after is not None:
         page = shell("runs", "items", run, "flow/0", "--limit", "2", "--after", str(after), "--json").data
         seen += [(each["item"], each["status"], each["output"]) for each in page["items"]]
         after = page["after"]
-    assert sorted(seen) == [
-        ("flow/0[air]", "failed", None), ("flow/0[iron]", "completed", 4), ("flow/0[tin]", "completed", 3)
-    ]  # fmt: skip
+    assert sorted(seen) == [("flow/0[air]", "failed", None), ("flow/0[iron]", "completed", 4), ("flow/0[tin]", "completed", 3)]
     assert "it has no weight" in shell("runs", "items", run, "flow/0").out
     assert "No item of 'nowhere' has ended" in shell("runs", "items", run, "nowhere").err

@@ -12,12 +12,7 @@ SET = ("schedules", "set", "nightly", "tests.cli.flows:patient", "--cron", "30 2
 def test_a_schedule_is_set_shown_paused_made_up_for_and_removed(shell: Shell) -> None:
     made = shell(*SET, "--timezone", "Europe/Berlin", "--overlap", "queue", "--as", "ann", "--json")
     assert made.code == 0, made.err
-    assert (made.data["name"], made.data["overlap"], made.data["by"], made.data["fired"]) == (
-        "nightly",
-        "queue",
-        "ann",
-        0,
-    )
+    assert (made.data["name"], made.data["overlap"], made.data["by"], made.data["fired"]) == ("nightly", "queue", "ann", 0)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT0[01]:30:00.000Z", made.data["next_times"][0])
     head, row, *_ = shell("schedules", "list").out.splitlines()
     assert head.split() == ["SCHEDULE", "WORKFLOW", "CRON", "ZONE", "NEXT", "LAST", "RUN", "STATUS"]

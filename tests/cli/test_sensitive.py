@@ -63,16 +63,24 @@ def test_no_command_shows_a_sensitive_text(shell: Shell, home: Path) -> None:
     paid, failed = [row["run_id"] for row in reversed(shell("runs", "list", "--json").data)]
     gate = shell("gates", "list", "--run", paid, "--json").data[0]["gate_id"]
     for words in (
-        ["runs", "show", paid], ["runs", "show", paid, "--trace"], ["runs", "show", failed], ["runs", "events", paid],
-        ["runs", "events", failed], ["runs", "stream", paid, "told"], ["runs", "export", paid], ["gates", "list"],
-        ["gates", "show", gate], ["effects", "list"], ["shared", "list"], ["shared", "show", "board", "card"],
-        ["dead-letters", "list"], ["dead-letters", "show", failed], ["runs", "tail"],
-    ):  # fmt: skip
+        ["runs", "show", paid],
+        ["runs", "show", paid, "--trace"],
+        ["runs", "show", failed],
+        ["runs", "events", paid],
+        ["runs", "events", failed],
+        ["runs", "stream", paid, "told"],
+        ["runs", "export", paid],
+        ["gates", "list"],
+        ["gates", "show", gate],
+        ["effects", "list"],
+        ["shared", "list"],
+        ["shared", "show", "board", "card"],
+        ["dead-letters", "list"],
+        ["dead-letters", "show", failed],
+        ["runs", "tail"],
+    ):
         said += [shell(*words), shell(*words, "--json")]
-    said += [
-        shell("gates", "answer", gate, "--data", given, "--as", "ann"),
-        shell("worker", "pay.py:pay", "--until-idle"),
-    ]
+    said += [shell("gates", "answer", gate, "--data", given, "--as", "ann"), shell("worker", "pay.py:pay", "--until-idle")]
     said += [shell("runs", "show", paid, "--json"), shell("replay", "pay.py:pay")]
     for each in said:
         assert CANARY not in each.out + each.err

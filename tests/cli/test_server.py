@@ -33,65 +33,178 @@ UNDER_WAY = "~"
 """Begins a line of which only the exit code counts: its run goes on meanwhile."""
 
 SCRIPT = (
-    "workflows list", "workflows show letter",
-    "run letter -i {\"customer\":\"Ada\"} --key k1 --cost-limit 0.50 --run-tag urgent", "run letter -i {} --json", "run nothing",
-    "runs tail", "runs tail --json", "runs tail --from now", "runs tail --from yesterday", "runs tail --from 999999 --json",
-    "runs list", "runs list --json", "runs show RUN", "runs show RUN --json", "runs show RUN --tree",
-    "runs list --tag urgent --json", "runs list --tag none", "runs list --text K1 --min-cost 0 --max-cost 5 --json",
-    "runs list --min-cost much", "runs cancel --all --tag none --yes",
+    "workflows list",
+    "workflows show letter",
+    'run letter -i {"customer":"Ada"} --key k1 --cost-limit 0.50 --run-tag urgent',
+    "run letter -i {} --json",
+    "run nothing",
+    "runs tail",
+    "runs tail --json",
+    "runs tail --from now",
+    "runs tail --from yesterday",
+    "runs tail --from 999999 --json",
+    "runs list",
+    "runs list --json",
+    "runs show RUN",
+    "runs show RUN --json",
+    "runs show RUN --tree",
+    "runs list --tag urgent --json",
+    "runs list --tag none",
+    "runs list --text K1 --min-cost 0 --max-cost 5 --json",
+    "runs list --min-cost much",
+    "runs cancel --all --tag none --yes",
     "runs show RUN --trace",
-    "gates list", "gates list --json", "gates show RUN", "gates show RUN --json",
-    "runs pause RUN", "runs show RUN", "~ runs resume RUN --json", "runs extend RUN --steps 500",
+    "gates list",
+    "gates list --json",
+    "gates show RUN",
+    "gates show RUN --json",
+    "runs pause RUN",
+    "runs show RUN",
+    "~ runs resume RUN --json",
+    "runs extend RUN --steps 500",
     "budget raise RUN --by 0.25",
-    "budget show RUN", "budget show RUN --json", "runs cancel RUN --dry-run", "runs cancel RUN --dry-run --json",
-    "gates reject RUN --as nobody", "~ gates approve RUN --as ann --reason good",
-    "run letter -i {\"customer\":\"Ada\"} --key k1", "gates approve RUN --as ann",
-    "gates show RUN", "run letter -i {\"customer\":\"Bo\"} --key k9", "gates delegate RUN --to eve --as ann",
-    "runs migrate RUN letter --json", "runs migrate RUN greet", "runs migrate RUN letter --version 9",
-    "gates delegate RUN --to eve --as mallory", "gates reassign RUN --to eve --as boss --json", "gates decide RUN approve --as ann",
+    "budget show RUN",
+    "budget show RUN --json",
+    "runs cancel RUN --dry-run",
+    "runs cancel RUN --dry-run --json",
+    "gates reject RUN --as nobody",
+    "~ gates approve RUN --as ann --reason good",
+    'run letter -i {"customer":"Ada"} --key k1',
+    "gates approve RUN --as ann",
+    "gates show RUN",
+    'run letter -i {"customer":"Bo"} --key k9',
+    "gates delegate RUN --to eve --as ann",
+    "runs migrate RUN letter --json",
+    "runs migrate RUN greet",
+    "runs migrate RUN letter --version 9",
+    "gates delegate RUN --to eve --as mallory",
+    "gates reassign RUN --to eve --as boss --json",
+    "gates decide RUN approve --as ann",
     "~ gates decide RUN approve --as eve",
-    "run patient --key k2 --json", "~ runs signal RUN go --data 1", "run patient --key k2",
-    "run payment --key k3", "effects list", "effects list --run RUN", "gates list --run RUN", "gates show RUN",
+    "run patient --key k2 --json",
+    "~ runs signal RUN go --data 1",
+    "run patient --key k2",
+    "run payment --key k3",
+    "effects list",
+    "effects list --run RUN",
+    "gates list --run RUN",
+    "gates show RUN",
     "effects resolve RUN:none --again",
-    "run scales -i [\"air\",\"lead\"] --key k4", "runs show RUN", "runs items RUN flow/0", "runs events RUN",
-    "run broken --key k5", "runs show RUN", "~ runs retry --all --status failed --yes", "run broken --key k5",
-    "dead-letters list", "dead-letters summary",
-    "runs diff RUN RUN", "runs diff RUN OTHER", "runs diff RUN OTHER --json", "runs diff RUN 0199",
-    "runs score RUN helpful 1 --comment fine", "scores", "scores --json", "runs show RUN", "evals list --json", "evals show none",
-    "runs cancel 0199", "runs show", "runs list --status none", "runs list --limit 1", "gates show nothing",
-    "budget set --tenant default --day-usd 5", "budget show --tenant default", "budget doubts",
-    "admission set --fleet --runs 50", "admission show --fleet --json",
-    "pools set GPU --slots 2", "pools list", "pools show GPU", "pools remove GPU", "pools show GPU",
-    "schedules set nightly payment --cron '0 3 * * *'", "schedules list --json", "schedules pause nightly",
+    'run scales -i ["air","lead"] --key k4',
+    "runs show RUN",
+    "runs items RUN flow/0",
+    "runs events RUN",
+    "run broken --key k5",
+    "runs show RUN",
+    "~ runs retry --all --status failed --yes",
+    "run broken --key k5",
+    "dead-letters list",
+    "dead-letters summary",
+    "runs diff RUN RUN",
+    "runs diff RUN OTHER",
+    "runs diff RUN OTHER --json",
+    "runs diff RUN 0199",
+    "runs score RUN helpful 1 --comment fine",
+    "scores",
+    "scores --json",
+    "runs show RUN",
+    "evals list --json",
+    "evals show none",
+    "runs cancel 0199",
+    "runs show",
+    "runs list --status none",
+    "runs list --limit 1",
+    "gates show nothing",
+    "budget set --tenant default --day-usd 5",
+    "budget show --tenant default",
+    "budget doubts",
+    "admission set --fleet --runs 50",
+    "admission show --fleet --json",
+    "pools set GPU --slots 2",
+    "pools list",
+    "pools show GPU",
+    "pools remove GPU",
+    "pools show GPU",
+    "schedules set nightly payment --cron '0 3 * * *'",
+    "schedules list --json",
+    "schedules pause nightly",
     "schedules remove nightly",
-    "shared write notes a --value 1", "shared list", "shared show notes a", "conversations list", "queue list",
-    "queue why RUN", "costs show", "costs rollup", "costs rollup --json",
-    "runs events RUN", "runs events RUN --json",
-    "run payment --key k8", "~ effects resolve RUN:pay#1:0:1 --did-not --as ida",
-    "run broken --key k7", "dead-letters show RUN:work#1", "dead-letters edit RUN:work#1 --input {}",
-    "dead-letters replay --all --dry-run --json", "runs fork RUN --from work#1 --dry-run",
+    "shared write notes a --value 1",
+    "shared list",
+    "shared show notes a",
+    "conversations list",
+    "queue list",
+    "queue why RUN",
+    "costs show",
+    "costs rollup",
+    "costs rollup --json",
+    "runs events RUN",
+    "runs events RUN --json",
+    "run payment --key k8",
+    "~ effects resolve RUN:pay#1:0:1 --did-not --as ida",
+    "run broken --key k7",
+    "dead-letters show RUN:work#1",
+    "dead-letters edit RUN:work#1 --input {}",
+    "dead-letters replay --all --dry-run --json",
+    "runs fork RUN --from work#1 --dry-run",
     "~ runs fork RUN --from work#1 --yes",
-    "dead-letters resolve RUN:work#1 --fail --as ida", "dead-letters list --state resolved",
+    "dead-letters resolve RUN:work#1 --fail --as ida",
+    "dead-letters list --state resolved",
     "dead-letters resolve RUN:work#1 --fail",
-    "schedules show nightly", "budget reconcile --all --unspent", "budget doubts --json", "conversations show nothing",
-    "runs list --since 1h --workflow letter --status completed,waiting", "runs list --children-of RUN",
-    "run spoken -i 3 --key k6", "runs stream RUN", "runs stream RUN --json", "runs stream RUN --name progress --from 2",
-    "logs RUN", "run talk --key k10", "logs RUN --follow", "logs RUN", "logs RUN then --json", "logs RUN nobody", "logs 0199",
+    "schedules show nightly",
+    "budget reconcile --all --unspent",
+    "budget doubts --json",
+    "conversations show nothing",
+    "runs list --since 1h --workflow letter --status completed,waiting",
+    "runs list --children-of RUN",
+    "run spoken -i 3 --key k6",
+    "runs stream RUN",
+    "runs stream RUN --json",
+    "runs stream RUN --name progress --from 2",
+    "logs RUN",
+    "run talk --key k10",
+    "logs RUN --follow",
+    "logs RUN",
+    "logs RUN then --json",
+    "logs RUN nobody",
+    "logs 0199",
     "schedules set daily spoken --cron '0 3 * * *' --input 1",
-    "schedules backfill daily --since 2d", "schedules backfill daily --since 2d --until 26h --json",
-    "schedules backfill daily --since soon", "schedules backfill daily --since 2d --until 3030-01-01",
+    "schedules backfill daily --since 2d",
+    "schedules backfill daily --since 2d --until 26h --json",
+    "schedules backfill daily --since soon",
+    "schedules backfill daily --since 2d --until 3030-01-01",
     "schedules backfill weekly --since 2d",
-    "team-budgets set papers --total-usd 0.02 --total-tokens 1000 --agent writer=1.5:25% --agent critic", "team-budgets list",
-    "team-budgets list --json --tenant default", "team-budgets show papers", "team-budgets show papers --json",
-    "team-budgets set papers --agent writer", "team-budgets remove papers", "team-budgets show papers", "team-budgets remove papers",
-    "supervisors list", "supervisors list --json --tenant acme", "supervisors list --after nonsense", "supervisors show nobody",
-    "approvals grant wages --for 8h --most 9 --when amount<=10 --when to~a* --as ann", "approvals list", "approvals revoke none",
-    "approvals grant wages --for 8h --most 0", "approvals grant wages --for 8h --run 0199", "approvals list --tenant acme --json",
-    "run payday -i {\"ada\":10,\"bob\":2000,\"cid\":3} --key k11", "approvals list", "gates show RUN", "gates together RUN approve --shown x",
-    "gates together RUN --each {\"3\":\"approve\"}", "gates together RUN edit", "gates together 0199 approve",
-    "~ gates together RUN --each {\"1\":{\"decision\":\"edit\",\"data\":{\"amount\":5}}} --as ann", "~ gates together RUN approve --as ann",
-    "~ run payday -i {\"ada\":10,\"bob\":2000,\"cid\":3} --key k11", "gates together RUN approve",
-)  # fmt: skip
+    "team-budgets set papers --total-usd 0.02 --total-tokens 1000 --agent writer=1.5:25% --agent critic",
+    "team-budgets list",
+    "team-budgets list --json --tenant default",
+    "team-budgets show papers",
+    "team-budgets show papers --json",
+    "team-budgets set papers --agent writer",
+    "team-budgets remove papers",
+    "team-budgets show papers",
+    "team-budgets remove papers",
+    "supervisors list",
+    "supervisors list --json --tenant acme",
+    "supervisors list --after nonsense",
+    "supervisors show nobody",
+    "approvals grant wages --for 8h --most 9 --when amount<=10 --when to~a* --as ann",
+    "approvals list",
+    "approvals revoke none",
+    "approvals grant wages --for 8h --most 0",
+    "approvals grant wages --for 8h --run 0199",
+    "approvals list --tenant acme --json",
+    'run payday -i {"ada":10,"bob":2000,"cid":3} --key k11',
+    "approvals list",
+    "gates show RUN",
+    "gates together RUN approve --shown x",
+    'gates together RUN --each {"3":"approve"}',
+    "gates together RUN edit",
+    "gates together 0199 approve",
+    '~ gates together RUN --each {"1":{"decision":"edit","data":{"amount":5}}} --as ann',
+    "~ gates together RUN approve --as ann",
+    '~ run payday -i {"ada":10,"bob":2000,"cid":3} --key k11',
+    "gates together RUN approve",
+)
 
 
 @contextmanager
@@ -120,9 +233,7 @@ def played(shell: Shell) -> list[tuple[str, int, str, str]]:
         found = shell(*[word.replace("RUN", run).replace("OTHER", other) for word in words])
         if words[0] == "run" and (made := re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", found.out + found.err)):
             other, run = (run if run != made[0] else other), made[0][:-1] if "k1" in words else made[0]
-        said.append(
-            (line, found.code, *(("", "") if line.startswith(UNDER_WAY) else (plain(found.out), plain(found.err))))
-        )
+        said.append((line, found.code, *(("", "") if line.startswith(UNDER_WAY) else (plain(found.out), plain(found.err)))))
     return said
 
 
@@ -142,9 +253,7 @@ def plain(text: str) -> str:
         (r'"session": "\w+"', "SESSION"),
     ):
         text = re.sub(pattern, mark, text)
-    text = re.sub(
-        r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{20,21}", lambda id_: ids.setdefault(id_[0], f"ID{len(ids)}"), text
-    )
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{20,21}", lambda id_: ids.setdefault(id_[0], f"ID{len(ids)}"), text)
     return re.sub(r" +", " ", text)
 
 
@@ -184,9 +293,7 @@ def test_a_run_is_followed_over_a_server_that_is_begun_anew(
         events = [json.loads(line) for line in told.out.splitlines()]
         assert told.code == 0, told
         assert [each["seq"] for each in events] == list(range(1, len(events) + 1))
-        assert [first, *[json.loads(tailing.stdout.readline())["seq"] for _ in events[1:]]] == [
-            each["seq"] for each in events
-        ]
+        assert [first, *[json.loads(tailing.stdout.readline())["seq"] for _ in events[1:]]] == [each["seq"] for each in events]
         tailing.send_signal(signal.SIGINT)
         out, err = tailing.communicate(timeout=20)
     assert {each["trace_id"] for each in events} == {TRACE}
@@ -209,9 +316,12 @@ def test_an_agent_is_talked_with_at_a_server_as_at_a_store(
         for line, typed in (
             ("chat parrot --conversation c --json --token-limit 5000 --tenant default", "one\n\n/attach none\ntwo\n"),
             ("chat parrot --conversation c", "break\nthree\n"),
-            ("chat helper --conversation c", "one\n"), ("chat nobody", "one\n"), ("chat parrot --conversation d", " x" * 600_000),
-            ("conversations list", ""), ("conversations show c --json", ""),
-        ):  # fmt: skip
+            ("chat helper --conversation c", "one\n"),
+            ("chat nobody", "one\n"),
+            ("chat parrot --conversation d", " x" * 600_000),
+            ("conversations list", ""),
+            ("conversations show c --json", ""),
+        ):
             monkeypatch.setattr("sys.stdin", io.StringIO(typed))
             found = shell(*line.split())
             said.append((found.code, plain(found.out), plain(found.err)))
@@ -318,9 +428,14 @@ def test_a_tenant_s_token_starts_what_is_offered_and_sees_its_own(
         assert [row["tenant"] for row in shell("runs", "list", "--json").data] == ["acme"]
         assert shell("run", "spoken", "--tenant", "globex").code == 1
         for line in (
-            "schedules set daily spoken --cron '0 3 * * *' --input 1", "schedules show daily", "schedules pause daily",
-            "schedules resume daily", "schedules remove daily", "shared write board plan --value 1", "shared show board plan",
-        ):  # fmt: skip
+            "schedules set daily spoken --cron '0 3 * * *' --input 1",
+            "schedules show daily",
+            "schedules pause daily",
+            "schedules resume daily",
+            "schedules remove daily",
+            "shared write board plan --value 1",
+            "shared show board plan",
+        ):
             found = shell(*shlex.split(line))
             assert found.code == 0, (line, found.err)
         for line in ("conversations say c hello", "conversations show c", "conversations delete c"):
@@ -335,9 +450,13 @@ def test_what_needs_a_store_itself_says_so(shell: Shell, monkeypatch: pytest.Mon
     """Nothing is asked of the server, which is not there."""
     monkeypatch.setenv("HOLDFAST_URL", f"http://127.0.0.1:{free_port()}")
     for words in (
-        "run flow:letter", "chat flow:letter", "runs migrate 01 flow:letter",
-        "worker flow:letter", "serve --grpc 127.0.0.1:0", "store status",
-    ):  # fmt: skip
+        "run flow:letter",
+        "chat flow:letter",
+        "runs migrate 01 flow:letter",
+        "worker flow:letter",
+        "serve --grpc 127.0.0.1:0",
+        "store status",
+    ):
         said = shell(*words.split())
         assert said.code == 2, (words, said)
         assert "HOLDFAST_URL" in said.err, (words, said)

@@ -20,10 +20,7 @@ def test_a_value_is_written_listed_and_shown_with_its_versions(shell: Shell) -> 
     assert (first.split()[:4], first.endswith('{"risk": "high"}')) == (["board", "case-7", "2", "ann"], True)
     assert second.split()[:3] == ["desk", "case-7", "1"]
     assert [row["space"] for row in shell("shared", "list", "desk", "--json").data] == ["desk"]
-    assert [row["value"]["risk"] for row in shell("shared", "show", "board", "case-7", "--json").data] == [
-        "low",
-        "high",
-    ]
+    assert [row["value"]["risk"] for row in shell("shared", "show", "board", "case-7", "--json").data] == ["low", "high"]
     assert len(shell("shared", "show", "board", "case-7").out.splitlines()) == 3
 
 

@@ -141,9 +141,7 @@ def test_tables_are_made_by_migrate(shell: Shell, new_database: str) -> None:
     told = shell("store", "status", "--store", new_database).out
     assert "none yet" in told
     assert "store migrate" in told
-    assert (
-        shell("store", "migrate", "--before", "--json", "--store", new_database).data["migrations"][0] == "0001_first"
-    )
+    assert shell("store", "migrate", "--before", "--json", "--store", new_database).data["migrations"][0] == "0001_first"
     assert shell("store", "migrate", "--json", "--store", new_database).data == {"migrations": []}
     assert json.loads(shell("store", "status", "--json", "--store", new_database).out)["version"] == LATEST
 
@@ -170,8 +168,5 @@ def test_tables_are_guarded_where_there_is_a_database_to_do_so(
         shell("store", "guard", "holdfast_cli").err
         == "holdfast_cli sees the rows of one tenant at a time; postgres all of them.\n"
     )
-    assert shell("store", "guard", "holdfast_cli", "--json").data == {
-        "read_role": "holdfast_cli",
-        "work_roles": ["postgres"],
-    }
+    assert shell("store", "guard", "holdfast_cli", "--json").data == {"read_role": "holdfast_cli", "work_roles": ["postgres"]}
     assert shell("store", "guard", "x;drop").code == 2

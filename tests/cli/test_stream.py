@@ -26,20 +26,11 @@ def test_what_came_of_a_request_is_shown_apart_from_its_arguments() -> None:
     shown.hear(view.of_told(Told(RunId("r"), "model", "arguments", source, 0, "@1", text="{}")))
     for number, outcome in enumerate(("completed", "failed")):
         told = Told(
-            RunId("r"),
-            "tools",
-            "result",
-            f"{source}:result",
-            0,
-            "@1",
-            text="one\n\x1b[31mtwo" * number,
-            outcome=outcome,
+            RunId("r"), "tools", "result", f"{source}:result", 0, "@1", text="one\n\x1b[31mtwo" * number, outcome=outcome
         )
         assert view.of_told(told)["outcome"] == outcome
         shown.hear(view.of_told(told))
-    assert "".join(written) == (
-        f"{source}:\n  {{}}\n{source}:result:\n  \n{source}:result (failed):\n  one\n  \\x1b[31mtwo\n"
-    )
+    assert "".join(written) == (f"{source}:\n  {{}}\n{source}:result:\n  \n{source}:result (failed):\n  one\n  \\x1b[31mtwo\n")
 
 
 @pytest.fixture(autouse=True)

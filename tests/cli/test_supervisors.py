@@ -37,8 +37,14 @@ def test_supervisors_are_listed_and_shown(shell: Shell, home: Path) -> None:
     found = shell("supervisors", "show", "desk", "--json").data
     assert (found["name"], found["system_load"], found["queue_size"], found["max_queue"]) == ("desk", 1.0, 1, 100)
     assert found["workers"]["ann"] == {
-        "state": "overloaded", "load": 1.0, "active": 2, "max_concurrent": 2, "queued": 1, "completed": 0, "errors": 0,
+        "state": "overloaded",
+        "load": 1.0,
+        "active": 2,
+        "max_concurrent": 2,
+        "queued": 1,
+        "completed": 0,
+        "errors": 0,
         "avg_ms": 0.0,
-    }  # fmt: skip
+    }
     missing = shell("supervisors", "show", "nobody")
     assert (missing.code, "There is no supervisor 'nobody'" in missing.err) == (3, True)

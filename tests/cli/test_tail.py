@@ -40,9 +40,7 @@ def test_the_events_of_a_fork_are_numbered_without_gaps(shell: Shell) -> None:
     """Its origin's place stands beside its own."""
     shell(*GREET)
     (run,) = [row["run_id"] for row in shell("runs", "list", "--json").data]
-    (step,) = {
-        each["step"] for each in events(shell("runs", "events", run, "--json").out) if each["type"] == "StepCompleted"
-    }
+    (step,) = {each["step"] for each in events(shell("runs", "events", run, "--json").out) if each["type"] == "StepCompleted"}
     assert shell("runs", "fork", run, "--from", step, "--key", "again").code == 0
     told = events(shell("runs", "tail", "--json").out)
     (forked,) = [each for each in told if each["type"] == "RunForked"]

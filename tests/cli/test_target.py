@@ -36,9 +36,11 @@ def test_a_file_of_a_package_imports_relatively_and_by_its_full_name(shell: Shel
     write(home / "firm" / "desk" / "__init__.py")
     write(home / "firm" / "desk" / "tools.py", "VALUE = 8")
     write(
-        home / "firm" / "desk" / "flow.py", "from .tools import VALUE", "import firm.desk.tools",
+        home / "firm" / "desk" / "flow.py",
+        "from .tools import VALUE",
+        "import firm.desk.tools",
         FLOW.format(name="wf", value="VALUE"),
-    )  # fmt: skip
+    )
     assert shell("run", "firm/desk/flow.py:wf").out == "8\n"
     assert shell("run", "firm.desk.flow:wf").out == "8\n"
 

@@ -22,9 +22,15 @@ def test_a_team_budget_is_set_shown_listed_and_removed(shell: Shell, home: Path)
     assert "planner  500        0     0     0         500        0%   2         ever" in shown
     found = shell("team-budgets", "show", "papers", "--json").data
     assert found["money"]["agents"]["writer"] == {
-        "allocated_usd": "0.005", "used_usd": "0.00", "held_usd": "0.00", "in_doubt_usd": "0.00", "remaining_usd": "0.005",
-        "utilization": 0.0, "priority": 1.5, "idle_since": None,
-    }  # fmt: skip
+        "allocated_usd": "0.005",
+        "used_usd": "0.00",
+        "held_usd": "0.00",
+        "in_doubt_usd": "0.00",
+        "remaining_usd": "0.005",
+        "utilization": 0.0,
+        "priority": 1.5,
+        "idle_since": None,
+    }
     assert shell("team-budgets", "remove", "papers", "--json").data == {"name": "papers", "removed": True}
     missing = shell("team-budgets", "show", "papers")
     assert (missing.code, "has no team budget 'papers'" in missing.err) == (3, True)

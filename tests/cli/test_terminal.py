@@ -46,9 +46,17 @@ def is_clean(text: str) -> bool:
 
 def commands_about(run: str) -> list[tuple[str, ...]]:
     return [
-        ("runs", "list"), ("runs", "show", run), ("runs", "events", run), ("runs", "tail"), ("gates", "list", "--all"),
-        ("gates", "show", run), ("effects", "list", run), ("budget", "show", run), ("costs", "show"), ("queue", "show"),
-    ]  # fmt: skip
+        ("runs", "list"),
+        ("runs", "show", run),
+        ("runs", "events", run),
+        ("runs", "tail"),
+        ("gates", "list", "--all"),
+        ("gates", "show", run),
+        ("effects", "list", run),
+        ("budget", "show", run),
+        ("costs", "show"),
+        ("queue", "show"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["asks", "fails", "answers"])
@@ -62,11 +70,7 @@ def test_whatever_a_run_holds_no_command_obeys_it_and_none_of_its_lines_passes_f
     shown = [shell(*words) for words in commands_about(run) if name == "asks" or words[:2] != ("gates", "show")]
     data = [shell(*words, "--json") for words in commands_about(run) if words[1] not in ("events", "tail")]
     said += [*shown, *data, shell("runs", "events", run, "--json"), shell("runs", "tail", "--json")]
-    said += [
-        shell("runs", "cancel", run, "--reason", HOSTILE),
-        shell("runs", "show", run),
-        shell("runs", "show", HOSTILE),
-    ]
+    said += [shell("runs", "cancel", run, "--reason", HOSTILE), shell("runs", "show", run), shell("runs", "show", HOSTILE)]
     for each in said:
         assert "report it" not in each.err
         assert is_clean(each.out)
@@ -111,8 +115,20 @@ def test_only_one_module_of_the_command_line_touches_a_stream() -> None:
         for node in ast.walk(ast.parse(file.read_text())):
             words = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
             if words in {
-                "print", "sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "os.write", "typer.echo", "typer.secho",
-                "click.echo", "click.secho", "Console", "rich.print", "typer.prompt", "typer.confirm",
-            }:  # fmt: skip
+                "print",
+                "sys.stdout",
+                "sys.stderr",
+                "sys.__stdout__",
+                "sys.__stderr__",
+                "os.write",
+                "typer.echo",
+                "typer.secho",
+                "click.echo",
+                "click.secho",
+                "Console",
+                "rich.print",
+                "typer.prompt",
+                "typer.confirm",
+            }:
                 found.append(f"{file.name}:{node.lineno} {words}")
     assert found == []

@@ -12,11 +12,24 @@ def test_a_trace_has_a_line_for_each_thing_that_happened_at_a_node(shell: Shell)
     run = started(shell, "letter", "-i", '{"customer": "Ada"}')
     lines = [json.loads(line) for line in shell("runs", "show", run, "--trace", "--json").out.splitlines()]
     assert [(line["node_name"], line["event_type"]) for line in lines] == [
-        ("draft", "node_started"), ("draft", "node_completed"), ("approval", "transition"), ("approval", "node_started"),
-        ("approval", "approval_requested"), ("approval", "interrupt"),
-    ]  # fmt: skip
-    assert {"trace_id", "run_id", "step_number", "state_summary", "input_summary", "output_summary", "latency_ms",
-            "token_usage", "cost_estimate"} <= lines[0].keys()  # fmt: skip
+        ("draft", "node_started"),
+        ("draft", "node_completed"),
+        ("approval", "transition"),
+        ("approval", "node_started"),
+        ("approval", "approval_requested"),
+        ("approval", "interrupt"),
+    ]
+    assert {
+        "trace_id",
+        "run_id",
+        "step_number",
+        "state_summary",
+        "input_summary",
+        "output_summary",
+        "latency_ms",
+        "token_usage",
+        "cost_estimate",
+    } <= lines[0].keys()
     assert "Ada" not in shell("runs", "show", run, "--trace", "--json").out
     told = shell("runs", "show", run, "--trace").out
     assert told.splitlines()[0].split() == ["NODE", "TYPE", "EVENT", "TOOK", "TOKENS", "COST"]

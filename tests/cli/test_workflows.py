@@ -32,18 +32,12 @@ def loaded(shell: Shell, home: Path) -> Shell:
 def test_workflows_are_listed_with_who_can_run_them(loaded: Shell) -> None:
     head, *lines = loaded("workflows", "list").out.splitlines()
     assert head.split() == ["WORKFLOW", "VERSION", "GRAPH", "LOADED", "PROCESSES"]
-    assert [line.split()[:3] for line in lines[1:]] == [
-        ["greet", "3", greet.hash[:12]],
-        ["letter", "1", letter.hash[:12]],
-    ]
+    assert [line.split()[:3] for line in lines[1:]] == [["greet", "3", greet.hash[:12]], ["letter", "1", letter.hash[:12]]]
     assert [line.split()[-1] for line in lines] == ["0", "0", "0"]
     (first,) = loaded("workflows", "list", "--limit", "1", "--json").data
     assert first.keys() == {"workflow", "version", "graph_hash", "tenant", "loaded_at", "processes"}
     assert "--after build" in loaded("workflows", "list", "--limit", "1").err
-    assert [each["workflow"] for each in loaded("workflows", "list", "--after", "build", "--json").data] == [
-        "greet",
-        "letter",
-    ]
+    assert [each["workflow"] for each in loaded("workflows", "list", "--after", "build", "--json").data] == ["greet", "letter"]
 
 
 def test_a_workflow_is_shown_with_its_form_and_its_nodes(loaded: Shell) -> None:

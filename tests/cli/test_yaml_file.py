@@ -42,26 +42,28 @@ def test_a_file_that_is_right_is_told_with_its_jobs(nightly: Path, shell: Shell)
     assert (said.code, said.err) == (0, "")
     assert said.out == ("ok: nightly, 2 jobs\n  fetch   2 steps\n  report  1 step, 2 combinations, after fetch\n")
     assert shell("validate", "nightly.yaml", "--json").data == {
-        "workflow": "nightly", "valid": True, "problems": [], "mistakes": [], "warnings": [],
+        "workflow": "nightly",
+        "valid": True,
+        "problems": [],
+        "mistakes": [],
+        "warnings": [],
         "jobs": [{"id": "fetch", "needs": [], "steps": 2}, {"id": "report", "needs": ["fetch"], "steps": 1}],
-    }  # fmt: skip
+    }
 
 
 def test_all_mistakes_are_told_with_their_places(home: Path, shell: Shell) -> None:
     (home / "bad.yml").write_text(BAD)
     said = shell("validate", "bad.yml")
     assert said.code == 2
-    assert [line.partition(" ")[0] for line in said.out.splitlines()] == [
-        "bad.yml:1:1:",
-        "bad.yml:5:12:",
-        "bad.yml:7:9:",
-    ]
+    assert [line.partition(" ")[0] for line in said.out.splitlines()] == ["bad.yml:1:1:", "bad.yml:5:12:", "bad.yml:7:9:"]
     assert said.err == "bad.yml cannot be run; 3 thing(s) to mend.\n"
     found = shell("validate", "bad.yml", "--json")
     assert found.code == 2
     assert [(each["line"], each["column"], each["path"]) for each in found.data["mistakes"]] == [
-        (1, 1, "on"), (5, 12, "jobs.a.needs"), (7, 9, "jobs.a.steps[0].uses"),
-    ]  # fmt: skip
+        (1, 1, "on"),
+        (5, 12, "jobs.a.needs"),
+        (7, 9, "jobs.a.steps[0].uses"),
+    ]
     assert not found.data["valid"]
     assert found.data["complete"]
     assert len(found.data["problems"]) == 3
@@ -73,16 +75,8 @@ def test_the_schema_is_printed(shell: Shell) -> None:
     assert json.loads(said.out)["required"] == ["jobs"]
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (b"\xff\xfe", "it is not UTF-8 text"),
-        (None, "No such file or directory"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_one_clear_error(
-    home: Path, shell: Shell, content: bytes | None, told: str
-) -> None:
+@pytest.mark.parametrize(("content", "told"), [(b"\xff\xfe", "it is not UTF-8 text"), (None, "No such file or directory")])
+def test_a_file_that_cannot_be_read_is_one_clear_error(home: Path, shell: Shell, content: bytes | None, told: str) -> None:
     if content is not None:
         (home / "x.yaml").write_bytes(content)
     said = shell("validate", "x.yaml")

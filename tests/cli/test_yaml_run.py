@@ -59,9 +59,16 @@ def test_the_combinations_of_a_job_are_told_as_its_own_and_by_no_place_of_the_en
     said = shell("run", write(home, FLOW), "-i", '{"name": "Ada"}')
     told = [line for line in said.err.splitlines() if line.startswith("again") and " | " not in line]
     assert told == [
-        "again started", "again has 2 combinations", "again (1 of 2) started", "again (1 of 2) completed",
-        "again (2 of 2) started", "again (2 of 2) completed", "again has what it needs", "again goes on", "again completed",
-    ]  # fmt: skip
+        "again started",
+        "again has 2 combinations",
+        "again (1 of 2) started",
+        "again (1 of 2) completed",
+        "again (2 of 2) started",
+        "again (2 of 2) completed",
+        "again has what it needs",
+        "again goes on",
+        "again completed",
+    ]
 
 
 def test_a_line_is_shown_when_it_is_printed_and_not_at_the_end(home: Path, process: Callable[..., Fork]) -> None:
@@ -102,15 +109,15 @@ def test_a_worker_drives_the_runs_of_a_file_and_shows_whose_lines_they_are(shell
 
 
 def test_every_mistake_of_a_file_is_told_and_nothing_is_started(shell: Shell, home: Path) -> None:
-    write(
-        home, "on: push\njobs:\n  a:\n    runs-on: any\n    needs: b\n    steps:\n      - run: echo\n        uses: x\n"
-    )
+    write(home, "on: push\njobs:\n  a:\n    runs-on: any\n    needs: b\n    steps:\n      - run: echo\n        uses: x\n")
     for command in ("run", "worker", "graph"):
         said = shell(command, "flow.yaml")
         assert said.code == 2
         assert [line.split(" ")[0] for line in said.err.splitlines() if line.startswith("flow.yaml:")] == [
-            "flow.yaml:1:1:", "flow.yaml:5:12:", "flow.yaml:8:9:",
-        ]  # fmt: skip
+            "flow.yaml:1:1:",
+            "flow.yaml:5:12:",
+            "flow.yaml:8:9:",
+        ]
     assert not (home / "holdfast.db").exists()
 
 
@@ -137,12 +144,15 @@ def test_a_file_may_ask_for_a_place_by_an_expression(shell: Shell, home: Path) -
 
 
 def test_a_process_that_runs_a_file_by_itself_has_the_labels_of_all_its_jobs(shell: Shell, home: Path) -> None:
-    write(home, """
+    write(
+        home,
+        """
 jobs:
   a: {runs-on: [gpu], steps: [{run: echo}]}
   b: {runs-on: fast-disk, steps: [{run: echo}]}
   c: {runs-on: any, steps: [{run: echo}]}
-""")  # fmt: skip
+""",
+    )
     said = shell("run", "flow.yaml", "--label", "gpu")
     assert (said.code, "say --label fast-disk" in said.err) == (2, True)
     assert shell("run", "flow.yaml", "--label", "gpu", "--label", "fast-disk", "--label", "more").code == 0
@@ -268,9 +278,7 @@ def test_an_edited_file_is_another_version_and_a_run_stays_with_its_own(shell: S
     assert shell("runs", "show", run, "--json").data["status"] == "completed"
 
 
-def test_a_killed_run_is_finished_by_a_process_that_has_no_file(
-    shell: Shell, home: Path, process: Callable[..., Fork]
-) -> None:
+def test_a_killed_run_is_finished_by_a_process_that_has_no_file(shell: Shell, home: Path, process: Callable[..., Fork]) -> None:
     journal = home / "journal"
     text = f"""
 jobs:
@@ -290,9 +298,7 @@ jobs:
     running.communicate()
     (home / "flow.yaml").unlink()
     said = shell("worker", "--yaml", "--until-idle")
-    assert (said.code, "Worker on sqlite:///holdfast.db: workflows in YAML; 100 slots" in said.err) == (0, True), (
-        said.err
-    )
+    assert (said.code, "Worker on sqlite:///holdfast.db: workflows in YAML; 100 slots" in said.err) == (0, True), said.err
     assert journal.read_text().split() == ["before", "begun", "begun", "it's"]
     (run,) = shell("runs", "list", "--json").data
     assert run["status"] == "completed"
@@ -363,9 +369,7 @@ jobs:
     steps: [{run: 'test -e OUTSIDE || { touch OUTSIDE; exit 1; }'}]
 """.replace("OUTSIDE", str(home / "outside"))
     lines = told(shell("run", write(home, text)).err)
-    assert {"spread started", "spread goes on", "again started", "again started (attempt 2)", "again completed"} <= {
-        *lines
-    }
+    assert {"spread started", "spread goes on", "again started", "again started (attempt 2)", "again completed"} <= {*lines}
     assert "spread failed: step '1': It ended with exit code 1." in lines
     assert not [line for line in lines if "attempt" in line and not line.startswith("again ")]
 

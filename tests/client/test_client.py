@@ -27,7 +27,7 @@ from holdfast.errors import (
     Unauthorized,
     Unreachable,
     UsageError,
-)  # fmt: skip
+)
 from holdfast.http.route import ROUTES
 from holdfast.service import command as cmd
 from holdfast.service import query as asked
@@ -104,7 +104,7 @@ def test_the_one_that_blocks_says_and_hears_the_same(tmp_path: Path) -> None:
 
 async def test_a_list_is_read_page_by_page(client: AsyncClient) -> None:
     runs = [(await client.start("quick", number))["run_id"] for number in range(5)]
-    found = [row["run_id"] async for row in client.rows(asked.Runs(workflow="quick", status=("completed", "running"), limit=2))]  # fmt: skip
+    found = [row["run_id"] async for row in client.rows(asked.Runs(workflow="quick", status=("completed", "running"), limit=2))]
     assert found == runs[::-1]
     told = [row["run_id"] async for row in client.rows(asked.Tail(ends=True, limit=2)) if row["type"] == "RunStarted"]
     assert told == runs
@@ -187,9 +187,7 @@ async def test_a_server_that_is_not_there_is_told_so() -> None:
             await client.start("quick")
 
 
-@pytest.mark.parametrize(
-    "address", ["http://db.example:8000", "ftp://localhost", "localhost:8000", "http://u:p@localhost"]
-)
+@pytest.mark.parametrize("address", ["http://db.example:8000", "ftp://localhost", "localhost:8000", "http://u:p@localhost"])
 def test_an_address_at_which_a_token_could_be_read_is_refused(address: str) -> None:
     with pytest.raises(UsageError) as refused:
         Client(address, "secret" * 4)

@@ -107,10 +107,7 @@ async def test_lists_go_on_where_the_page_before_ended_while_rows_come(client: A
     assert [row["run_id"] for row in first.rows] == [runs[4], runs[3]]
     rest = [row["run_id"] async for row in client.rows(query.Runs(tenant="pages", limit=2, cursor=first.cursor))]
     assert rest == [runs[2], runs[1], runs[0]]
-    seen = [
-        *gates.rows,
-        *[row async for row in client.rows(query.Gates(tenant="pages", limit=2, cursor=gates.cursor))],
-    ]
+    seen = [*gates.rows, *[row async for row in client.rows(query.Gates(tenant="pages", limit=2, cursor=gates.cursor))]]
     assert [row["run_id"] for row in seen] == runs
     with pytest.raises(InvalidInput, match="1 to 1000 rows"):
         await client.ask(query.Gates(limit=1_001))
@@ -167,12 +164,13 @@ async def test_agents_are_given_a_budget_together(client: AsyncClient) -> None:
 
 async def test_calls_are_approved_beforehand_or_together(client: AsyncClient) -> None:
     when = (When("to", "matches", "a*"),)
-    granted = await client.acting("ann", ["legal"]).tell(
-        command.GrantApproval(tool="pay", for_s=3600, most=9, when=when)
-    )
+    granted = await client.acting("ann", ["legal"]).tell(command.GrantApproval(tool="pay", for_s=3600, most=9, when=when))
     assert (granted["by"], granted["roles"], granted["most"], granted["when"]) == (
-        "ann", ["legal"], 9, [{"argument": "to", "compared": "matches", "value": "a*"}],
-    )  # fmt: skip
+        "ann",
+        ["legal"],
+        9,
+        [{"argument": "to", "compared": "matches", "value": "a*"}],
+    )
     run = await started(client, "payday", ["ada", "bob", "cid"], by="eve")
     gate = await gate_of(client, run)
     (asked,) = [row["asked_together"] for row in (await client.ask(query.Gate(gate))).rows]
@@ -227,16 +225,12 @@ async def test_schedules_are_set_paused_made_up_for_and_removed(client: AsyncCli
     runs = (await client.ask(query.Runs(tenant="nightly", workflow="gated"))).rows
     assert {row["run_id"] for row in made_up} == {row["run_id"] for row in runs}
     assert [row["time"][11:19] for row in made_up] == ["02:30:00", "02:30:00"]
-    assert (
-        await client.tell_many(command.Backfill("nightly", now_ms - 2 * day_ms, now_ms - 1000, "nightly"))
-    ).rows == made_up
+    assert (await client.tell_many(command.Backfill("nightly", now_ms - 2 * day_ms, now_ms - 1000, "nightly"))).rows == made_up
     await client.tell(command.RemoveSchedule("nightly", "nightly"))
     assert await client.ask(query.Schedules(tenant="nightly")) == Page([], None)
     shares = {"team_budget": "research", "agent": "writer"}
     with pytest.raises(InvalidInput, match="'nightly' has no team budget 'research'"):
-        await client.tell(
-            command.SetSchedule(name="shared", workflow="gated", cron="0 0 * * *", tenant="nightly", **shares)
-        )
+        await client.tell(command.SetSchedule(name="shared", workflow="gated", cron="0 0 * * *", tenant="nightly", **shares))
     with pytest.raises(InvalidInput, match="'nightly' has no team budget 'research'"):
         await client.tell(command.OpenConversation(name="shared", workflow="gated", tenant="nightly", **shares))
     with pytest.raises(InvalidInput, match="names a day that never comes"):
@@ -245,9 +239,8 @@ async def test_schedules_are_set_paused_made_up_for_and_removed(client: AsyncCli
 
 async def test_something_is_said_in_a_conversation_once(client: AsyncClient) -> None:
     await client.tell(
-        command.OpenConversation(
-            name="c", workflow="gated", tenant="talks", cost_limit_usd="0.50", max_tokens=700
-        ))  # fmt: skip
+        command.OpenConversation(name="c", workflow="gated", tenant="talks", cost_limit_usd="0.50", max_tokens=700)
+    )
     for _ in range(2):
         await client.tell(command.Say(conversation="c", text="hello", key="m1", tenant="talks"))
     (row,) = (await client.ask(query.Conversations(tenant="talks"))).rows
@@ -276,9 +269,7 @@ async def test_something_is_said_in_a_conversation_once(client: AsyncClient) -> 
 
 
 async def test_a_start_has_caps_of_its_own_which_are_extended(client: AsyncClient) -> None:
-    run = await started(
-        client, "gated", by="ann", max_model_calls=3, max_tool_calls=2, max_wall_s=60.5, on_limit="record"
-    )
+    run = await started(client, "gated", by="ann", max_model_calls=3, max_tool_calls=2, max_wall_s=60.5, on_limit="record")
     gate = await gate_of(client, run)
     await client.tell(command.Extend(run, "model_calls", 9))
     await client.tell(command.Extend(run, "wall", 90))

@@ -135,10 +135,16 @@ class Game:
     # --- The one way in ----------------------------------------------------------------------------------------------
 
     def do(
-        self, command: cmd.Command, *, session: SessionId | None = HERE, slots: int | None = None,
-        graph: Graph | None = None, shortages: Mapping[str, cmd.Shortage] | None = None,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None, placed: Iterable[str] = (),
-    ) -> list[ev.Event]:  # fmt: skip
+        self,
+        command: cmd.Command,
+        *,
+        session: SessionId | None = HERE,
+        slots: int | None = None,
+        graph: Graph | None = None,
+        shortages: Mapping[str, cmd.Shortage] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        placed: Iterable[str] = (),
+    ) -> list[ev.Event]:
         session = self.session if session == HERE else session
         places = frozenset(map(StepId, placed))
         worker = None if session is None else cmd.Worker(session, self.slots if slots is None else slots, places)
@@ -168,9 +174,7 @@ class Game:
         assert budget.in_doubt_nanousd == sum(call.hold_nanousd for call in calls if call.doubted)
         assert state.tokens_held == sum(call.tokens for call in calls if not call.doubted)
         recorded = (state.on_limit or self.graph.definition.on_limit) == "record"
-        if not (
-            recorded or any(isinstance(event, ev.ModelCallSettled) and event.over_bound for event in self.events())
-        ):
+        if not (recorded or any(isinstance(event, ev.ModelCallSettled) and event.over_bound for event in self.events())):
             assert budget.limit_nanousd is None or sum(parts) <= budget.limit_nanousd
         if not recorded:
             assert min(state.calls_left("model") or 0, state.calls_left("tool") or 0) >= 0
@@ -285,11 +289,21 @@ class Game:
     # --- The run -----------------------------------------------------------------------------------------------------
 
     def start(
-        self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | Claim | None = None,
-        session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
-        shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (), agent: str | None = None,
-        naming: int = NAMING, contributors: tuple[str, ...] = (),
-    ) -> list[ev.Event]:  # fmt: skip
+        self,
+        data: Any = None,
+        *,
+        limit: int | None = None,
+        key: str | None = None,
+        by: str | Claim | None = None,
+        session: SessionId | None = HERE,
+        team: str | None = None,
+        queue: bool = False,
+        shortages: Mapping[str, cmd.Shortage] | None = None,
+        shared: tuple[str, ...] = (),
+        agent: str | None = None,
+        naming: int = NAMING,
+        contributors: tuple[str, ...] = (),
+    ) -> list[ev.Event]:
         command = cmd.StartRun(
             RUN,
             "acme",
@@ -352,13 +366,10 @@ class Game:
     def signal(self, name: str, data: Any = None) -> list[ev.Event]:
         return self.do(cmd.SendSignal(name, inline(data)))
 
-    def judge(
-        self, *, allow: bool = True, reason: str | None = None, broken: ErrorRecord | None = None
-    ) -> list[ev.Event]:
+    def judge(self, *, allow: bool = True, reason: str | None = None, broken: ErrorRecord | None = None) -> list[ev.Event]:
         """Answer every question that is asked just now."""
         verdicts = [
-            cmd.Verdict(asked.step, asked.target, asked.guard, allow, reason, broken)
-            for asked in self.state.asked.values()
+            cmd.Verdict(asked.step, asked.target, asked.guard, allow, reason, broken) for asked in self.state.asked.values()
         ]
         return self.do(cmd.JudgeGuards(tuple(verdicts)))
 
@@ -369,19 +380,21 @@ class Game:
         return step.id, step.attempt
 
     def complete(
-        self, name: str, output: Any = None, decisions: str | None = None, *, provisional: bool = False,
-        conversation: Payload | None = None, **how: Any,
-    ) -> list[ev.Event]:  # fmt: skip
+        self,
+        name: str,
+        output: Any = None,
+        decisions: str | None = None,
+        *,
+        provisional: bool = False,
+        conversation: Payload | None = None,
+        **how: Any,
+    ) -> list[ev.Event]:
         """`decisions` are the names a deciding node chose, separated by blanks."""
         chosen = None if decisions is None else tuple(decisions.split())
-        command = cmd.CompleteStep(
-            *self.at(name), inline(output), chosen, provisional=provisional, conversation=conversation
-        )
+        command = cmd.CompleteStep(*self.at(name), inline(output), chosen, provisional=provisional, conversation=conversation)
         return self.do(command, **how)
 
-    def fail(
-        self, name: str, problem: ErrorRecord | None = None, path: str | None = None, **how: Any
-    ) -> list[ev.Event]:  # fmt: skip
+    def fail(self, name: str, problem: ErrorRecord | None = None, path: str | None = None, **how: Any) -> list[ev.Event]:
         where = None if path is None else Path(path)
         return self.do(cmd.FailAttempt(*self.at(name), problem or error(), where), **how)
 
@@ -395,22 +408,26 @@ class Game:
         return self.do(cmd.StopStep(*self.at(name), Path(path), recorded, now), **how)
 
     def hold(
-        self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", *, args: str = "args", model: str = "m",
-        cheaper: tuple[cmd.Offer, ...] = (), shortages: Mapping[str, cmd.Shortage] | None = None,
-    ) -> list[ev.Event]:  # fmt: skip
+        self,
+        name: str,
+        nanousd: int = 0,
+        tokens: int = 0,
+        path: str = "0",
+        *,
+        args: str = "args",
+        model: str = "m",
+        cheaper: tuple[cmd.Offer, ...] = (),
+        shortages: Mapping[str, cmd.Shortage] | None = None,
+    ) -> list[ev.Event]:
         offers = (cmd.Offer(model, nanousd, tokens), *cheaper)
         return self.do(cmd.HoldModelCall(*self.at(name), Path(path), model, args, offers), shortages=shortages)
 
     def held(self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", **more: Any) -> CallId:
         """A call whose hold was admitted."""
-        (found,) = [
-            event for event in self.hold(name, nanousd, tokens, path, **more) if isinstance(event, ev.ModelCallHeld)
-        ]
+        (found,) = [event for event in self.hold(name, nanousd, tokens, path, **more) if isinstance(event, ev.ModelCallHeld)]
         return found.call
 
-    def settle(
-        self, call: CallId, nanousd: int = 0, output: Any = "text", tokens: tuple[int, int] = (0, 0)
-    ) -> list[ev.Event]:
+    def settle(self, call: CallId, nanousd: int = 0, output: Any = "text", tokens: tuple[int, int] = (0, 0)) -> list[ev.Event]:
         return self.do(cmd.SettleModelCall(call, nanousd, *tokens, inline(output)))
 
     def refuse(self, call: CallId, problem: ErrorRecord | None = None) -> list[ev.Event]:
@@ -423,17 +440,37 @@ class Game:
         return self.do(cmd.ReconcileCall(call, nanousd, ANN))
 
     def intend(
-        self, name: str, policy: str = "once", path: str = "0", *, key: str | None = None, args: str = "args",
-        tool: str = "send", compensation: str | None = None, settles_within_s: float | None = None,
-        compensates: CallId | None = None, tenant_wide: bool = False,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None, nanousd: int = 0,
+        self,
+        name: str,
+        policy: str = "once",
+        path: str = "0",
+        *,
+        key: str | None = None,
+        args: str = "args",
+        tool: str = "send",
+        compensation: str | None = None,
+        settles_within_s: float | None = None,
+        compensates: CallId | None = None,
+        tenant_wide: bool = False,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        nanousd: int = 0,
         shortages: Mapping[str, cmd.Shortage] | None = None,
-    ) -> list[ev.Event]:  # fmt: skip
+    ) -> list[ev.Event]:
         named = None if key is None else EffectKey(key)
         command = cmd.IntendEffect(
-            *self.at(name), Path(path), tool, policy, args, inline({"to": "bob"}), named, settles_within_s,
-            compensation, compensates, tenant_wide=tenant_wide, hold_nanousd=nanousd,
-        )  # fmt: skip
+            *self.at(name),
+            Path(path),
+            tool,
+            policy,
+            args,
+            inline({"to": "bob"}),
+            named,
+            settles_within_s,
+            compensation,
+            compensates,
+            tenant_wide=tenant_wide,
+            hold_nanousd=nanousd,
+        )
         return self.do(command, taken=taken, shortages=shortages)
 
     def intended(self, name: str, policy: str = "once", path: str = "0", **more: Any) -> CallId:
@@ -474,15 +511,32 @@ class Game:
     # --- Children ----------------------------------------------------------------------------------------------------
 
     def ask_for(
-        self, name: str, path: str = "0", *, key: str | None = None, background: bool = False, args: str = "args",
-        limit: int | None = None, handoff: bool = False,
-    ) -> list[ev.Event]:  # fmt: skip
+        self,
+        name: str,
+        path: str = "0",
+        *,
+        key: str | None = None,
+        background: bool = False,
+        args: str = "args",
+        limit: int | None = None,
+        handoff: bool = False,
+    ) -> list[ev.Event]:
         """Ask for a child, whose name is made of its place."""
         child = RunId(f"child-{name}-{path}-{self.state.children_asked + 1}")
         command = cmd.RequestChild(
-            *self.at(name), Path(path), child, "other", 1, "hash", args, inline({"n": 1}), limit, key, background,
+            *self.at(name),
+            Path(path),
+            child,
+            "other",
+            1,
+            "hash",
+            args,
+            inline({"n": 1}),
+            limit,
+            key,
+            background,
             handoff=handoff,
-        )  # fmt: skip
+        )
         return self.do(command)
 
     def child(self, name: str, path: str = "0", **more: Any) -> RunId:
@@ -508,23 +562,14 @@ class Game:
     def open_gate(self, name: str, path: str = "0", *, shown: Any = "is this right?", **more: Any) -> list[ev.Event]:
         """Ask inside a step. The step is not left."""
         given: dict[str, Any] = {"allowed": ("answer", "approve", "edit", "reject"), **more}
-        command = cmd.OpenGate(
-            *self.at(name), Path(path), "question", digest(shown), inline(shown), digest(shown), **given
-        )
+        command = cmd.OpenGate(*self.at(name), Path(path), "question", digest(shown), inline(shown), digest(shown), **given)
         return self.do(command)
 
     def human_gate(self, name: str, path: str = "0", *, shown: Any = "is this right?", **more: Any) -> GateId:
         """What the engine does with a human_gate: the gate is the whole step."""
         given: dict[str, Any] = {"allowed": ("approve", "edit", "reject", "answer", "retry"), **more}
         command = cmd.OpenGate(
-            *self.at(name),
-            Path(path),
-            "approval",
-            digest(shown),
-            inline(shown),
-            digest(shown),
-            completes_step=True,
-            **given,
+            *self.at(name), Path(path), "approval", digest(shown), inline(shown), digest(shown), completes_step=True, **given
         )
         (opened,) = [event for event in self.do(command) if isinstance(event, ev.GateOpened)]
         return opened.gate
@@ -533,9 +578,7 @@ class Game:
         self, decision: str, gate: GateId | None = None, data: Any = None, by: str | Claim | None = "ann", **more: Any
     ) -> list[ev.Event]:
         """Answer `gate`, or the only open one, as somebody who executes nothing."""
-        command = cmd.DecideGate(
-            gate or self.gate.gate, decision, data, by if isinstance(by, Claim) else Claim(by), **more
-        )
+        command = cmd.DecideGate(gate or self.gate.gate, decision, data, by if isinstance(by, Claim) else Claim(by), **more)
         return self.do(command, session=None)
 
 
@@ -544,6 +587,24 @@ def kinds(events: Iterable[ev.Event]) -> list[str]:
 
 
 __all__ = [
-    "ANN", "COMPENSATE", "NULL", "OTHER", "RUN", "START_MS", "TRANSIENT", "WORKER", "Claim", "Game", "cmd", "definition", "edge", "error",
-    "ev", "graph", "kinds", "loop", "node", "problems",
-]  # fmt: skip
+    "ANN",
+    "COMPENSATE",
+    "NULL",
+    "OTHER",
+    "RUN",
+    "START_MS",
+    "TRANSIENT",
+    "WORKER",
+    "Claim",
+    "Game",
+    "cmd",
+    "definition",
+    "edge",
+    "error",
+    "ev",
+    "graph",
+    "kinds",
+    "loop",
+    "node",
+    "problems",
+]

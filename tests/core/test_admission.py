@@ -86,9 +86,7 @@ def test_where_another_scope_is_full_it_waits_there() -> None:
     events = game.do(cmd.Tick(headroom=frozenset([ACME])), shortages={FLEET_RUNS: FULL})
     assert kinds(events) == ["AdmissionDeferred"]
     assert [waiter.scope for waiter in game.rows(events).waiters] == [FLEET_RUNS]
-    assert game.do(cmd.Tick(headroom=frozenset([FLEET_RUNS])), shortages={FLEET_RUNS: FULL}) == [], (
-        "somebody was faster"
-    )
+    assert game.do(cmd.Tick(headroom=frozenset([FLEET_RUNS])), shortages={FLEET_RUNS: FULL}) == [], "somebody was faster"
     assert kinds(game.do(cmd.Tick(headroom=frozenset([FLEET_RUNS])))) == ["RunAdmitted", "StepStarted"]
 
 

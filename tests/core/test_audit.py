@@ -7,18 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.values.audit import (
-    FIRST,
-    MOST_CHARACTERS,
-    Entry,
-    Head,
-    Keys,
-    Link,
-    Verification,
-    before_next,
-    head_of,
-    link,
-)
+from holdfast.core.values.audit import FIRST, MOST_CHARACTERS, Entry, Head, Keys, Link, Verification, before_next, head_of, link
 
 ENTRIES = [Entry(at_ms, "Pause", f"run-{at_ms}", "done", "ann", False, "clients.ops") for at_ms in range(6)]
 KEY, OLDER, STRANGE = b"k" * 32, b"o" * 32, b"s" * 32
@@ -93,9 +82,7 @@ def test_a_log_written_again_without_the_key_is_noticed(place: int) -> None:
     for forged in (STRANGE, b""):
         again = chain(*[KEY] * place, *[forged] * (6 - place))
         assert "not signed" in str(problem(again, head_of(again[-1], forged), KEY))
-    assert "head" in str(problem(links[: place + 1], forged_head(links[place]), KEY)), (
-        "the signature of an entry is no head's"
-    )
+    assert "head" in str(problem(links[: place + 1], forged_head(links[place]), KEY)), "the signature of an entry is no head's"
 
 
 def forged_head(last: Link) -> Head:
@@ -129,20 +116,8 @@ def test_an_entry_reads_back_as_it_was_linked() -> None:
 
 
 def test_no_text_of_an_entry_is_longer_than_it_may_be() -> None:
-    entry = Entry(
-        1, "Start", "w" * 3_900_000, "forbidden", "n" * 201, True, "c" * 200, origin="6.6.6.6," * 10_000
-    ).bounded()
-    assert [len(text) for text in entry if isinstance(text, str)] == [
-        5,
-        MOST_CHARACTERS,
-        9,
-        MOST_CHARACTERS,
-        200,
-        0,
-        200,
-        0,
-        0,
-    ]
+    entry = Entry(1, "Start", "w" * 3_900_000, "forbidden", "n" * 201, True, "c" * 200, origin="6.6.6.6," * 10_000).bounded()
+    assert [len(text) for text in entry if isinstance(text, str)] == [5, MOST_CHARACTERS, 9, MOST_CHARACTERS, 200, 0, 200, 0, 0]
     assert entry.about.endswith("w…")
     assert (entry.at_ms, entry.verified) == (1, True)
 
@@ -172,7 +147,7 @@ UNSIGNED = chain()
         (UNSIGNED, None, None, ()),
         (CUT[:3], head_of(CUT[2]), None, ()),
     ],
-)  # fmt: skip
+)
 def test_what_is_added_to_a_log_that_was_cut_hides_nothing(
     links: list[Link], head: Head | None, known: Head | None, keys: Keys
 ) -> None:

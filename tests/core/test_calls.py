@@ -8,15 +8,7 @@ from holdfast.core.rules.calls import COUNTED
 from holdfast.core.values import policies
 from holdfast.core.values.ids import CallId, Path
 from holdfast.core.values.payload import inline
-from holdfast.errors import (
-    AlreadyClosed,
-    Conflict,
-    InvalidDecision,
-    InvalidInput,
-    KeyReused,
-    NotFound,
-    Suspended,
-)
+from holdfast.errors import AlreadyClosed, Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, Suspended
 from tests.core.game import OTHER, TRANSIENT, Game, cmd, edge, error, ev, graph, kinds, loop, node
 
 
@@ -122,9 +114,7 @@ def test_a_call_that_was_cut_off_keeps_its_part_and_costs_what_its_provider_had_
     call = game.held("a", 60)
     events = game.do(cmd.DoubtModelCall(call, TRANSIENT, None, True, inline("Dear A"), cost))
     assert [event.partial for event in events if isinstance(event, ev.ModelCallInDoubt)] == [inline("Dear A")]
-    assert [event.rule for event in events if isinstance(event, ev.ModelCallReconciled)] == [COUNTED] * (
-        cost is not None
-    )
+    assert [event.rule for event in events if isinstance(event, ev.ModelCallReconciled)] == [COUNTED] * (cost is not None)
     assert books(game) == (settled, 0, in_doubt)
     again = game.do(cmd.DoubtModelCall(call, TRANSIENT, None, True, inline("Dear"), 20)) if cost is None else []
     assert again == []
@@ -774,9 +764,7 @@ def test_an_error_edge_does_not_wait_for_the_calls_that_its_source_left_behind()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_call_that_its_sender_gave_up_before_anybody_heard_of_it_is_repeated_without_having_failed(
-    policy: str,
-) -> None:
+def test_a_call_that_its_sender_gave_up_before_anybody_heard_of_it_is_repeated_without_having_failed(policy: str) -> None:
     """A process that is told to stop leaves no failure behind for the next attempt to find."""
     game = Game(graph("a"))
     call = game.intended("a", policy)

@@ -98,10 +98,7 @@ def test_its_question_stands_until_its_code_has_heard_and_a_time_limit_takes_it_
     game.open_gate("flow")
     game.suspend("flow")
     assert "GateWithdrawn" not in kinds(game.cancel())
-    assert kinds(game.do(cmd.CallOffOperations(*game.at("flow"), (Path("0"),)))) == [
-        "GateWithdrawn",
-        "OperationCalledOff",
-    ]
+    assert kinds(game.do(cmd.CallOffOperations(*game.at("flow"), (Path("0"),)))) == ["GateWithdrawn", "OperationCalledOff"]
 
 
 def test_a_second_time_by_a_person_cuts_it_short_and_a_repeat_by_the_engine_does_not() -> None:

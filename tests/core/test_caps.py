@@ -72,8 +72,20 @@ def test_time_is_told_by_whoever_looks_and_somebody_does() -> None:
 
 
 def test_what_is_left_is_what_nobody_holds() -> None:
-    game = Game(graph("a > b", limits={"max_tokens": 100, "max_model_calls": 3, "max_tool_calls": 2, "max_steps": 10,
-                                       "max_active_s": 50, "max_wall_s": 100}), limit=2_000_000_000)  # fmt: skip
+    game = Game(
+        graph(
+            "a > b",
+            limits={
+                "max_tokens": 100,
+                "max_model_calls": 3,
+                "max_tool_calls": 2,
+                "max_steps": 10,
+                "max_active_s": 50,
+                "max_wall_s": 100,
+            },
+        ),
+        limit=2_000_000_000,
+    )
     assert left(game) == caps.LimitsLeft("2.00", 100, 3, 2, 9, 50.0, 100.0, 10, None, "2.00", 100)
     game.settle(game.held("a", 500_000_000, 30), 500_000_000, tokens=(10, 10))
     game.held("a", 500_000_000, 60, path="1")

@@ -270,9 +270,7 @@ def test_the_limits_of_a_tree_may_be_raised_when_its_root_has_ended() -> None:
     game = Game(graph("a", limits={"max_tokens": 1000, "max_steps": 9}))
     game.end_child(game.child("a"))
     game.complete("a")
-    assert [(each.scope, each.limit) for each in game.rows(game.raise_limit("tokens", 2000)).postings] == [
-        (TOKENS, 2000)
-    ]
+    assert [(each.scope, each.limit) for each in game.rows(game.raise_limit("tokens", 2000)).postings] == [(TOKENS, 2000)]
     with pytest.raises(RunEnded):
         game.raise_limit("steps", 10)
 

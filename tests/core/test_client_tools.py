@@ -7,15 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.nouns.client_tools import (
-    MOST_CONTEXT,
-    MOST_TOOLS,
-    ClientContext,
-    ClientTool,
-    checked,
-    expect_apart,
-    words,
-)
+from holdfast.core.nouns.client_tools import MOST_CONTEXT, MOST_TOOLS, ClientContext, ClientTool, checked, expect_apart, words
 from holdfast.core.nouns.conversations import Exchange
 from holdfast.errors import InvalidInput
 
@@ -32,12 +24,18 @@ def test_what_is_in_bounds_is_taken() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"name": ""}, {"name": "a b"}, {"name": "x" * 65}, {"name": "transfer_to_pay"}, {"description": "x" * 2_001},
-        {"parameters": {"type": "array"}}, {"parameters": {"properties": []}},
-        {"parameters": {"properties": {"a": {"pattern": "("}}}}, {"parameters": {"description": "x" * 17_000}},
+        {"name": ""},
+        {"name": "a b"},
+        {"name": "x" * 65},
+        {"name": "transfer_to_pay"},
+        {"description": "x" * 2_001},
+        {"parameters": {"type": "array"}},
+        {"parameters": {"properties": []}},
+        {"parameters": {"properties": {"a": {"pattern": "("}}}},
+        {"parameters": {"description": "x" * 17_000}},
     ],
     ids=lambda changes: str(changes)[:40],
-)  # fmt: skip
+)
 def test_a_tool_that_no_model_could_call_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="Nothing was done"):
         checked([msgspec.structs.replace(GOOD, **changes)], ())

@@ -25,8 +25,9 @@ def test_no_person_reads_base64() -> None:
     given = {"type": "image", "data": "aGk=", "media_type": "image/png"}
     kept = msgspec.to_builtins(PART)
     assert labelled({"a": [given, 1], "b": kept}) == {
-        "a": ["[image image/png 2 B sha256:8f434346648f]", 1], "b": "[image image/png 120 kB sha256:ab1200000000]",
-    }  # fmt: skip
+        "a": ["[image image/png 2 B sha256:8f434346648f]", 1],
+        "b": "[image image/png 120 kB sha256:ab1200000000]",
+    }
     for data in ({"type": "image", "data": 3}, {"type": "image", "size": 9}, {"type": [], "data": "aGk="}, "x", None):
         assert labelled(data) == data
 

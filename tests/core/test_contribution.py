@@ -75,8 +75,16 @@ def _acts_with_a_key_of_his(game: Game) -> None:
 
 
 WAYS = (
-    _signals, _message, _edits, _replays, _says_what_it_came_to, _resolves, _migrates, _ends_a_child, _acts_with_a_key_of_his,
-)  # fmt: skip
+    _signals,
+    _message,
+    _edits,
+    _replays,
+    _says_what_it_came_to,
+    _resolves,
+    _migrates,
+    _ends_a_child,
+    _acts_with_a_key_of_his,
+)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -118,9 +126,7 @@ def test_what_it_was_started_with_may_have_more_than_one_author() -> None:
 @pytest.mark.parametrize("four_eyes", [True, False])
 def test_an_approval_clears_nobody_and_is_no_contribution(four_eyes: bool) -> None:
     """What the question has shown of what was contributed is not known: it may be about something else."""
-    game = Game(
-        graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann", contributors=("dan",)
-    )
+    game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann", contributors=("dan",))
     _signals(game)
     game.human_gate("one", four_eyes=four_eyes, form=FORM, filled=FILLED)
     game.do(cmd.SendSignal("go", NULL, Claim("cyd")), session=None)
@@ -149,9 +155,7 @@ def test_an_edit_that_another_person_has_approved_is_cleared() -> None:
     game.decide("approve", by="bob")
 
 
-@pytest.mark.parametrize(
-    ("decision", "data"), [("edit", {"to": "eve"}), ("answer", {"to": "eve"}), ("approve", {"note": "x"})]
-)
+@pytest.mark.parametrize(("decision", "data"), [("edit", {"to": "eve"}), ("answer", {"to": "eve"}), ("approve", {"note": "x"})])
 def test_who_says_more_than_yes_or_no_contributes(decision: str, data: dict[str, str]) -> None:
     game = Game(graph(node("one", "human_gate"), node("two", "human_gate"), "one > two"), by="ann")
     game.human_gate("one", form=FORM, filled=FILLED)
@@ -169,12 +173,18 @@ def asks_in_words(game: Game, path: str = "0", reason: str = "question", **more:
 @pytest.mark.parametrize(
     ("decision", "data", "reason", "contributes"),
     [
-        ("to_legal", {"to": "bob"}, None, True), ("to_legal", None, "pay bob", True), ("to_legal", None, None, False),
-        ("reject", {"to": "bob"}, None, True), ("reject", None, "pay bob", True), ("reject", None, None, False),
-        ("retry", None, "pay bob", True), ("retry", None, None, False),
-        ("approve", None, "pay bob", True), ("approve", None, None, False),
+        ("to_legal", {"to": "bob"}, None, True),
+        ("to_legal", None, "pay bob", True),
+        ("to_legal", None, None, False),
+        ("reject", {"to": "bob"}, None, True),
+        ("reject", None, "pay bob", True),
+        ("reject", None, None, False),
+        ("retry", None, "pay bob", True),
+        ("retry", None, None, False),
+        ("approve", None, "pay bob", True),
+        ("approve", None, None, False),
     ],
-)  # fmt: skip
+)
 def test_who_gives_data_or_a_reason_with_whatever_word_contributes(
     decision: str, data: object, reason: str | None, contributes: bool
 ) -> None:
@@ -236,9 +246,7 @@ def test_a_contributor_gives_a_gate_to_no_role_of_their_own() -> None:
         _signals(game)
         asked(game, four_eyes=False, reviewers=("eve",))
         for to in ("sales", "role:sales"):
-            with pytest.raises(
-                DecisionRefused, match=f"'{name}' asked for or contributed to, and is not given to a role"
-            ):
+            with pytest.raises(DecisionRefused, match=f"'{name}' asked for or contributed to, and is not given to a role"):
                 game.do(cmd.AssignGate(game.gate.gate, (to,), False, Claim(name, roles=("sales",))), session=None)
         game.do(cmd.AssignGate(game.gate.gate, ("legal",), False, Claim(name, roles=("sales",))), session=None)
 
@@ -249,15 +257,7 @@ def test_another_question_is_for_another_person_and_not_for_another_key() -> Non
     for path, quorum, not_by in (("0", 1, ()), ("1", 1, ("keys.1",))):
         game.do(
             cmd.OpenGate(
-                *game.at("work"),
-                Path(path),
-                "question",
-                "h",
-                inline(5),
-                "h",
-                ("approve",),
-                quorum=quorum,
-                not_by=not_by,
+                *game.at("work"), Path(path), "question", "h", inline(5), "h", ("approve",), quorum=quorum, not_by=not_by
             )
         )
         for by in (two, BOB, Claim("Keys.1")) if not_by else ():
@@ -285,9 +285,7 @@ def _changes(game: Game) -> None:
 
 
 @pytest.mark.parametrize("way", [_reads, _waits, _changes])
-def test_who_wrote_what_a_run_has_read_contributes_and_has_no_hand_in_what_it_writes(
-    way: Callable[[Game], None],
-) -> None:
+def test_who_wrote_what_a_run_has_read_contributes_and_has_no_hand_in_what_it_writes(way: Callable[[Game], None]) -> None:
     game = Game(graph("work", node("gate", "human_gate")), by="ann", contributors=("cyd",))
     way(game)
     (named,) = game.events(ev.ContributorNamed)
@@ -303,9 +301,17 @@ def test_what_a_step_has_read_as_it_asks_counts_for_the_question() -> None:
     game = Game(graph("work"), by="ann")
     read = cmd.Value(Path("0"), "shared_read", None, NULL, "board/case", authors=("bob",))
     question = cmd.OpenGate(
-        *game.at("work"), Path("1"), "question", "h", inline(5), "h", ("approve",), four_eyes=True, values=(read,),
+        *game.at("work"),
+        Path("1"),
+        "question",
+        "h",
+        inline(5),
+        "h",
+        ("approve",),
+        four_eyes=True,
+        values=(read,),
         reviewers=("bob",),
-    )  # fmt: skip
+    )
     with pytest.raises(InvalidInput, match="Name a reviewer who did not contribute"):
         game.do(question)
     game.do(msgspec.structs.replace(question, reviewers=()))
@@ -358,9 +364,7 @@ def test_an_edit_at_a_gate_with_four_eyes_is_a_question_to_another_person(decisi
 def asked_of_two_calls(game: Game) -> list[GateId]:
     allowed = ("approve", "edit", "reject", "answer")
     for path in ("0.approval", "1.approval"):
-        game.do(
-            cmd.OpenGate(*game.at("work"), Path(path), "tool_approval", "h", inline(5), "h", allowed, four_eyes=True)
-        )
+        game.do(cmd.OpenGate(*game.at("work"), Path(path), "tool_approval", "h", inline(5), "h", allowed, four_eyes=True))
     return [*game.state.gates]
 
 
@@ -370,9 +374,7 @@ def test_who_answers_for_one_call_does_not_decide_the_next_of_the_same_message()
     first, second = asked_of_two_calls(game)
     answer = cmd.DecideGate(first, "answer", {"done": "by hand"}, BOB)
     approve = cmd.DecideGate(second, "approve", None, BOB)
-    with pytest.raises(
-        DecisionRefused, match=f"'bob' contributes to the run by answering {first}. Nothing was decided"
-    ):
+    with pytest.raises(DecisionRefused, match=f"'bob' contributes to the run by answering {first}. Nothing was decided"):
         game.do(cmd.DecideTogether((answer, approve)), session=None)
     assert [*game.state.gates] == [first, second]
     other = msgspec.structs.replace(approve, by=EVE)
@@ -390,9 +392,10 @@ def test_who_approves_one_call_may_answer_for_the_next_of_the_same_message() -> 
 def test_who_edits_one_call_decides_another_that_is_asked_about_beside_it() -> None:
     game = Game(graph("work"), by="ann")
     gates = asked_of_two_calls(game)
-    edit, approve = (cmd.DecideGate(gate, said, data, BOB) for gate, said, data in zip(
-        gates, ("edit", "approve"), ({"amount": 7}, None), strict=True
-    ))  # fmt: skip
+    edit, approve = (
+        cmd.DecideGate(gate, said, data, BOB)
+        for gate, said, data in zip(gates, ("edit", "approve"), ({"amount": 7}, None), strict=True)
+    )
     assert kinds(game.do(cmd.DecideTogether((edit, approve)), session=None)) == ["GateEdited", "GateDecided"]
     with pytest.raises(DecisionRefused, match="'bob' contributed"):
         game.decide("approve", by="bob")
@@ -414,11 +417,7 @@ def test_an_edit_without_a_form_is_what_another_person_approves(decision: str) -
 
 def test_an_answer_to_what_takes_only_answers_is_one() -> None:
     game = Game(graph("work"), by="ann")
-    game.do(
-        cmd.OpenGate(
-            *game.at("work"), Path("0"), "question", "h", inline("?"), "h", ("answer", "reject"), four_eyes=True
-        )
-    )
+    game.do(cmd.OpenGate(*game.at("work"), Path("0"), "question", "h", inline("?"), "h", ("answer", "reject"), four_eyes=True))
     assert kinds(game.decide("answer", by="bob", data=7))[0] == "GateDecided"
 
 
@@ -450,9 +449,7 @@ def test_four_eyes_whose_reviewers_all_contributed_ask_nobody(reviewers: tuple[s
     asked(game, reviewers=(*reviewers, "legal"))
 
 
-def test_where_not_all_who_contributed_can_be_kept_nobody_is_asked_and_nobody_decides(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_not_all_who_contributed_can_be_kept_nobody_is_asked_and_nobody_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contribution, "MOST_CONTRIBUTORS", 3)
     game = started()
     asked(game)

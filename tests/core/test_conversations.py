@@ -25,9 +25,7 @@ class Play:
         self.now = change.conversation
         self.said |= {each.number: each for each in change.exchanges}
 
-    def say(
-        self, text: str, on_busy: OnBusy = "enqueue", *, after: int | None = None, lasting: tuple[str, ...] = ()
-    ) -> int:
+    def say(self, text: str, on_busy: OnBusy = "enqueue", *, after: int | None = None, lasting: tuple[str, ...] = ()) -> int:
         message = Exchange(number=0, text=text, at_ms=1, on_busy=on_busy)
         self._keep(rule.say(self.now, self.said, message, after=after, cannot_be_undone=lasting))
         return self.now.said
@@ -35,10 +33,7 @@ class Play:
     def start(self) -> None:
         self._keep(rule.started(self.now, self.said, RunId(f"run-{self.now.active}")))
 
-    def end(
-        self, reply: str | None = None, status: str = "completed", lasting: tuple[str, ...] = (),
-        **more: Any,
-    ) -> None:  # fmt: skip
+    def end(self, reply: str | None = None, status: str = "completed", lasting: tuple[str, ...] = (), **more: Any) -> None:
         self._keep(rule.ended(self.now, self.said, Outcome(status=status, reply=reply, **more), lasting))
 
     def heard(self, number: int) -> list[str]:
@@ -83,9 +78,7 @@ def test_a_message_that_is_written_down_is_pending_until_its_run_is_there() -> N
         ("rollback", "cancelled", ["u:one", "a:first", "u:three"], True, True),
     ],
 )
-def test_while_the_agent_is_at_work(
-    on_busy: OnBusy, status: str, heard: list[str], cancelling: bool, left: bool
-) -> None:
+def test_while_the_agent_is_at_work(on_busy: OnBusy, status: str, heard: list[str], cancelling: bool, left: bool) -> None:
     play = busy()
     assert play.say("three", on_busy) == 3
     assert (play.now.waiting, play.now.cancelling) == ((3,), cancelling)
@@ -145,9 +138,7 @@ def test_what_steers_the_agent_is_part_of_what_it_is_at() -> None:
     play.end("fourth")
     with pytest.raises(Conflict, match="begin a branch after 2"):
         play.say("otherwise", after=4)
-    assert play.heard(play.say("otherwise", after=2)) == [
-        "u:one", "a:first", "u:two", "u:shorter", "a:second", "u:otherwise",
-    ]  # fmt: skip
+    assert play.heard(play.say("otherwise", after=2)) == ["u:one", "a:first", "u:two", "u:shorter", "a:second", "u:otherwise"]
 
 
 def test_what_steers_before_the_run_is_there_is_told_to_it() -> None:
@@ -222,9 +213,7 @@ def test_what_no_model_reads_is_refused_and_so_is_what_waits_behind_it() -> None
     assert (play.now.active, play.now.waiting) == (None, ())
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(get_args(OnBusy)), st.booleans(), st.booleans(), st.integers(0, 3)), max_size=40)
-)
+@given(st.lists(st.tuples(st.sampled_from(get_args(OnBusy)), st.booleans(), st.booleans(), st.integers(0, 3)), max_size=40))
 def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tuple[OnBusy, bool, bool, int]]) -> None:
     play, accepted = Play(), 0
     for on_busy, ends, lasts, read in moves:
@@ -237,9 +226,7 @@ def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tupl
             play.say("x", on_busy, lasting=("mail",) if lasts else ())
             accepted += 1
         except Conflict:
-            assert (
-                on_busy == "reject" or (on_busy == "rollback" and lasts) or len(play.now.waiting) >= rule.MOST_WAITING
-            )
+            assert on_busy == "reject" or (on_busy == "rollback" and lasts) or len(play.now.waiting) >= rule.MOST_WAITING
         assert play.now.said == accepted == len(play.said)
         open_ = [each.number for each in play.said.values() if each.status in ("waiting", "active") and not each.steers]
         assert sorted(open_) == sorted([*play.now.waiting, *([play.now.active] if play.now.active else [])])

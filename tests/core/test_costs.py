@@ -13,8 +13,7 @@ DAY_MS = 86_400_000
 def counted(game: Game, after: int = 0) -> list[Cost]:
     tally = Tally(Seq(after))
     tally.take(
-        Recorded(Seq(n), at_ms, event)
-        for n, (event, at_ms) in enumerate(zip(game.events(), game.times, strict=True), 1)
+        Recorded(Seq(n), at_ms, event) for n, (event, at_ms) in enumerate(zip(game.events(), game.times, strict=True), 1)
     )
     return tally.costs()
 

@@ -85,10 +85,7 @@ def test_a_replay_with_another_input_keeps_what_is_asked_for_as_it_was_and_names
     assert kinds(game.edit_letter("a#1")) == ["DeadLetterEdited"]
     assert (game.state.input, game.letters) == (inline("edited"), ["a#1"])
     again = game.decide("retry") if start is parked else game.retry()
-    assert [kind for kind in kinds(again) if kind in ("StepReplayed", "JournalDropped")] == [
-        "StepReplayed",
-        "JournalDropped",
-    ]
+    assert [kind for kind in kinds(again) if kind in ("StepReplayed", "JournalDropped")] == ["StepReplayed", "JournalDropped"]
     game.tick()
     assert kinds(game.intend("a", path="0", args="first")) == ["OperationReused"]
     assert game.op("a", "0").key == before

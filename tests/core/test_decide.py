@@ -24,13 +24,7 @@ def test_a_graph_that_is_not_the_runs_decides_nothing() -> None:
 def test_a_run_that_has_ended_changes_no_more() -> None:
     game = Game(graph("a"))
     game.complete("a")
-    for command in (
-        game.pause,
-        game.resume,
-        game.cancel,
-        lambda: game.signal("x"),
-        lambda: game.raise_limit("steps", 9999),
-    ):
+    for command in (game.pause, game.resume, game.cancel, lambda: game.signal("x"), lambda: game.raise_limit("steps", 9999)):
         with pytest.raises(RunEnded, match="has ended \\(completed\\)"):
             command()
     assert game.tick(10**6, dead=["worker"]) == []

@@ -33,9 +33,7 @@ def test_an_attempt_that_was_lost_is_refused_and_told() -> None:
     game.lose()
     assert (game.step("a").attempt, game.step("a").session) == (2, OTHER)
     for command in of_an_attempt(StepId("a#1"), 1):
-        with pytest.raises(
-            StaleAttempt, match="Attempt 1 of step a#1 no longer counts: the step is active at attempt 2"
-        ):
+        with pytest.raises(StaleAttempt, match="Attempt 1 of step a#1 no longer counts: the step is active at attempt 2"):
             game.do(command)
 
 

@@ -93,12 +93,18 @@ def test_a_run_stands_in_line_for_as_long_as_a_step_of_it_is_unplaced() -> None:
 
 
 def test_a_demand_is_checked_when_the_workflow_is_made() -> None:
-    wrong = Demand(
-        labels=("a b",), tags=("",), cpu_m=-1, memory_mb=10**13, gpus=-2, pools={"p": 0, "q,": None}, priority=5000
-    )
+    wrong = Demand(labels=("a b",), tags=("",), cpu_m=-1, memory_mb=10**13, gpus=-2, pools={"p": 0, "q,": None}, priority=5000)
     found = problems(node("a", demand=wrong))
-    for text in ("labels has 'a b'", "tags has ''", "cpu_m is -1", "memory_mb is", "gpus is -2", "pool 'p' it wants 0",
-                 "pools has 'q,'", "priority is 5000"):  # fmt: skip
+    for text in (
+        "labels has 'a b'",
+        "tags has ''",
+        "cpu_m is -1",
+        "memory_mb is",
+        "gpus is -2",
+        "pool 'p' it wants 0",
+        "pools has 'q,'",
+        "priority is 5000",
+    ):
         assert any(text in problem for problem in found), text
 
 

@@ -42,13 +42,7 @@ def test_a_run_that_nobody_can_go_on_with_asks_a_person() -> None:
     assert game.gate.shown_hash == digest(shown)
     assert (shown["workflow"], shown["version"], shown["graph_hash"]) == ("flow", 1, game.graph.hash)
     assert shown["loaded"] == [{"version": 2, "graph_hash": NEWER.graph_hash}]
-    for told in (
-        "'flow' version 1",
-        game.graph.hash[:12],
-        "version 2",
-        "f" * 12,
-        "holdfast runs migrate",
-    ):
+    for told in ("'flow' version 1", game.graph.hash[:12], "version 2", "f" * 12, "holdfast runs migrate"):
         assert told in shown["message"]
     assert "another flow" not in shown["message"]
 

@@ -84,9 +84,7 @@ def test_while_another_run_has_it_in_flight_this_one_waits_and_sends_nothing() -
     assert [(waiter.scope, waiter.wanted) for waiter in game.rows(events).waiters] == [("effect/invite", 1)]
     game.suspend("a")
     assert game.status == "waiting"
-    assert [(wait.kind, wait.reason, wait.about) for wait in game.waits] == [
-        ("effect", "same_effect_in_another_run", OTHER)
-    ]
+    assert [(wait.kind, wait.reason, wait.about) for wait in game.waits] == [("effect", "same_effect_in_another_run", OTHER)]
     assert game.tick(3600) == []
     assert kinds(game.signal("go")) == ["SignalReceived"]
     events = game.do(cmd.Tick(headroom=frozenset(["effect/invite"])))

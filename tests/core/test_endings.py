@@ -115,8 +115,12 @@ def test_a_cancelled_run_calls_everything_off() -> None:
     game.sleep("b", 60)
     game.open_gate("a")
     assert kinds(game.cancel("changed my mind")) == [
-        "RunCancelling", "StepCancelled", "GateWithdrawn", "StepCancelled", "RunCancelled",
-    ]  # fmt: skip
+        "RunCancelling",
+        "StepCancelled",
+        "GateWithdrawn",
+        "StepCancelled",
+        "RunCancelled",
+    ]
     assert game.status == "cancelled"
     assert game.state.reason == "changed my mind"
     assert game.due_ms is None

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.nouns.evaluations import (
-    MOST_JUDGED,
-    MOST_MISS_CHARACTERS,
-    MOST_MISSES,
-    Judged,
-    remembered,
-    spent_nanousd,
-)
+from holdfast.core.nouns.evaluations import MOST_JUDGED, MOST_MISS_CHARACTERS, MOST_MISSES, Judged, remembered, spent_nanousd
 
 
 def test_a_replay_spends_nothing() -> None:
@@ -19,9 +12,7 @@ def test_a_replay_spends_nothing() -> None:
 def test_those_that_missed_something_are_remembered_before_others_and_all_in_their_order() -> None:
     few = [Judged("a", "r1"), Judged("a", "r2", ("It failed.",))]
     assert remembered(few) == tuple(few)
-    many = [
-        Judged("a", f"r{number}", ("It failed.",) if number > MOST_JUDGED else ()) for number in range(MOST_JUDGED + 3)
-    ]
+    many = [Judged("a", f"r{number}", ("It failed.",) if number > MOST_JUDGED else ()) for number in range(MOST_JUDGED + 3)]
     assert remembered(many) == tuple(many[: MOST_JUDGED - 2] + many[-2:])
 
 

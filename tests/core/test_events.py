@@ -19,23 +19,34 @@ EVENTS: tuple[type[ev.Event], ...] = typing.get_args(ev.AnyEvent)
 
 
 def test_every_event_is_folded_and_stored_under_its_own_name() -> None:
-    assert set(EVENTS) == {cls for cls in vars(ev).values() if isinstance(cls, type) and issubclass(cls, ev.Event)} - {
-        ev.Event
-    }
+    assert set(EVENTS) == {cls for cls in vars(ev).values() if isinstance(cls, type) and issubclass(cls, ev.Event)} - {ev.Event}
     assert set(FOLDS) == set(EVENTS)
 
 
 EXAMPLES: dict[type, object] = {
-    str: "x", int: 7, bool: True, float: 1.5, typing.Any: {"any": ["thing"]}, StepId: StepId("a#1"), Path: Path("0"),
-    CallId: CallId("r:a#1:0:1"), GateId: GateId("r:a#1:0"), NodeName: NodeName("a"), SessionId: SessionId("s"),
-}  # fmt: skip
+    str: "x",
+    int: 7,
+    bool: True,
+    float: 1.5,
+    typing.Any: {"any": ["thing"]},
+    StepId: StepId("a#1"),
+    Path: Path("0"),
+    CallId: CallId("r:a#1:0:1"),
+    GateId: GateId("r:a#1:0"),
+    NodeName: NodeName("a"),
+    SessionId: SessionId("s"),
+}
 
 
 EXAMPLES |= {
-    type(TRANSIENT): TRANSIENT, ev.Hold: ev.Hold(7, 7, in_doubt=True), RetryPolicy: RetryPolicy(max_attempts=7),
+    type(TRANSIENT): TRANSIENT,
+    ev.Hold: ev.Hold(7, 7, in_doubt=True),
+    RetryPolicy: RetryPolicy(max_attempts=7),
     ev.Parent: ev.Parent(RunId("parent"), StepId("node#1"), Path("0"), RunId("root"), 2),
-    Demand: Demand(labels=("gpu",), pools={"pool": 5}), type(NULL): inline({"x": 1}), bytes: b"\xff",
-}  # fmt: skip
+    Demand: Demand(labels=("gpu",), pools={"pool": 5}),
+    type(NULL): inline({"x": 1}),
+    bytes: b"\xff",
+}
 
 
 def example(of: object) -> object:

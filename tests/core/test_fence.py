@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import (
-    Conflict,
-    NonDeterministicStep,
-    Suspended,
-)
+from holdfast.errors import Conflict, NonDeterministicStep, Suspended
 from tests.core.game import Game, graph, kinds
 
 
@@ -49,9 +45,12 @@ def test_nothing_begins_in_a_paused_run() -> None:
     assert game.tick() == []
     assert game.due_ms is None
     for intent in (
-        lambda: game.hold("c", 1), lambda: game.intend("c"), lambda: game.sleep("c", 1),
-        lambda: game.await_signal("c", "x"), lambda: game.open_gate("c"),
-    ):  # fmt: skip
+        lambda: game.hold("c", 1),
+        lambda: game.intend("c"),
+        lambda: game.sleep("c", 1),
+        lambda: game.await_signal("c", "x"),
+        lambda: game.open_gate("c"),
+    ):
         with pytest.raises(Suspended, match="paused"):
             intent()
     game.suspend("c")

@@ -29,9 +29,7 @@ def fork(origin: Game, step: str, path: str | None = None, *, of: Graph | None =
     game = Game(of or origin.graph, start=False)
     game.now_ms = origin.now_ms + 1000
     found = plan(origin, step, path, **wish)
-    start = cmd.StartRun(
-        FORK, "acme", inline(None), digest("fork"), by=ANN, inherits=found.events, naming=found.began.naming
-    )
+    start = cmd.StartRun(FORK, "acme", inline(None), digest("fork"), by=ANN, inherits=found.events, naming=found.began.naming)
     game.do(start)
     return game
 
@@ -52,9 +50,7 @@ def draft_and_send() -> Game:
 
 def test_a_fork_has_what_was_before_the_step_and_none_of_its_costs() -> None:
     game = fork(draft_and_send(), "send#1")
-    assert kinds(game.events()) == [
-        "RunStarted", "RunForked", "StepInherited", "OperationInherited", "StepStarted",
-    ]  # fmt: skip
+    assert kinds(game.events()) == ["RunStarted", "RunForked", "StepInherited", "OperationInherited", "StepStarted"]
     assert (game.statuses(), game.active) == ({"draft": "completed", "send": "active"}, ["send"])
     assert (game.step("draft").output.value(), game.step("send").attempt) == ("D", 1)
     assert (game.state.budget.settled_nanousd, game.state.tokens_used, game.state.steps_started) == (0, 0, 1)
@@ -226,9 +222,7 @@ def test_an_operation_is_said_to_have_come_to_something_else() -> None:
 
 
 @pytest.mark.parametrize("naming", [1, 2])
-def test_what_a_person_says_an_operation_comes_to_is_taken_whatever_it_is_asked_with_and_only_there(
-    naming: int,
-) -> None:
+def test_what_a_person_says_an_operation_comes_to_is_taken_whatever_it_is_asked_with_and_only_there(naming: int) -> None:
     origin = Game(graph("a"), limit=1000, naming=naming)
     origin.settle(origin.held("a", 100, path="0"), 40, "a draft")
     origin.effect("a", "1")
@@ -345,9 +339,7 @@ def test_a_visit_of_a_loop_is_forked_with_the_visit_before_it() -> None:
 
 
 def test_what_was_skipped_or_failed_and_was_taken_up_is_kept_as_it_was() -> None:
-    game = Game(
-        graph(edge("a", "mend", on="error"), "a > never", "mend > end", node("end", join=Join("any")), "never > end")
-    )
+    game = Game(graph(edge("a", "mend", on="error"), "a > never", "mend > end", node("end", join=Join("any")), "never > end"))
     game.fail("a")
     game.complete("mend", "M")
     game.complete("end")
@@ -412,8 +404,9 @@ def test_the_ledger_and_the_quote_say_what_is_done_anew() -> None:
     origin = draft_and_send()
     found = plan(origin, "draft#1")
     assert [(each.kind, each.settled_nanousd, each.held_nanousd) for each in found.reused] == [
-        ("model", 40, 100), ("tool", 0, 0),
-    ]  # fmt: skip
+        ("model", 40, 100),
+        ("tool", 0, 0),
+    ]
     failed = Game(graph("a"))
     failed.did_not(failed.intended("a"))
     failed.fail("a")
@@ -442,11 +435,7 @@ def tasks() -> Game:
 
 def test_a_fork_inside_a_flow_of_tasks_has_what_came_before_the_place_in_its_order() -> None:
     game = fork(tasks(), "flow#1", "0")
-    assert {str(path): op.settled for path, op in game.step("flow").journal.items()} == {
-        "~0.0": 1,
-        "~0.1": 2,
-        "~1.0": 3,
-    }
+    assert {str(path): op.settled for path, op in game.step("flow").journal.items()} == {"~0.0": 1, "~0.1": 2, "~1.0": 3}
     game = fork(tasks(), "flow#1", "~1.0")
     assert [*game.step("flow").journal] == ["~0.0", "~0.1"]
     assert set(game.step("flow").inherited) == {"~1.0", "0"}

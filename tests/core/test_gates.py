@@ -233,9 +233,16 @@ def test_the_approval_of_a_call_adds_no_argument() -> None:
     """The form of a tool's call is its parameters: one that was left out is left out."""
     game = Game(graph("a"))
     command = cmd.OpenGate(
-        *game.at("a"), Path("0"), "tool_approval", "h", NULL, "h", ("approve", "edit", "reject"), form=FORM,
+        *game.at("a"),
+        Path("0"),
+        "tool_approval",
+        "h",
+        NULL,
+        "h",
+        ("approve", "edit", "reject"),
+        form=FORM,
         filled=inline({"amount": 5}),
-    )  # fmt: skip
+    )
     game.do(command)
     with pytest.raises(DecisionRefused, match="note would be something else"):
         game.decide("approve", data={"note": "to another account"})
@@ -254,11 +261,7 @@ def test_what_other_steps_ask_is_not_decided_together() -> None:
     def decided(*gates: GateId) -> list[ev.Event]:
         return game.do(cmd.DecideTogether(tuple(cmd.DecideGate(gate, "approve") for gate in gates)), session=None)
 
-    for gates, words in (
-        ((first, other), "decide it by itself"),
-        ((first, first), "of each once"),
-        ((), "at least one"),
-    ):
+    for gates, words in (((first, other), "decide it by itself"), ((first, first), "of each once"), ((), "at least one")):
         with pytest.raises(InvalidDecision, match=words):
             decided(*gates)
     assert kinds(decided(second, first)) == ["GateDecided", "GateDecided"]
@@ -323,9 +326,7 @@ def test_a_form_that_refers_elsewhere_is_never_fetched() -> None:
 
 
 def test_a_form_may_refer_to_itself() -> None:
-    game = approval(
-        form={"type": "object", "properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}
-    )
+    game = approval(form={"type": "object", "properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}})
     with pytest.raises(InvalidDecision, match="x: 'y' is not of type 'integer'"):
         game.decide("edit", data={"x": "y"})
     game.decide("edit", data={"x": 1})
@@ -504,9 +505,7 @@ def test_of_gates_that_expire_at_one_moment_the_first_may_take_back_the_others()
 def test_a_gate_that_expires_when_its_step_is_to_be_tried_again_ends_it_and_it_is_not_tried_again(
     way: dict[str, str], ended: str
 ) -> None:
-    game = Game(
-        graph(node("gate", "human_gate", retry=TWICE), edge("gate", "late", **way), limits={"max_active_s": 10})
-    )
+    game = Game(graph(node("gate", "human_gate", retry=TWICE), edge("gate", "late", **way), limits={"max_active_s": 10}))
     game.human_gate("gate", expires_after_ms=60_000)
     game.raise_limit("active", 20)  # which has the step run again
     game.fail("gate", TRANSIENT)

@@ -18,26 +18,29 @@ from holdfast.core.facts.graph import Definition, Edge, Join, Limits, Node
 from holdfast.core.values.demand import Demand
 
 DEFAULTS: dict[type[msgspec.Struct], dict[str, Any]] = {
-    Definition: {
-        "limits": Limits(), "on_limit": "ask", "on_exhausted": "fail", "snapshot_every": 25, "runs_on": (),
-    },
-    Limits: {
-        "cost_nanousd": None, "max_steps": 1000, "max_tokens": None, "max_active_s": None, "max_lifespan_s": None,
-    },
+    Definition: {"limits": Limits(), "on_limit": "ask", "on_exhausted": "fail", "snapshot_every": 25, "runs_on": ()},
+    Limits: {"cost_nanousd": None, "max_steps": 1000, "max_tokens": None, "max_active_s": None, "max_lifespan_s": None},
     Node: {
-        "join": Join(), "guard": None, "retry": RetryPolicy(only_transient=True), "timeout_s": None,
-        "continue_on_error": False, "demand": Demand(),
+        "join": Join(),
+        "guard": None,
+        "retry": RetryPolicy(only_transient=True),
+        "timeout_s": None,
+        "continue_on_error": False,
+        "demand": Demand(),
     },
     Edge: {"when": None, "guard": None, "on": "success", "optional": False, "max_visits": None},
     Join: {"mode": "all", "count": 0, "timeout_s": None},
-    Demand: {
-        "labels": (), "tags": (), "cpu_m": 0, "memory_mb": 0, "gpus": 0, "priority": 0, "task": None,
-    },
+    Demand: {"labels": (), "tags": (), "cpu_m": 0, "memory_mb": 0, "gpus": 0, "priority": 0, "task": None},
     RetryPolicy: {
-        "max_attempts": 3, "backoff": "exponential", "initial_s": 0.2, "max_s": 30.0, "jitter": 0.1,
-        "rate_limit_attempts": 10, "only_transient": False,
+        "max_attempts": 3,
+        "backoff": "exponential",
+        "initial_s": 0.2,
+        "max_s": 30.0,
+        "jitter": 0.1,
+        "rate_limit_attempts": 10,
+        "only_transient": False,
     },
-}  # fmt: skip
+}
 """What is not written means this, in every store since 0.1.0: another default would change what stored graphs mean."""
 
 FILE = """
@@ -57,16 +60,20 @@ def test_what_a_graph_leaves_out_means_what_it_always_meant(kind: type[msgspec.S
     assert kind.__struct_config__.omit_defaults
 
 
-def test_an_option_that_a_later_version_adds_changes_no_workflow_that_does_not_use_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_option_that_a_later_version_adds_changes_no_workflow_that_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def patient_task(*, patience_s: float = 5.0, keen: bool = False, mode: Literal["a", "b"] = "a") -> Any: ...
 
     def name_of(**settings: Any) -> str:
         made = NodeDefinition(
-            lambda state: None, "task", retry=None, timeout_s=None, join=None, guard=None, continue_on_error=False,
+            lambda state: None,
+            "task",
+            retry=None,
+            timeout_s=None,
+            join=None,
+            guard=None,
+            continue_on_error=False,
             settings=settings,
-        )  # fmt: skip
+        )
         workflow = Workflow("same")
         workflow.node("one")(made)
         return workflow.hash

@@ -32,10 +32,7 @@ def test_a_step_is_a_node_and_a_visit() -> None:
     assert node_of(StepId("!compensate#1")) == "!compensate"
 
 
-@given(
-    st.lists(st.sampled_from(["~0", "~12", "0", "3", "1-0", "@2", "@version"]), min_size=1, max_size=4),
-    st.integers(0, 3),
-)
+@given(st.lists(st.sampled_from(["~0", "~12", "0", "3", "1-0", "@2", "@version"]), min_size=1, max_size=4), st.integers(0, 3))
 def test_a_place_is_found_again_in_its_name_whatever_tasks_it_is_in(parts: list[str], generation: int) -> None:
     path = Path(".".join([*parts, "7"]))
     assert place_of(numbered(path, generation)) == path

@@ -27,9 +27,7 @@ def test_every_visit_of_a_node_counts_in_its_cost() -> None:
     game.settle(game.held("a", 10**8), 10**8)
     game.complete("a")
     assert game.gate.reason == "max_steps"
-    assert game.gate.shown.value()["so_far"]["done"] == [
-        {"node": "a", "status": "completed", "visits": 2, "cost_usd": "0.20"}
-    ]
+    assert game.gate.shown.value()["so_far"]["done"] == [{"node": "a", "status": "completed", "visits": 2, "cost_usd": "0.20"}]
 
 
 def test_what_a_call_in_doubt_turned_out_to_have_cost_is_its_nodes() -> None:

@@ -9,10 +9,14 @@ from holdfast.core.capacity.lanes import DEFAULT, Lanes, Rule
 
 
 def test_a_run_belongs_to_the_first_lane_that_names_its_workflow_or_its_tenant_or_who_started_it() -> None:
-    lanes = Lanes({
-        "chat": Rule(frozenset({"answer"})), "acme": Rule(tenants=frozenset({"acme"})),
-        "shop": Rule(services=frozenset({"web", "till"})), "late": Rule(frozenset({"answer"})),
-    })  # fmt: skip
+    lanes = Lanes(
+        {
+            "chat": Rule(frozenset({"answer"})),
+            "acme": Rule(tenants=frozenset({"acme"})),
+            "shop": Rule(services=frozenset({"web", "till"})),
+            "late": Rule(frozenset({"answer"})),
+        }
+    )
     assert lanes.of("answer", "acme", "web") == "chat"
     assert lanes.of("report", "acme", "web") == "acme"
     assert lanes.of("report", "other", "web") == lanes.of("invoice", "other", "till") == "shop"

@@ -141,8 +141,9 @@ def targets(pool: DeclaredPool, *shares: Share) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("name", "tenant"), [("RPS", None), ("RPS@acme", "acme"), ("RPS@acme%20inc%2C", "acme inc,"), ("R@" + "%E2%82%AC" * 85, "€" * 85)]
-)  # fmt: skip
+    ("name", "tenant"),
+    [("RPS", None), ("RPS@acme", "acme"), ("RPS@acme%20inc%2C", "acme inc,"), ("R@" + "%E2%82%AC" * 85, "€" * 85)],
+)
 def test_a_pool_is_everybodys_or_a_tenants(name: str, tenant: str | None) -> None:
     pool = DeclaredPool(name, "slots", 1)
     assert list(pool.problems()) == []
@@ -152,9 +153,7 @@ def test_a_pool_is_everybodys_or_a_tenants(name: str, tenant: str | None) -> Non
     assert own_pools({base: 2}, "somebody else", {name}) == {base: 2}
 
 
-@pytest.mark.parametrize(
-    "name", ["", "@acme", "RPS@", "RPS@a b", "RPS@a%2fb", "RPS@" + "a" * 800, "A B", "A,B", "R" * 101]
-)
+@pytest.mark.parametrize("name", ["", "@acme", "RPS@", "RPS@a b", "RPS@a%2fb", "RPS@" + "a" * 800, "A B", "A,B", "R" * 101])
 def test_a_pool_with_no_name_that_steps_can_ask_for_is_refused(name: str) -> None:
     assert list(DeclaredPool(name, "slots", 1).problems())
 
@@ -356,9 +355,7 @@ def test_more_holders_than_slots_take_turns() -> None:
 _JOBS = st.lists(st.sets(st.sampled_from("XYZ"), min_size=1), min_size=1, max_size=3)
 
 
-@settings(
-    deadline=None, max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate]
-)  # shrinking takes minutes
+@settings(deadline=None, max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # shrinking takes minutes
 @example(3, [[{"X", "Y"}], [{"X", "Y"}], [{"X"}, {"X", "Y"}], []], [set(), {"Y"}, {"Y"}, set()], 1)
 @given(
     st.integers(2, 4),
@@ -532,9 +529,7 @@ def test_new_figures_open_no_closed_pool() -> None:
 def test_new_figures_count_from_now_on() -> None:
     row = PoolRow(RATE, Bucket(0, 0))
     assert declared(DeclaredPool("RPS", "rate", 5000, per_s=1, burst=100), row, 60_000).bucket == Bucket(0, 60_000)
-    assert (
-        declared(DeclaredPool("RPS", "rate", 50, per_s=60, burst=10), PoolRow(RATE, Bucket(9, 0)), 1).bucket.level == 0
-    )
+    assert declared(DeclaredPool("RPS", "rate", 50, per_s=60, burst=10), PoolRow(RATE, Bucket(9, 0)), 1).bucket.level == 0
 
 
 class Rated(Holder):
@@ -577,11 +572,16 @@ class Lending(RuleBasedStateMachine):
     """Holders who come, want, place, end jobs, lose answers, fall silent and die, in any order; slots and rates."""
 
     @initialize(
-        pool=st.sampled_from([
-            SLOTS, RATE, DeclaredPool("P", "slots", 1), DeclaredPool("T", "rate", 1000, per_s=60, burst=100),
-            DeclaredPool("R", "rate", 3, per_s=7, burst=5),
-        ])
-    )  # fmt: skip
+        pool=st.sampled_from(
+            [
+                SLOTS,
+                RATE,
+                DeclaredPool("P", "slots", 1),
+                DeclaredPool("T", "rate", 1000, per_s=60, burst=100),
+                DeclaredPool("R", "rate", 3, per_s=7, burst=5),
+            ]
+        )
+    )
     def begin(self, pool: DeclaredPool) -> None:
         self.authority = Authority(pool)
         self.holders: list[Rated] = []

@@ -51,9 +51,7 @@ def test_what_does_not_fit_at_all_opens_one_gate_that_says_what_is_needed() -> N
     assert kinds(game.hold("b", 70)) == ["HoldDeferred"], "one question about one limit"
     shown = game.gate.shown.value()
     assert (game.gate.reason, game.gate.allowed, game.gate.subject) == ("budget", ("answer", "reject"), "cost")
-    assert (shown["worst_case_usd"], shown["limit_usd"], shown["needed_limit_usd"]) == (
-        "0.00000005", "0.0000001", "0.00000011",
-    )  # fmt: skip
+    assert (shown["worst_case_usd"], shown["limit_usd"], shown["needed_limit_usd"]) == ("0.00000005", "0.0000001", "0.00000011")
     game.suspend("a")
     game.suspend("b")
     assert game.status == "budget_blocked"
@@ -95,9 +93,7 @@ def test_a_refused_extension_fails_the_run() -> None:
     game.decide("reject", reason="too dear")
     assert game.status == "failed"
     assert game.state.error is not None
-    assert (game.state.error.error_class, game.state.error.message) == (
-        policies.LIMIT, "The limit was not extended: too dear.",
-    )  # fmt: skip
+    assert (game.state.error.error_class, game.state.error.message) == (policies.LIMIT, "The limit was not extended: too dear.")
 
 
 def test_a_workflow_may_prefer_to_fail() -> None:
@@ -401,11 +397,7 @@ def test_an_extended_lifespan_passes_again() -> None:
         ("cost", 100, r"The limit on cost is \$0.0000001; \$0.0000001 would not raise it"),
         ("steps", 5, "The limit on steps is 1000; 5 would not raise it"),
         ("tokens", 5, "no limit on tokens, so there is nothing to raise"),
-        (
-            "luck",
-            5,
-            "no limit 'luck'; the limits are cost, steps, tokens, model_calls, tool_calls, active, wall, lifespan",
-        ),
+        ("luck", 5, "no limit 'luck'; the limits are cost, steps, tokens, model_calls, tool_calls, active, wall, lifespan"),
     ],
 )
 def test_what_would_raise_nothing_is_refused(limit: str, value: int, says: str) -> None:
@@ -536,8 +528,7 @@ def test_a_workflow_may_prefer_to_fail_at_a_cap() -> None:
     assert game.status == "failed"
     assert game.state.error is not None
     assert (
-        "The run has used up its calls of tools, 1 of 1; the next is of send. Nothing was called."
-        in game.state.error.message
+        "The run has used up its calls of tools, 1 of 1; the next is of send. Nothing was called." in game.state.error.message
     )
 
 
@@ -595,8 +586,13 @@ def test_limits_that_are_only_recorded_stop_nothing_and_tell_once_what_they_woul
     game.complete("b", "B")
     assert game.output == "B"
     assert [event.limit for event in game.events(ev.LimitWouldStop)] == [
-        "model_calls", "cost", "tokens", "tool_calls", "steps", "wall",
-    ]  # fmt: skip
+        "model_calls",
+        "cost",
+        "tokens",
+        "tool_calls",
+        "steps",
+        "wall",
+    ]
     assert not game.events(ev.GateOpened)
     assert game.state.budget.settled_nanousd == 270
 

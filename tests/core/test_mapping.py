@@ -67,9 +67,7 @@ def gather(game: Game, name: str = "m", path: str = "0") -> None:
 # --- Which are steps ------------------------------------------------------------------------------------------------------
 
 
-def test_items_begin_in_their_order_and_never_more_than_may_be_under_way_and_leave_the_state_when_they_are_done() -> (
-    None
-):
+def test_items_begin_in_their_order_and_never_more_than_may_be_under_way_and_leave_the_state_when_they_are_done() -> None:
     game = opened(count=5)
     assert list(game.state.steps) == ["m", "m[0]", "m[1]"]
     for name in ("m[1]", "m[0]", "m[2]", "m[4]", "m[3]"):
@@ -102,9 +100,7 @@ def test_an_empty_list_is_done() -> None:
 
 
 def test_an_item_is_tried_again_by_its_own_policy_and_waits_like_any_step() -> None:
-    game = Game(
-        graph(node("m", "map", each=Node(NodeName("m"), "task", retry=RetryPolicy(max_attempts=2, initial_s=10))))
-    )
+    game = Game(graph(node("m", "map", each=Node(NodeName("m"), "task", retry=RetryPolicy(max_attempts=2, initial_s=10)))))
     mapped(game)
     assert kinds(game.fail("m[0]", TRANSIENT)) == ["AttemptFailed"]
     game.sleep("m[1]", 60)
@@ -248,9 +244,7 @@ def test_a_run_that_failed_elsewhere_takes_up_what_was_called_off_of_a_map() -> 
 
 def test_an_item_that_tells_of_a_failure_stops_the_others_and_what_is_active_is_let_end() -> None:
     game = opened(count=5, max_parallel=3, fail_fast=True)
-    assert kinds(game.complete("m[0]", "failure", provisional=True)) == ["StepCompleted"], (
-        "and none begins in its place"
-    )
+    assert kinds(game.complete("m[0]", "failure", provisional=True)) == ["StepCompleted"], "and none begins in its place"
     assert not map_in(game).ended
     assert {*game.active} == {"m[1]", "m[2]"}
     assert kinds(game.sleep("m[1]", 60)) == ["StepSuspended", "StepCancelled"], "what it waits for is of no use"
@@ -414,8 +408,6 @@ def test_a_fork_has_what_items_came_to_unless_that_was_undone(undone: bool) -> N
         game.did(game.intended(COMPENSATE, "idempotent", tool="undo", compensates=call))
         game.complete(COMPENSATE)
     fork = forked_from(game, "a#1")
-    assert {(done.step, done.kind) for done in fork.reused} == (
-        set() if undone else {("a#1", "map"), ("a/0[0]#1", "tool")}
-    )
+    assert {(done.step, done.kind) for done in fork.reused} == (set() if undone else {("a#1", "map"), ("a/0[0]#1", "tool")})
     if undone:
         assert forked_from(game, "b#1").begins_at == "a#1"

@@ -74,9 +74,7 @@ def test_mp3_is_followed_from_frame_to_frame() -> None:
     assert seconds_of(content + b"\0" + content) is None  # nobody knows what a decoder makes of a gap
 
 
-@given(
-    st.binary(max_size=200), st.sampled_from([b"", *(content[:30] for content in IMAGES.values()), b"ID3", b"\xff\xfb"])
-)
+@given(st.binary(max_size=200), st.sampled_from([b"", *(content[:30] for content in IMAGES.values()), b"ID3", b"\xff\xfb"]))
 def test_no_bytes_are_too_strange(content: bytes, start: bytes) -> None:
     pixels, seconds = pixels_of(start + content), seconds_of(start + content)
     assert pixels is None or min(pixels) > 0

@@ -68,8 +68,13 @@ def test_the_trusted_is_told_by_kind_and_all_else_is_quoted_in_one_place() -> No
     told = context(known, CONTEXT_TOKENS)
     headings = [line for line in told.splitlines() if line.startswith("## ")]
     assert headings == [
-        "## Instructions", "## Decisions", "## Facts", "## Conversations", "## Results", "## Recalled from elsewhere",
-    ]  # fmt: skip
+        "## Instructions",
+        "## Decisions",
+        "## Facts",
+        "## Conversations",
+        "## Results",
+        "## Recalled from elsewhere",
+    ]
     assert "- two\n  ## lines" in told
     assert told.count("heard") == 1
     assert told.endswith('<recalled>\n{"kind": "fact", "from": "search", "text": "heard"}\n</recalled>')

@@ -91,9 +91,7 @@ def test_after_a_month_without_a_reply_nothing_is_known_and_the_next_one_begins_
     assert (again.output_tokens_m, again.samples) == (500_000, 1)
 
 
-@pytest.mark.parametrize(
-    "wrong", [use(took_ms=0), use(quoted_nanousd=0), use(output_tokens=10**30), use(output_tokens=-5)]
-)
+@pytest.mark.parametrize("wrong", [use(took_ms=0), use(quoted_nanousd=0), use(output_tokens=10**30), use(output_tokens=-5)])
 def test_a_reply_that_says_what_cannot_be_breaks_nothing(wrong: ModelUse) -> None:
     found = msgspec.structs.astuple(after(wrong))[3:]
     assert all(0 <= figure < 2**63 for figure in found)

@@ -24,9 +24,7 @@ def test_parts_of_a_nano_dollar_are_rounded_up() -> None:
     assert nanousd("1.0000000001") == 1_000_000_001
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "a lot", "-1", -0.5, float("nan"), float("inf"), "sNaN", "9000000001", "1e999", True]
-)
+@pytest.mark.parametrize("wrong", ["", "a lot", "-1", -0.5, float("nan"), float("inf"), "sNaN", "9000000001", "1e999", True])
 def test_what_is_no_amount_is_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match="not an amount of dollars"):
         nanousd(wrong)
@@ -34,9 +32,15 @@ def test_what_is_no_amount_is_refused(wrong: object) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "shown"),
-    [(0, "0.00"), (500_000_000, "0.50"), (135_000, "0.000135"), (1, "0.000000001"), (-1_500_000_000, "-1.50"),
-     (12_345_678_901, "12.345678901")],
-)  # fmt: skip
+    [
+        (0, "0.00"),
+        (500_000_000, "0.50"),
+        (135_000, "0.000135"),
+        (1, "0.000000001"),
+        (-1_500_000_000, "-1.50"),
+        (12_345_678_901, "12.345678901"),
+    ],
+)
 def test_dollars_are_shown_exactly(amount: int, shown: str) -> None:
     assert usd(amount) == shown
 

@@ -8,14 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.core.values import policies
-from holdfast.core.values.policies import (
-    DEFAULT_RETRY,
-    NEVER_RETRIED,
-    TRANSIENT,
-    RetryPolicy,
-    delay_ms,
-    retries,
-)
+from holdfast.core.values.policies import DEFAULT_RETRY, NEVER_RETRIED, TRANSIENT, RetryPolicy, delay_ms, retries
 from tests.core.game import error
 
 OWN = RetryPolicy(max_attempts=3)
@@ -87,11 +80,7 @@ def test_the_documented_policy_waits_as_it_says() -> None:
 
 def test_just_the_classes_are_tried_again_that_a_policy_names() -> None:
     policy = RetryPolicy(retryable_errors=["tool", "temporary_unavailable"])
-    again = {
-        klass
-        for klass in (*TRANSIENT, policies.TOOL, policies.ERROR)
-        if retries(policy, error(klass, retryable=True), 1)
-    }
+    again = {klass for klass in (*TRANSIENT, policies.TOOL, policies.ERROR) if retries(policy, error(klass, retryable=True), 1)}
     assert again == {policies.TOOL, policies.NETWORK, policies.MODEL_TRANSIENT, policies.TEMPORARY, policies.LOST}
 
 

@@ -47,22 +47,7 @@ from holdfast.core.values.policies import RetryPolicy
 from holdfast.core.values.scopes import run_scopes
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
 from tests.conftest import examples
-from tests.core.game import (
-    ANN,
-    COMPENSATE,
-    RUN,
-    START_MS,
-    TRANSIENT,
-    Game,
-    cmd,
-    definition,
-    edge,
-    error,
-    ev,
-    loop,
-    node,
-    same,
-)
+from tests.core.game import ANN, COMPENSATE, RUN, START_MS, TRANSIENT, Game, cmd, definition, edge, error, ev, loop, node, same
 
 TWICE = RetryPolicy(max_attempts=2, initial_s=1, rate_limit_attempts=1)
 
@@ -70,28 +55,13 @@ TWICE = RetryPolicy(max_attempts=2, initial_s=1, rate_limit_attempts=1)
 def quick(usual: int) -> settings:
     """The same examples every time: what fails here fails everywhere."""
     return settings(
-        max_examples=examples(usual),
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples(usual), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
 
 
 # --- Graphs -----------------------------------------------------------------------------------------------------------
 
-KINDS: list[Any] = [
-    "task",
-    "task",
-    "llm_node",
-    "tool_node",
-    "remote_task",
-    "child",
-    "branch",
-    "check",
-    "human_gate",
-    "map",
-]
+KINDS: list[Any] = ["task", "task", "llm_node", "tool_node", "remote_task", "child", "branch", "check", "human_gate", "map"]
 
 
 def some_graph(count: int, seed: int) -> Graph:
@@ -114,26 +84,39 @@ def some_graph(count: int, seed: int) -> Graph:
         forgiving = kind in ("task", "check") and pick.random() < 0.2
         parts.append(
             node(
-                "flow" if kinds == ["task"] else f"n{number}", kind, join=join, guard=_maybe(pick, "gn"), retry=retry, continue_on_error=forgiving,
+                "flow" if kinds == ["task"] else f"n{number}",
+                kind,
+                join=join,
+                guard=_maybe(pick, "gn"),
+                retry=retry,
+                continue_on_error=forgiving,
                 each=node(f"n{number}", "task", retry=retry) if kind == "map" else None,
             )
-        )  # fmt: skip
+        )
     for _ in range(pick.randint(0, 2)):
         way = _back(pick, kinds, {(source, target) for source, target, _ in ways})
         if way is not None:
             ways[way.source, way.target, "loop"] = way
     limits = {
-        "cost_nanousd": pick.choice([None, 0, 100, 300]), "max_tokens": pick.choice([None, None, 100]),
-        "max_steps": pick.choice([1000, 4]), "max_active_s": pick.choice([None, None, 5]),
-        "max_lifespan_s": pick.choice([None, None, 100]), "max_model_calls": pick.choice([None, None, 3]),
-        "max_tool_calls": pick.choice([None, None, 2]), "max_wall_s": pick.choice([None, None, None, 50]),
-    }  # fmt: skip
+        "cost_nanousd": pick.choice([None, 0, 100, 300]),
+        "max_tokens": pick.choice([None, None, 100]),
+        "max_steps": pick.choice([1000, 4]),
+        "max_active_s": pick.choice([None, None, 5]),
+        "max_lifespan_s": pick.choice([None, None, 100]),
+        "max_model_calls": pick.choice([None, None, 3]),
+        "max_tool_calls": pick.choice([None, None, 2]),
+        "max_wall_s": pick.choice([None, None, None, 50]),
+    }
     return Graph(
         definition(
-            *parts, *ways.values(), limits=limits, on_limit=pick.choice(["ask", "ask", "ask", "fail", "record"]),
-            on_exhausted=pick.choice(["fail", "dead_letter"]), state=_fields(seed),
+            *parts,
+            *ways.values(),
+            limits=limits,
+            on_limit=pick.choice(["ask", "ask", "ask", "fail", "record"]),
+            on_exhausted=pick.choice(["fail", "dead_letter"]),
+            state=_fields(seed),
         )
-    )  # fmt: skip
+    )
 
 
 def _fields(seed: int) -> dict[str, Any]:
@@ -341,8 +324,13 @@ class Chaos:
                     self.game.migrate()
                 shortages = self.game.shortages(left=self.pick.choice([0, 50]), held=self.pick.choice([0, 100]))
                 shortages = self.pick.choice([{}, {}, {}, shortages, dict.fromkeys(run_scopes("acme")[1:], FULL)])
-                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), shortages=shortages,
-                                      taken=self.pick.choice([{}, {}, {}, elsewhere(self.pick)]))  # fmt: skip
+                events = self.game.do(
+                    self.move(),
+                    session=session,
+                    slots=self.pick.choice([0, 1, 5]),
+                    shortages=shortages,
+                    taken=self.pick.choice([{}, {}, {}, elsewhere(self.pick)]),
+                )
                 if self.by_the_way.random() < 0.1:
                     self.settle_letter()
                 if self.talk.random() < 0.1:
@@ -425,12 +413,7 @@ class Chaos:
     def judge(self) -> cmd.Command:
         verdicts = [
             cmd.Verdict(
-                q.step,
-                q.target,
-                q.guard,
-                self.pick.random() < 0.7,
-                None,
-                None if self.pick.random() < 0.95 else error(),
+                q.step, q.target, q.guard, self.pick.random() < 0.7, None, None if self.pick.random() < 0.95 else error()
             )
             for q in self.game.state.asked.values()
             if self.pick.random() < 0.8
@@ -477,7 +460,9 @@ class Chaos:
                 cmd.RecordValues(*at, (cmd.Value(path, MAP, None, inline([]), "list", args),)),
                 cmd.AwaitPools(*at, path, "m", ("POOL",)),
                 cmd.LoseAttempt(*at),
-                cmd.StopStep(*at, pick.choice(stands or [path]), {"operation": "one"}, {"operation": pick.choice(["another", "a third"])}),
+                cmd.StopStep(
+                    *at, pick.choice(stands or [path]), {"operation": "one"}, {"operation": pick.choice(["another", "a third"])}
+                ),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
                 cmd.HoldModelCall(*at, path, "m", args, offers[:1]),
                 cmd.IntendEffect(
@@ -486,25 +471,73 @@ class Chaos:
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None, pick.choice([None, "undo"])),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None, hold_nanousd=price),
                 cmd.IntendEffect(
-                    *at, path, "send", policy, said, NULL, EffectKey("wide"), None, pick.choice([None, "undo"]),
+                    *at,
+                    path,
+                    "send",
+                    policy,
+                    said,
+                    NULL,
+                    EffectKey("wide"),
+                    None,
+                    pick.choice([None, "undo"]),
                     tenant_wide=True,
                 ),
                 cmd.DenyToolCall(*at, path, "send", args, error(policies.DENIED)),
-                cmd.RequestChild(*at, path, self.new_child(), "other", 1, "hash", args, NULL, None, pick.choice([None, "c1", "c1"]),
-                                 pick.random() < 0.3),
+                cmd.RequestChild(
+                    *at,
+                    path,
+                    self.new_child(),
+                    "other",
+                    1,
+                    "hash",
+                    args,
+                    NULL,
+                    None,
+                    pick.choice([None, "c1", "c1"]),
+                    pick.random() < 0.3,
+                ),
                 cmd.AwaitChild(*at, path, pick.choice([*self.game.state.children, RunId("nobody")]), args),
                 cmd.UndoChild(*at, path, pick.choice([*self.game.state.children, RunId("nobody")]), "other", args),
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
-                cmd.OpenGate(*at, path, pick.choice(["question", "tool_approval"]), args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
-                             remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000]),
-                             expires_after_ms=expires_after_ms, reviewers=self.people.choice([(), ("ann", "lead")])),
-                cmd.OpenGate(*at, path, "tool_approval", args, NULL, "h", ("approve", "edit", "reject"), four_eyes=True,
-                             quorum=self.people.choice([1, 2])),
-                cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True,
-                             expires_after_ms=expires_after_ms),
+                cmd.OpenGate(
+                    *at,
+                    path,
+                    pick.choice(["question", "tool_approval"]),
+                    args,
+                    NULL,
+                    "h",
+                    ("answer", "reject"),
+                    timeout_ms=pick.choice([None, 9000]),
+                    remind_every_ms=pick.choice([None, 2000, 4000]),
+                    cancel_after_ms=pick.choice([None, 50_000]),
+                    expires_after_ms=expires_after_ms,
+                    reviewers=self.people.choice([(), ("ann", "lead")]),
+                ),
+                cmd.OpenGate(
+                    *at,
+                    path,
+                    "tool_approval",
+                    args,
+                    NULL,
+                    "h",
+                    ("approve", "edit", "reject"),
+                    four_eyes=True,
+                    quorum=self.people.choice([1, 2]),
+                ),
+                cmd.OpenGate(
+                    *at,
+                    path,
+                    "approval",
+                    args,
+                    NULL,
+                    "h",
+                    ("approve", "reject", "retry"),
+                    completes_step=True,
+                    expires_after_ms=expires_after_ms,
+                ),
             ]
-        )  # fmt: skip
+        )
 
     def of_tasks(self, at: tuple[StepId, int], args: str) -> cmd.Command:
         """What only code says that has several tasks: it goes on without something, or waits by asyncio's clock."""
@@ -564,16 +597,11 @@ class Chaos:
             return cmd.DecideGate(changed[0], self.pick.choice(["approve", "answer", "answer", "retry"]), RESTART)
         gate = self.pick.choice([*self.game.state.gates, *self.gates[-2:]])
         decision = self.pick.choice(["approve", "answer", "answer", "reject", "retry"])
-        data = self.pick.choice(
-            [None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}, RESTART]
-        )
+        data = self.pick.choice([None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}, RESTART])
         by = Claim(self.pick.choice(["ann", None]))
         known = self.game.state.gates.get(gate)
         if known is not None and known.opened.four_eyes:
-            decision, by = (
-                self.people.choice(["approve", "edit", "reject"]),
-                Claim(self.people.choice(["bob", "eve", "zoe"])),
-            )
+            decision, by = (self.people.choice(["approve", "edit", "reject"]), Claim(self.people.choice(["bob", "eve", "zoe"])))
             return cmd.DecideGate(gate, decision, {"to": by.name} if decision == "edit" else None, by)
         if self.people.random() < 0.1:
             return cmd.AssignGate(gate, ("bob", "ann"), self.people.choice([True, False]), by)
@@ -663,9 +691,7 @@ class Crew:
         crew.game = Record(game.graph, start=False)
         crew.game.now_ms = game.now_ms
         naming = found.began.naming
-        crew.game.do(
-            cmd.StartRun(RunId("0190-fork"), "acme", NULL, "fork", None, by=ANN, inherits=found.events, naming=naming)
-        )
+        crew.game.do(cmd.StartRun(RunId("0190-fork"), "acme", NULL, "fork", None, by=ANN, inherits=found.events, naming=naming))
         crew.reused = {(each.step, each.path) for each in found.reused}
         return crew
 
@@ -838,11 +864,7 @@ class Crew:
             done = list(reversed(self.game.state.compensable))
             return [
                 [
-                    (
-                        Path(str(i)),
-                        "tool" if each.child is None else "undone",
-                        ("idempotent", None, each.child or each.call),
-                    )
+                    (Path(str(i)), "tool" if each.child is None else "undone", ("idempotent", None, each.child or each.call))
                     for i, each in enumerate(done)
                 ]
             ]
@@ -870,11 +892,7 @@ class Crew:
                             *mapping,
                         ]
                     ),
-                    (
-                        fixed.choice(["read", "idempotent", "verify", "once"]),
-                        fixed.choice([None, "k"]),
-                        None,
-                    ),
+                    (fixed.choice(["read", "idempotent", "verify", "once"]), fixed.choice([None, "k"]), None),
                 )
                 for number in range(fixed.choice([0, 1, 1, 2]))
             ]
@@ -922,7 +940,7 @@ class Crew:
                 price = 0 if compensates is not None else random.Random(f"price of {step.id}{path}").choice([0, 0, 25])
                 game.intend(
                     name, policy, path, key=key, compensation=undo, compensates=compensates, settles_within_s=2, nanousd=price
-                )  # fmt: skip
+                )
             elif kind == "undone":
                 game.undo_child(how[2], path)
             elif kind == "function":
@@ -1038,16 +1056,24 @@ def map_items(at: tuple[StepId, int], path: Path, pick: random.Random, args: str
     settles = pick.random() < 0.5
     pages = {"pages": (inline([0] * count),), "starts": (0,)} if count else {}
     return cmd.MapItems(
-        *at, path, "list", args, count, pick.randint(1, 3), enough, pick.choice([tolerated, count - enough]), timeout_ms,
-        settles, TWICE, **pages,
-    )  # fmt: skip
+        *at,
+        path,
+        "list",
+        args,
+        count,
+        pick.randint(1, 3),
+        enough,
+        pick.choice([tolerated, count - enough]),
+        timeout_ms,
+        settles,
+        TWICE,
+        **pages,
+    )
 
 
 def human_gate(at: tuple[StepId, int]) -> cmd.OpenGate:
     allowed = ("approve", "reject", "retry")
-    return cmd.OpenGate(
-        *at, Path("9"), "approval", "gate", NULL, "shown", allowed, timeout_ms=5_000, completes_step=True
-    )  # fmt: skip
+    return cmd.OpenGate(*at, Path("9"), "approval", "gate", NULL, "shown", allowed, timeout_ms=5_000, completes_step=True)
 
 
 @quick(600)

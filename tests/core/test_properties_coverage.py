@@ -20,9 +20,18 @@ from tests.core.test_properties import Chaos, Crew, Record, some_graph
 
 CHAOTIC, ORDERLY, MOVES = 500, 500, 60
 REFUSALS = (
-    "AlreadyClosed", "AlreadyDecided", "Conflict", "InvalidDecision", "InvalidInput", "KeyReused", "NonDeterministicStep",
-    "NotFound", "RunEnded", "StaleAttempt", "Suspended",
-)  # fmt: skip
+    "AlreadyClosed",
+    "AlreadyDecided",
+    "Conflict",
+    "InvalidDecision",
+    "InvalidInput",
+    "KeyReused",
+    "NonDeterministicStep",
+    "NotFound",
+    "RunEnded",
+    "StaleAttempt",
+    "Suspended",
+)
 """Every error that `decide` refuses a command with."""
 
 
@@ -75,14 +84,26 @@ def _count(found: Counter[str], graph: Graph, game: Record) -> None:
 EVERYTHING = [
     *(f"kind {kind}" for kind in get_args(Kind)),
     *(f"join {mode}" for mode in get_args(JoinMode)),
-    "join with a time-out", "guarded node", "continue_on_error",
-    "loop", "error edge", "optional edge", "named edge", "guarded edge",
-    "on_limit ask", "on_limit fail", "on_limit record", "on_exhausted fail", "on_exhausted dead_letter",
+    "join with a time-out",
+    "guarded node",
+    "continue_on_error",
+    "loop",
+    "error edge",
+    "optional edge",
+    "named edge",
+    "guarded edge",
+    "on_limit ask",
+    "on_limit fail",
+    "on_limit record",
+    "on_exhausted fail",
+    "on_exhausted dead_letter",
     *(f"event {event.__name__}" for event in get_args(AnyEvent)),
     *(f"command {command.__name__}" for command in _RULES),
     *(f"refusal {name}" for name in REFUSALS),
-    "end completed", "end failed", "end cancelled",
-]  # fmt: skip
+    "end completed",
+    "end failed",
+    "end cancelled",
+]
 
 
 @pytest.mark.long

@@ -39,9 +39,11 @@ def test_persons_are_told_apart_by_who_they_are_and_not_by_their_keys() -> None:
     game = asked()
     game.decide("approve", by=Claim("keys.one", "", "keys.one", maker="bob"))
     for by in (
-        Claim("Keys.One", "", "keys.other"), Claim("bob"), Claim("keys.two", "", "keys.two", maker=" BOB"),
+        Claim("Keys.One", "", "keys.other"),
+        Claim("bob"),
+        Claim("keys.two", "", "keys.two", maker=" BOB"),
         Claim("keys.three", "", "keys.three", maker="keys.one"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(DecisionRefused, match="has approved it already"):
             game.decide("approve", by=by)
     with pytest.raises(DecisionRefused, match="must be known who decides"):
@@ -127,9 +129,7 @@ def test_four_eyes_and_a_quorum_are_both_kept() -> None:
         ((), {}, True),
     ],
 )
-def test_a_quorum_that_reviewers_can_never_be_is_refused(
-    reviewers: tuple[str, ...], more: dict[str, Any], may: bool
-) -> None:
+def test_a_quorum_that_reviewers_can_never_be_is_refused(reviewers: tuple[str, ...], more: dict[str, Any], may: bool) -> None:
     if may:
         asked(reviewers=reviewers, **more)
         return

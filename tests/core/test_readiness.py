@@ -65,16 +65,12 @@ def test_a_join_waits_for_all_its_branches(mode: str) -> None:
 
 def skip_a(join: Join | str) -> Game:
     """a was not chosen; b and c were."""
-    game = Game(
-        graph(node("root", "branch"), "root > a > join", "root > b > join", "root > c > join", node("join", join=join))
-    )
+    game = Game(graph(node("root", "branch"), "root > a > join", "root > b > join", "root > c > join", node("join", join=join)))
     game.complete("root", None, "b c")
     return game
 
 
-@pytest.mark.parametrize(
-    ("mode", "starts"), [("all", True), ("best_effort", True), ("any", True), ("all_required", False)]
-)
+@pytest.mark.parametrize(("mode", "starts"), [("all", True), ("best_effort", True), ("any", True), ("all_required", False)])
 def test_what_a_branch_left_out_counts_only_for_a_join_that_requires_everything(mode: str, starts: bool) -> None:
     game = skip_a(mode)
     game.complete("b", "B")
@@ -98,21 +94,19 @@ def test_any_starts_with_the_first_and_calls_the_losers_off() -> None:
     game.complete("root")
     events = game.complete("b")
     assert kinds(events) == ["StepCompleted", "StepCancelled", "StepCancelled", "StepStarted"]
-    assert game.statuses() == {
-        "root": "completed",
-        "a": "cancelled",
-        "b": "completed",
-        "c": "cancelled",
-        "join": "active",
-    }
+    assert game.statuses() == {"root": "completed", "a": "cancelled", "b": "completed", "c": "cancelled", "join": "active"}
 
 
 def test_losers_that_have_not_begun_never_will() -> None:
     game = Game(graph("fast > join", "slow > slow2 > slow3 > join", node("join", join="any")))
     game.complete("fast")
     assert game.statuses() == {
-        "fast": "completed", "slow": "cancelled", "slow2": "skipped", "slow3": "skipped", "join": "active",
-    }  # fmt: skip
+        "fast": "completed",
+        "slow": "cancelled",
+        "slow2": "skipped",
+        "slow3": "skipped",
+        "join": "active",
+    }
 
 
 def test_a_branch_that_leads_elsewhere_too_is_no_loser() -> None:
@@ -139,9 +133,7 @@ def test_a_quorum_needs_its_number() -> None:
 
 
 def test_a_quorum_that_cannot_be_met_is_skipped() -> None:
-    game = Game(
-        graph(node("root", "branch"), "root > a > join", "root > b > join", node("join", join=Join("quorum", 2)))
-    )
+    game = Game(graph(node("root", "branch"), "root > a > join", "root > b > join", node("join", join=Join("quorum", 2))))
     game.complete("root", None, "a")
     assert game.step("join").reason == "only 1 of the 2 branches it needs can arrive"
     game.complete("a", "A")
@@ -161,9 +153,7 @@ def test_best_effort_starts_though_nothing_arrived() -> None:
 
 @pytest.mark.parametrize("mode", ["all", "all_required"])
 def test_an_optional_branch_is_not_waited_for_and_called_off(mode: str) -> None:
-    game = Game(
-        graph("must > join", "may > join2", edge("may2", "join", optional=True), "may > may2", node("join", join=mode))
-    )
+    game = Game(graph("must > join", "may > join2", edge("may2", "join", optional=True), "may > may2", node("join", join=mode)))
     game.complete("must")
     assert game.statuses()["join"] == "active"
     assert game.statuses()["may"] == "active", "it also leads elsewhere"
@@ -262,9 +252,7 @@ def test_failures_that_left_a_join_unmet_fail_the_run_though_the_last_branch_was
 
 def test_a_join_that_failures_left_unmet_is_itself_only_a_branch_of_a_tolerant_one() -> None:
     game = Game(
-        graph(
-            "a > j1", "b > j1", "j1 > j2", "c > j2", node("j1", join=Join("quorum", 2)), node("j2", join="best_effort")
-        )
+        graph("a > j1", "b > j1", "j1 > j2", "c > j2", node("j1", join=Join("quorum", 2)), node("j2", join="best_effort"))
     )
     game.fail("a")
     assert game.statuses()["j1"] == "skipped"
@@ -345,8 +333,9 @@ def test_only_the_guard_of_the_chosen_way_is_asked() -> None:
 
 def test_two_ways_to_the_same_node_have_guards_of_their_own() -> None:
     """The verdict about one says nothing about the other."""
-    flow = graph(node("g", "branch"), edge("g", "b", when="x", guard="gx"), edge("g", "b", when="y", guard="gy"),
-                 node("b", join="any"))  # fmt: skip
+    flow = graph(
+        node("g", "branch"), edge("g", "b", when="x", guard="gx"), edge("g", "b", when="y", guard="gy"), node("b", join="any")
+    )
     game = Game(flow)
     game.complete("g", None, "x y")
     assert {asked.guard for asked in game.state.asked.values()} == {"gx", "gy"}
@@ -385,9 +374,7 @@ def test_a_verdict_that_nobody_asked_for_changes_nothing() -> None:
 
 
 def test_an_error_edge_that_every_guard_denies_lets_the_failure_through() -> None:
-    game = Game(
-        graph("a > b", edge("a", "mend", on="error", guard="mendable"), edge("a", "mend2", on="error", guard="g2"))
-    )
+    game = Game(graph("a > b", edge("a", "mend", on="error", guard="mendable"), edge("a", "mend2", on="error", guard="g2")))
     game.fail("a")
     assert game.status == "running"
     game.judge(allow=False)
@@ -395,9 +382,7 @@ def test_an_error_edge_that_every_guard_denies_lets_the_failure_through() -> Non
 
 
 def test_an_error_edge_that_a_guard_allows_is_taken() -> None:
-    game = Game(
-        graph("a > b", edge("a", "mend", on="error", guard="mendable"), edge("a", "mend2", on="error", guard="g2"))
-    )
+    game = Game(graph("a > b", edge("a", "mend", on="error", guard="mendable"), edge("a", "mend2", on="error", guard="g2")))
     game.fail("a")
     first, second = game.state.asked.values()
     game.do(verdict(first, allowed=False))
@@ -429,11 +414,7 @@ def test_nothing_goes_on_from_a_node_while_its_loop_may_take_the_run_back() -> N
 def test_a_loop_that_is_about_to_be_taken_counts_for_no_join() -> None:
     """Two guards speak together: `a` reaches the quorum, and `s` goes back instead of being its second."""
     flow = graph(
-        "t > s > j",
-        edge("a", "j", guard="on"),
-        "x > j",
-        node("j", join=Join("quorum", 2)),
-        loop("s", "t", 2, guard="again"),
+        "t > s > j", edge("a", "j", guard="on"), "x > j", node("j", join=Join("quorum", 2)), loop("s", "t", 2, guard="again")
     )
     game = Game(flow)
     game.complete("t")

@@ -57,15 +57,7 @@ def test_what_a_failed_step_had_done_is_in_its_journal_and_the_operation_that_fa
 
 def test_what_was_called_off_comes_back_and_nothing_else_does() -> None:
     game = Game(
-        graph(
-            "race > quick",
-            "race > slow",
-            "quick > join",
-            "slow > join",
-            node("join", join=Join("any")),
-            "b > e",
-            "c > d",
-        )
+        graph("race > quick", "race > slow", "quick > join", "slow > join", node("join", join=Join("any")), "b > e", "c > d")
     )
     game.complete("race")
     game.sleep("c", 60)
@@ -75,8 +67,13 @@ def test_what_was_called_off_comes_back_and_nothing_else_does() -> None:
     assert game.statuses() | {"c": "cancelled", "join": "cancelled"} == game.statuses()
     game.retry()
     assert game.statuses() == {
-        "race": "completed", "quick": "completed", "slow": "cancelled", "join": "active", "b": "active", "c": "active",
-    }  # fmt: skip
+        "race": "completed",
+        "quick": "completed",
+        "slow": "cancelled",
+        "join": "active",
+        "b": "active",
+        "c": "active",
+    }
     game.suspend("c")
     assert game.due_ms == 60_000
     game.tick(60)
@@ -204,9 +201,7 @@ def test_what_there_was_no_room_for_is_waited_for_only_when_it_has_been_asked_fo
 def test_its_place_is_taken_anew_and_given_back_again() -> None:
     game = failed()
     taken = game.rows(game.retry()).postings
-    assert {(each.scope, each.held, each.bounded) for each in taken} == {
-        ("tenant/acme/runs", 1, True), (FLEET_RUNS, 1, True)
-    }  # fmt: skip
+    assert {(each.scope, each.held, each.bounded) for each in taken} == {("tenant/acme/runs", 1, True), (FLEET_RUNS, 1, True)}
     given = game.rows(game.fail("b")).postings
     assert {(each.scope, each.held) for each in given} == {("tenant/acme/runs", -1), (FLEET_RUNS, -1)}
     assert game.status == "failed"
@@ -263,10 +258,7 @@ def test_a_step_that_completed_with_a_failure_comes_back_with_its_journal_and_wh
     assert game.statuses() == {"docs": "completed", "build": "active"}
     assert (game.step("build").attempt, game.op("build").status) == (2, "done")
     game.complete("build", "yes")
-    assert {(game.step(name).id, game.step(name).attempt) for name in ("test", "tidy")} == {
-        ("test#2", 1),
-        ("tidy#2", 1),
-    }
+    assert {(game.step(name).id, game.step(name).attempt) for name in ("test", "tidy")} == {("test#2", 1), ("tidy#2", 1)}
     for name in ("test", "tidy", "end"):
         game.complete(name, name)
     assert game.output == "end"

@@ -83,8 +83,11 @@ def test_who_is_asked_has_others_asked_too() -> None:
     assign(game, "eve", "ann")
     (assigned,) = game.events(ev.GateAssigned)
     assert (assigned.reviewers, assigned.delegated, assigned.by, assigned.reason) == (
-        ("ann", "legal", "eve"), True, "ann", "on holiday",
-    )  # fmt: skip
+        ("ann", "legal", "eve"),
+        True,
+        "ann",
+        "on holiday",
+    )
     assign(game, "eve")
     assert len(game.events(ev.GateAssigned)) == 1, "what changes nothing is no event"
     game.decide("approve", by="eve")
@@ -115,11 +118,7 @@ def test_what_a_gate_is_given_to_helps_nobody_with_a_hand_in_the_run(delegates: 
     """In no key of theirs, also one that they make afterwards, and in no role of theirs."""
     game = approval(reviewers=("ida",), four_eyes=four_eyes)
     assign(game, "keys.k", "fin", delegates=delegates, by="ida")
-    for by, roles in (
-        (Claim("keys.k", maker="ann"), ()),
-        (Claim("ann"), ("fin",)),
-        (Claim("zed", maker="ann"), ("fin",)),
-    ):
+    for by, roles in ((Claim("keys.k", maker="ann"), ()), (Claim("ann"), ("fin",)), (Claim("zed", maker="ann"), ("fin",))):
         with pytest.raises(DecisionRefused, match=r"was not asked before|second pair of eyes"):
             game.decide("approve", by=by, roles=roles)
     game.decide("approve", by=Claim("keys.k", maker="eve"))
@@ -130,10 +129,7 @@ def test_who_made_a_key_has_a_gate_given_to_no_role_of_that_key() -> None:
     game = approval(reviewers=("ida",))
     for to in ("keys.k", "fin"):
         with pytest.raises(DecisionRefused, match="'ann' asked for or contributed to, and is not given to a role"):
-            game.do(
-                cmd.AssignGate(game.gate.gate, (to,), False, Claim("keys.k", maker="ann", roles=("fin",))),
-                session=None,
-            )
+            game.do(cmd.AssignGate(game.gate.gate, (to,), False, Claim("keys.k", maker="ann", roles=("fin",))), session=None)
 
 
 def test_whom_a_gate_asked_first_it_may_ask_again() -> None:

@@ -6,16 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.nouns.routing import (
-    Complexity,
-    Needs,
-    Quote,
-    RoutedModel,
-    others_first,
-    ranked,
-    refusal,
-    unable_until_ms,
-)
+from holdfast.core.nouns.routing import Complexity, Needs, Quote, RoutedModel, others_first, ranked, refusal, unable_until_ms
 from holdfast.core.values.policies import CANCELLED, LOST, MODEL_TRANSIENT, NETWORK, RATE_LIMIT, TIMEOUT, ErrorRecord
 
 SMALL = RoutedModel("small", Complexity.TRIVIAL, Complexity.SIMPLE, tools=False, vision=False, max_context_tokens=1_000)
@@ -42,10 +33,7 @@ def test_a_model_that_cannot_answer_is_not_asked_and_it_is_said_why(
 
 
 def test_what_a_model_reads_its_price_list_says_too() -> None:
-    assert (
-        refusal(RoutedModel("m"), Needs(), 101, 100, None)
-        == "it reads and writes 100 tokens at most, and this may be 101"
-    )
+    assert refusal(RoutedModel("m"), Needs(), 101, 100, None) == "it reads and writes 100 tokens at most, and this may be 101"
     assert refusal(RoutedModel("m"), Needs(), 101, None, None) is None
 
 
@@ -64,9 +52,7 @@ def test_after_a_failure_other_providers_are_asked_first_and_the_same_model_last
     assert others_first(models, providers, {"a1"}) == [2, 1, 0, 3]
     assert others_first(models, providers, {"b1"}) == [0, 1, 3, 2]
     assert others_first(models, providers, {"a1", "b1"}) == [1, 0, 2, 3]
-    assert others_first(models, providers, {*models}) == [0, 1, 2, 3], (
-        "where all have failed, the cheapest comes first again"
-    )
+    assert others_first(models, providers, {*models}) == [0, 1, 2, 3], "where all have failed, the cheapest comes first again"
 
 
 @pytest.mark.parametrize(

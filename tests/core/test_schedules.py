@@ -59,7 +59,7 @@ def times(cron: str, zone: str, after: str, count: int) -> list[str]:
         ("*/30 * * * *", "2026-10-25T00:10", ["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z"]),
         ("0 9 * * MON-FRI", "2026-11-20T12:00", ["2026-11-23T08:00:00Z", "2026-11-24T08:00:00Z"]),
     ],
-)  # fmt: skip
+)
 def test_times_of_a_zone_whose_clocks_change(cron: str, after: str, expected: list[str]) -> None:
     assert times(cron, "Europe/Berlin", after, len(expected)) == expected
 
@@ -103,13 +103,15 @@ def test_each_time_is_fired_once_and_the_next_is_known() -> None:
 @pytest.mark.parametrize(
     ("overlap", "has_ended", "fired", "skipped"),
     [
-        ("skip", False, [], 1), ("skip", True, ["01"], 0), ("allow", False, ["01"], 0), ("cancel", False, ["01"], 0),
-        ("queue", False, [], 0), ("queue", True, ["01"], 0),
+        ("skip", False, [], 1),
+        ("skip", True, ["01"], 0),
+        ("allow", False, ["01"], 0),
+        ("cancel", False, ["01"], 0),
+        ("queue", False, [], 0),
+        ("queue", True, ["01"], 0),
     ],
-)  # fmt: skip
-def test_what_happens_while_the_run_before_goes_on(
-    overlap: Any, has_ended: bool, fired: list[str], skipped: int
-) -> None:
+)
+def test_what_happens_while_the_run_before_goes_on(overlap: Any, has_ended: bool, fired: list[str], skipped: int) -> None:
     found = turn(schedule(overlap=overlap), ms("2026-11-23T01:00:00"), last_has_ended=has_ended)
     assert [each[11:13] for each in stamps(found.after.pending)] == fired
     assert (found.after.skipped, found.after.missed) == (skipped, 0)
@@ -155,9 +157,7 @@ def test_after_three_days_away_only_what_is_not_too_old_is_made_up_for(overlap: 
 
 
 def test_more_than_fit_into_one_go_come_in_the_next() -> None:
-    found = turn(
-        schedule("* * * * *", overlap="allow", catch_up_s=86_400), ms("2026-11-23T02:00:00"), last_has_ended=True
-    )
+    found = turn(schedule("* * * * *", overlap="allow", catch_up_s=86_400), ms("2026-11-23T02:00:00"), last_has_ended=True)
     assert (len(found.after.pending), found.is_all) == (MOST_FIRED, False)
     rest = turn(begun(found.after, [RunId("r")] * MOST_FIRED), ms("2026-11-23T02:00:00"), last_has_ended=True)
     assert (len(rest.after.pending), rest.is_all) == (120 - MOST_FIRED, True)
@@ -168,9 +168,7 @@ def test_of_more_than_fit_into_one_go_the_last_counts_and_not_the_last_of_the_fi
     found = turn(schedule(cron, catch_up_s=86_400), ms("2026-11-24T00:00:00"), last_has_ended=True)
     assert stamps(found.after.pending) == ["2026-11-24T00:00:00Z"]
     assert (found.after.missed, found.is_all) == (counted, True)
-    assert found.after.missed + found.after.uncounted_s == pytest.approx(
-        counted if counted < MOST_COUNTED else 86_399, abs=1
-    )
+    assert found.after.missed + found.after.uncounted_s == pytest.approx(counted if counted < MOST_COUNTED else 86_399, abs=1)
 
 
 @pytest.mark.parametrize("overlap", ["allow", "skip", "queue", "cancel"])
@@ -189,12 +187,8 @@ def test_the_jitter_of_what_is_almost_too_old_is_looked_at() -> None:
     away = schedule("* * * * *", overlap="allow", catch_up_s=600, jitter_s=3600)
     now_ms = ms("2026-11-23T20:00:00")
     found = turn(away, now_ms, last_has_ended=True).after
-    wanted = [
-        at for at in range(ms("2026-11-23T00:01:00"), now_ms, 60_000) if now_ms - 600_000 <= starts_at_ms(away, at)
-    ]
-    first_not_due = next(
-        at for at in range(ms("2026-11-23T00:01:00"), now_ms, 60_000) if starts_at_ms(away, at) > now_ms
-    )
+    wanted = [at for at in range(ms("2026-11-23T00:01:00"), now_ms, 60_000) if now_ms - 600_000 <= starts_at_ms(away, at)]
+    first_not_due = next(at for at in range(ms("2026-11-23T00:01:00"), now_ms, 60_000) if starts_at_ms(away, at) > now_ms)
     assert [*found.pending] == [at for at in wanted if at < first_not_due]
 
 

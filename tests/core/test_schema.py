@@ -33,7 +33,10 @@ def test_what_fits_is_what_the_library_says_fits(schema: dict[str, Any], value: 
 
 def test_a_pattern_takes_time_that_grows_with_its_text() -> None:
     assert not matches("^(a+)+$", "a" * 4_000 + "!")
-    assert problems({"properties": {"a": {"$schema": jsonschema.Draft202012Validator.META_SCHEMA["$id"], "pattern": "^(a+)+$"}}}, {"a": "a" * 4_000 + "!"})  # fmt: skip
+    assert problems(
+        {"properties": {"a": {"$schema": jsonschema.Draft202012Validator.META_SCHEMA["$id"], "pattern": "^(a+)+$"}}},
+        {"a": "a" * 4_000 + "!"},
+    )
 
 
 @pytest.mark.parametrize("pattern", ["(?=a)a", r"(a)\1", "(", "(a{1000}){1000}"])

@@ -14,12 +14,7 @@ def score(name: str, value: float, by: str) -> Score:
 
 
 def test_the_latest_of_each_name_and_giver_counts() -> None:
-    given = [
-        score("tone", 3, "bob"),
-        score("helpful", 0, "bob"),
-        score("helpful", 1, "ann"),
-        score("helpful", 0.5, "bob"),
-    ]
+    given = [score("tone", 3, "bob"), score("helpful", 0, "bob"), score("helpful", 1, "ann"), score("helpful", 0.5, "bob")]
     assert counting(given) == [score("helpful", 1, "ann"), score("helpful", 0.5, "bob"), score("tone", 3, "bob")]
     assert counting([]) == []
 

@@ -156,10 +156,7 @@ def test_a_step_is_left_with_its_timers_in_one_commit() -> None:
     assert kinds(game.do(cmd.SuspendStep(*game.at("flow"), timers=(HOUR,)))) == ["TimerStarted", "StepSuspended"]
     assert (game.op("flow", "@0").name, game.due_ms) == ("timer", 3_600_000)
     assert kinds(game.tick(3_600)) == ["TimerFired", "StepStarted"]
-    assert kinds(game.do(cmd.SuspendStep(*game.at("flow"), timers=(HOUR,), yields=True))) == [
-        "StepSuspended",
-        "StepStarted",
-    ]
+    assert kinds(game.do(cmd.SuspendStep(*game.at("flow"), timers=(HOUR,), yields=True))) == ["StepSuspended", "StepStarted"]
 
 
 def test_a_timer_that_fires_in_the_process_settles_whether_it_was_started_or_not() -> None:
@@ -203,10 +200,7 @@ def test_a_timer_of_a_journal_that_was_dropped_does_not_run_again() -> None:
     game.stop("flow", "@0")
     game.decide("approve")
     game.tick()
-    for path, reused in (
-        ("@1", []),
-        ("@0", ["OperationReused"]),
-    ):  # all timers are equal: only that at its place is its own
+    for path, reused in (("@1", []), ("@0", ["OperationReused"])):  # all timers are equal: only that at its place is its own
         again = cmd.ReuseOperation(*game.at("flow"), Path(path), "sleep", "timer", "an hour")
         assert kinds(game.do(again)) == reused
 
@@ -224,14 +218,10 @@ def test_a_run_knows_by_which_rule_its_operations_are_named() -> None:
 def test_what_stands_in_a_fork_is_numbered_in_the_order_in_which_it_came() -> None:
     game = Game(graph(node("flow")), start=False)
     stands = [
-        ev.OperationInherited(
-            cmd.StepId("flow#1"), Path(path), "step", "price", path, inline(1), None, None, None, True
-        )
+        ev.OperationInherited(cmd.StepId("flow#1"), Path(path), "step", "price", path, inline(1), None, None, None, True)
         for path in ("~1.0", "~0.0")
     ]
-    more = ev.OperationInherited(
-        cmd.StepId("flow#1"), Path("0"), "step", "price", "0", inline(1), None, None, None, False
-    )
+    more = ev.OperationInherited(cmd.StepId("flow#1"), Path("0"), "step", "price", "0", inline(1), None, None, None, False)
     forked = ev.RunForked(cmd.RunId("origin"), 9, cmd.StepId("flow#1"), None, {}, (), {}, False)
     start = cmd.StartRun(cmd.RunId("fork"), "acme", inline(None), "digest", inherits=(forked, *stands, more), naming=2)
     game.do(start)

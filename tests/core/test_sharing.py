@@ -40,13 +40,13 @@ def test_what_a_write_drops_and_what_it_is_found_by_go_with_its_row_and_each_use
     game = Game(graph("a > b"))
     index = SharedIndex("black tea", "tiny", packed((3, 4)))
     place = (*game.at("a"), *PLACE, 0)
-    written = game.do(
-        cmd.WriteSharedValue(*place, is_written=True, outcome=ONE, index=index, keep=1, dropped=("old",))
-    )  # fmt: skip
+    written = game.do(cmd.WriteSharedValue(*place, is_written=True, outcome=ONE, index=index, keep=1, dropped=("old",)))
     [row] = project(game.state, written, executing=True).shared_values
     assert (row.index, row.keep, row.dropped) == (index, 1, ("old",))
-    found = [cmd.Value(Path("1"), SHARED_USE, None, inline([{"key": "case", "more": 1}]), name="board"),
-             cmd.Value(Path("2"), SHARED_USE, None, inline([]), name="board")]  # fmt: skip
+    found = [
+        cmd.Value(Path("1"), SHARED_USE, None, inline([{"key": "case", "more": 1}]), name="board"),
+        cmd.Value(Path("2"), SHARED_USE, None, inline([]), name="board"),
+    ]
     events = game.do(cmd.RecordValues(*game.at("a"), tuple(found)))
     uses = project(game.state, events, executing=True).shared_uses
     assert [(use.space, use.keys, use.at_ms) for use in uses] == [("board", ("case",), game.now_ms)]

@@ -53,9 +53,7 @@ def test_a_step_that_a_limit_holds_back_does_not() -> None:
 
 
 def test_waiting_for_lists_everything_whatever_the_status_says() -> None:
-    game = Game(
-        graph("a > end", "b > end", "c > end", "d > end", "e > end", "f > end", node("f", "human_gate")), limit=100
-    )
+    game = Game(graph("a > end", "b > end", "c > end", "d > end", "e > end", "f > end", node("f", "human_gate")), limit=100)
     game.sleep("a", 60)
     game.await_signal("b", "go", timeout_s=30)
     game.suspend("b")
@@ -66,9 +64,14 @@ def test_waiting_for_lists_everything_whatever_the_status_says() -> None:
     game.suspend("e")
     game.human_gate("f", timeout_ms=10_000)
     expected = {
-        ("gate", "approval", "f#1"), ("gate", "budget", None), ("gate", "effect_unknown", None), ("timer", "sleep", "a#1"),
-        ("signal", "go", "b#1"), ("retry", "timeout", "c#1"), ("money", "over_limit", "d#1"),
-    }  # fmt: skip
+        ("gate", "approval", "f#1"),
+        ("gate", "budget", None),
+        ("gate", "effect_unknown", None),
+        ("timer", "sleep", "a#1"),
+        ("signal", "go", "b#1"),
+        ("retry", "timeout", "c#1"),
+        ("money", "over_limit", "d#1"),
+    }
     assert {(wait.kind, wait.reason, wait.step) for wait in game.waits} == expected
     game.pause()
     assert {(wait.kind, wait.reason, wait.step) for wait in game.waits} == expected
@@ -79,8 +82,13 @@ def test_a_wait_is_plain_data() -> None:
     game = Game(graph("a > b"))
     game.sleep("a", 60)
     assert describe(game.waits[0]) == {
-        "kind": "timer", "reason": "sleep", "id": "a#1:0", "since_ms": START_MS, "step": "a#1", "due_at_ms": START_MS + 60_000,
-    }  # fmt: skip
+        "kind": "timer",
+        "reason": "sleep",
+        "id": "a#1:0",
+        "since_ms": START_MS,
+        "step": "a#1",
+        "due_at_ms": START_MS + 60_000,
+    }
 
 
 def test_the_earliest_of_all_that_falls_due_is_when_somebody_must_look() -> None:

@@ -78,9 +78,7 @@ def test_a_failed_attempt_is_tried_again_when_its_time_has_come() -> None:
     wait_ms = delay_ms(policies.DEFAULT_RETRY, TRANSIENT, 1, "0190-run/a#1")
     assert game.due_ms == wait_ms
     assert game.status == "waiting"
-    assert [(wait.kind, wait.reason, wait.due_at_ms) for wait in game.waits] == [
-        ("retry", "timeout", START_MS + wait_ms)
-    ]
+    assert [(wait.kind, wait.reason, wait.due_at_ms) for wait in game.waits] == [("retry", "timeout", START_MS + wait_ms)]
     assert game.tick((wait_ms - 1) / 1000) == []
     assert kinds(game.tick(0.001)) == ["StepStarted"]
     assert (game.step("a").attempt, game.step("a").failures) == (2, 1)
@@ -359,9 +357,8 @@ def test_a_join_inside_a_loop_is_armed_again() -> None:
 
 def test_a_best_effort_join_that_timed_out_before_the_loop_waits_again_after_it() -> None:
     flow = graph(
-        "t > a > j", "t > b > j", "t > s > end",
-        node("j", join=Join("best_effort", timeout_s=60), guard="g"), loop("s", "t", 2),
-    )  # fmt: skip
+        "t > a > j", "t > b > j", "t > s > end", node("j", join=Join("best_effort", timeout_s=60), guard="g"), loop("s", "t", 2)
+    )
     game = Game(flow)
     game.complete("t")
     game.complete("a")
@@ -374,9 +371,7 @@ def test_a_best_effort_join_that_timed_out_before_the_loop_waits_again_after_it(
 
 
 def test_an_inner_loops_target_that_an_outer_loop_overtook_waits_for_its_join_again() -> None:
-    flow = graph(
-        "t > a > b > end", "t > s > out", node("a", guard="g"), loop("b", "a", 3), loop("s", "t", 2),
-    )  # fmt: skip
+    flow = graph("t > a > b > end", "t > s > out", node("a", guard="g"), loop("b", "a", 3), loop("s", "t", 2))
     game = Game(flow)
     game.complete("t")
     game.judge()

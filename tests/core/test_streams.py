@@ -55,9 +55,7 @@ def test_a_reply_goes_on_where_the_pieces_ended() -> None:
     assert said(watching.event(1, held(1), None)) == []
     assert said(watching.chunk(call(1), 0, b"Dear ")) == [("text", "draft#1:0:1", 0, "Dear ")]
     assert said(watching.chunk(call(1), 0, b"Dear A")) == [("text", "draft#1:0:1", 5, "A")]
-    assert said(watching.event(2, settled(1), "Dear Ada")) == [
-        ("text", "draft#1:0:1", 6, "da"), ("end", "draft#1:0:1", 8, ""),
-    ]  # fmt: skip
+    assert said(watching.event(2, settled(1), "Dear Ada")) == [("text", "draft#1:0:1", 6, "da"), ("end", "draft#1:0:1", 8, "")]
     assert said(watching.chunk(call(1), 6, b"da")) == []
     assert str(watching.cursor) == "@2"
 
@@ -68,9 +66,7 @@ def test_a_repeated_call_says_that_what_was_told_is_void_and_nothing_where_nothi
     list(watching.event(2, doubted(1), None))
     assert said(watching.event(3, held(2), None)) == []
     list(watching.chunk(call(2), 0, b"Dea"))
-    assert said(watching.event(4, doubted(2), "Dear")) == [
-        ("text", "draft#1:0:2", 3, "r"), ("end", "draft#1:0:2", 4, ""),
-    ]  # fmt: skip
+    assert said(watching.event(4, doubted(2), "Dear")) == [("text", "draft#1:0:2", 3, "r"), ("end", "draft#1:0:2", 4, "")]
     back = Follower(RUN, Cursor.read(str(watching.cursor)))
     assert said(back.event(5, held(3), None)) == [("reset", "draft#1:0:2", 4, "")]
     assert said(back.chunk(call(2), 4, b"late words")) == []
@@ -86,9 +82,11 @@ def test_what_a_model_thinks_and_calls_tools_with_have_their_own_places() -> Non
     again = Follower(RUN, Cursor.read(str(watching.cursor)))
     for each in (watching, again):
         assert said(each.event(2, settled(1), "Dear", besides)) == [
-            ("thinking", thinking, 2, ", so"), ("text", call(1), 0, "Dear"), ("arguments", arguments, 3, '":1}'),
+            ("thinking", thinking, 2, ", so"),
+            ("text", call(1), 0, "Dear"),
+            ("arguments", arguments, 3, '":1}'),
             ("end", call(1), 4, ""),
-        ]  # fmt: skip
+        ]
         assert str(each.cursor) == "@2"
     for only, kinds in ((thinking, {"thinking", "end"}), (call(1), {"thinking", "text", "arguments", "end"})):
         late = Follower(RUN, Cursor(), only)
@@ -103,7 +101,7 @@ def test_what_became_of_a_request_is_told_once_at_a_place_of_its_own() -> None:
     assert [(each.kind, each.stream, each.source, each.offset, each.text, each.outcome) for each in told] == [
         ("result", "tools", f"{call(1)}:look_up:toolu_0:result", 0, "found", "completed"),
         ("result", "tools", f"{call(1)}:look_up:toolu_1:result", 0, "", "failed"),
-    ]  # fmt: skip
+    ]
     back = Follower(RUN, Cursor.read(told[0].cursor))
     assert [each.source for number in (0, 1) for each in back.chunk(*answered(number, ""))] == [told[1].source]
     assert request_of(told[1].source) == f"{call(1)}:look_up:toolu_1"
@@ -130,9 +128,7 @@ def test_who_wants_one_stream_or_one_call_hears_of_no_other() -> None:
         assert [each.value for each in watching.chunk("progress", 0, b"1")] == [1] * (only in ("progress", None))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "1", "@", "@-1", "@1,", "@1,a", "@1,=2", "@1,a=b", "@1,a=1,", "@\u0661", "@" + "9" * 16]
-)
+@pytest.mark.parametrize("text", ["", "1", "@", "@-1", "@1,", "@1,a", "@1,=2", "@1,a=b", "@1,a=1,", "@\u0661", "@" + "9" * 16])
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="no place in the streams"):
         Cursor.read(text)

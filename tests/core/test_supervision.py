@@ -27,13 +27,15 @@ class Desk:
         self.now = Supervisor(tenant="acme", name="desk", workers=workers or (worker(),), **how)
         self.tasks: dict[str, Task] = {}
 
-    def submit(
-        self, task_type: str = "read", priority: int = 0, *, timeout_s: float | None = None
-    ) -> Accepted | Rejected:
+    def submit(self, task_type: str = "read", priority: int = 0, *, timeout_s: float | None = None) -> Accepted | Rejected:
         task = Task(
-            id=f"t{len(self.tasks)}", task_type=task_type, payload=msgspec.Raw(b"{}"), at_ms=self.now_ms, priority=priority,
+            id=f"t{len(self.tasks)}",
+            task_type=task_type,
+            payload=msgspec.Raw(b"{}"),
+            at_ms=self.now_ms,
+            priority=priority,
             timeout_s=timeout_s,
-        )  # fmt: skip
+        )
         self.tasks[task.id] = task
         answer, self.now = rule.submitted(self.now, task, self.now_ms)
         return answer
@@ -339,9 +341,7 @@ def test_the_dashboard_says_how_all_stand() -> None:
     desk.taken("write")
     found = rule.dashboard(desk.now, desk.now_ms)
     assert (found.system_load, found.queue_size) == (0.75, 1)
-    assert found.workers["ann"] == rule.WorkerView("overloaded", 1.0, 2, 2, 1, 2, 0, 110.0), (
-        "0.9 of what was, 0.1 of what is"
-    )
+    assert found.workers["ann"] == rule.WorkerView("overloaded", 1.0, 2, 2, 1, 2, 0, 110.0), "0.9 of what was, 0.1 of what is"
     assert (found.workers["bob"].state, found.workers["bob"].load) == ("busy", 0.5)
 
 

@@ -25,9 +25,11 @@ LENDERS = st.lists(
 
 def test_the_longest_idle_lends_first_and_then_the_lowest_priority() -> None:
     team = [
-        lender("busy", 1000, moved_at_ms=9, priority=0), lender("dear", 1000, moved_at_ms=3, priority=2),
-        lender("cheap", 1000, moved_at_ms=3, priority=1), lender("idle", 1000, moved_at_ms=1, priority=9),
-    ]  # fmt: skip
+        lender("busy", 1000, moved_at_ms=9, priority=0),
+        lender("dear", 1000, moved_at_ms=3, priority=2),
+        lender("cheap", 1000, moved_at_ms=3, priority=1),
+        lender("idle", 1000, moved_at_ms=1, priority=9),
+    ]
     assert [*lent(1200, team).items()] == [("idle", 500), ("cheap", 500), ("dear", 200)]
 
 
@@ -80,9 +82,7 @@ def test_a_new_allotment_leaves_everybody_what_he_has_used() -> None:
 
 
 @given(AMOUNTS, st.dictionaries(NAMES, st.floats(0.01, 0.2)), st.dictionaries(NAMES, AMOUNTS))
-def test_all_together_are_allotted_the_total_at_most(
-    total: int, parts: dict[str, float], used: dict[str, int]
-) -> None:  # fmt: skip
+def test_all_together_are_allotted_the_total_at_most(total: int, parts: dict[str, float], used: dict[str, int]) -> None:
     team = {name: TeamAgent(1.0, part if part > 0.1 else None) for name, part in parts.items()}
     found = allotted(total, team, used)
     assert sum(found.values()) <= max(total, sum(used.values()))
@@ -99,9 +99,12 @@ def test_all_together_are_allotted_the_total_at_most(
         ({"writer": float("nan")}, "is nan"),
         ({"writer": True}, "is True"),
         ({"writer": TeamAgent(1.0, 0)}, "initial allocation of agent 'writer' is 0; it is a part of the total, above 0 to 1"),
-        ({"writer": TeamAgent(1.0, 0.6), "critic": TeamAgent(1.0, 0.6)}, "come to 1.2 of the total; together they are at most 1"),
+        (
+            {"writer": TeamAgent(1.0, 0.6), "critic": TeamAgent(1.0, 0.6)},
+            "come to 1.2 of the total; together they are at most 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_team_that_is_none_is_refused_in_words(agents: dict[str, TeamAgent | float], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         checked(agents)

@@ -114,9 +114,7 @@ def test_a_join_that_timed_out_may_be_a_dead_letter() -> None:
 
 
 def test_a_join_does_not_time_out_in_an_ending_run() -> None:
-    game = Game(
-        graph("a > join", "b > b2 > join", node("join", join=Join("all", timeout_s=60)), on_exhausted="dead_letter")
-    )
+    game = Game(graph("a > join", "b > b2 > join", node("join", join=Join("all", timeout_s=60)), on_exhausted="dead_letter"))
     game.complete("a")
     game.intended("b")
     game.cancel()
@@ -127,9 +125,15 @@ def test_a_join_does_not_time_out_in_an_ending_run() -> None:
 
 def test_several_joins_that_time_out_together_fail_the_run_once() -> None:
     game = Game(
-        graph("a > j1", "x > j1", "a > j2", "x > j2", node("j1", join=Join("all", timeout_s=60)),
-              node("j2", join=Join("all", timeout_s=60)))
-    )  # fmt: skip
+        graph(
+            "a > j1",
+            "x > j1",
+            "a > j2",
+            "x > j2",
+            node("j1", join=Join("all", timeout_s=60)),
+            node("j2", join=Join("all", timeout_s=60)),
+        )
+    )
     game.complete("a")
     game.tick(60)
     assert game.status == "failed"

@@ -18,11 +18,22 @@ def test_the_trace_is_read_also_of_versions_to_come(said: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        None, "", "00", f"00-{TRACE}-{PARENT}", f"00-{TRACE}-{PARENT}-1", f"00-{TRACE}-{PARENT}-01-more",
-        f"cc-{TRACE}-{PARENT}-01.more", f"ff-{TRACE}-{PARENT}-01", f"00-{TRACE.upper()}-{PARENT}-01",
-        f"00-{TRACE[:-1]}-{PARENT}-01", f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE}-{'0' * 16}-01",
-        f" 00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-01\n", f"00-{TRACE[:-1]}٣-{PARENT}-01",
+        None,
+        "",
+        "00",
+        f"00-{TRACE}-{PARENT}",
+        f"00-{TRACE}-{PARENT}-1",
+        f"00-{TRACE}-{PARENT}-01-more",
+        f"cc-{TRACE}-{PARENT}-01.more",
+        f"ff-{TRACE}-{PARENT}-01",
+        f"00-{TRACE.upper()}-{PARENT}-01",
+        f"00-{TRACE[:-1]}-{PARENT}-01",
+        f"00-{'0' * 32}-{PARENT}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f" 00-{TRACE}-{PARENT}-01",
+        f"00-{TRACE}-{PARENT}-01\n",
+        f"00-{TRACE[:-1]}٣-{PARENT}-01",
     ],
-)  # fmt: skip
+)
 def test_what_is_malformed_is_ignored(said: str | None) -> None:
     assert trace_id_of(said) is None

@@ -89,8 +89,7 @@ def test_a_trace_says_nothing_of_what_the_data_says(name: str) -> None:
         msgspec.structs.replace(
             each,
             event=msgspec.structs.replace(
-                each.event,
-                **{field: PLANTED for field in DATA if isinstance(getattr(each.event, field, None), Payload)},
+                each.event, **{field: PLANTED for field in DATA if isinstance(getattr(each.event, field, None), Payload)}
             ),
         )
         for each in golden.events
@@ -101,10 +100,12 @@ def test_a_trace_says_nothing_of_what_the_data_says(name: str) -> None:
 
 
 def test_data_is_told_by_its_shape() -> None:
-    assert shape(inline({"card": "4111", "name": "Ann"})) == {
-        "kind": "object", "size_bytes": 28, "fields": ["card", "name"],
-    }  # fmt: skip
+    assert shape(inline({"card": "4111", "name": "Ann"})) == {"kind": "object", "size_bytes": 28, "fields": ["card", "name"]}
     assert shape(inline([1, 2])) == {"kind": "array", "size_bytes": 5, "count": 2}
     assert [shape(inline(value))["kind"] for value in ("secret", True, None, 2, 0.5)] == [
-        "string", "boolean", "null", "number", "number",
-    ]  # fmt: skip
+        "string",
+        "boolean",
+        "null",
+        "number",
+        "number",
+    ]

@@ -104,9 +104,7 @@ def test_what_a_person_says_counts_also_where_a_field_rejects() -> None:
 
 
 def test_what_a_loop_does_again_is_forgotten() -> None:
-    play = Game(
-        Graph(definition("draft > judge", loop("judge", "draft", max_visits=2), node("judge", "check"), state=FIELDS))
-    )
+    play = Game(Graph(definition("draft > judge", loop("judge", "draft", max_visits=2), node("judge", "check"), state=FIELDS)))
     play.complete("draft", {"append": [1]})
     play.complete("judge", None, decisions="retry")
     play.complete("draft", {"append": [2]})
@@ -147,9 +145,7 @@ def test_a_task_names_its_successors_and_nothing_else() -> None:
     play = Game(Graph(definition("a > x", "a > y")))
     play.complete("a", {}, decisions="elsewhere")
     error = play.step("a").error
-    assert (error.error_class, error.message) == (
-        policies.ROUTING, "'a' chose 'elsewhere', which is none of its ways: x, y.",
-    )  # fmt: skip
+    assert (error.error_class, error.message) == (policies.ROUTING, "'a' chose 'elsewhere', which is none of its ways: x, y.")
 
 
 def test_a_guard_is_asked_about_a_way_that_a_task_names() -> None:

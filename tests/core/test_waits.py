@@ -77,7 +77,7 @@ def test_several_timers_of_a_step_fire_each_in_its_time() -> None:
     order = []
     for _ in range(3):
         game.tick(10)
-        order += [event.path for event in game.events(ev.TimerFired)[len(order):]]  # fmt: skip
+        order += [event.path for event in game.events(ev.TimerFired)[len(order) :]]
         game.suspend("a")
     assert order == ["0.1.0", "0.2.0", "0.0.0"]
 

@@ -50,10 +50,7 @@ def test_what_was_looked_at_before_an_attempt_is_given_up_stays() -> None:
 
 def test_a_step_that_is_handed_over_is_no_lost_attempt() -> None:
     game = Game(graph("a > b"))
-    assert kinds(game.do(cmd.SuspendStep(*game.at("a"), yields=True), session=OTHER)) == [
-        "StepSuspended",
-        "StepStarted",
-    ]
+    assert kinds(game.do(cmd.SuspendStep(*game.at("a"), yields=True), session=OTHER)) == ["StepSuspended", "StepStarted"]
     assert game.step("a").losses == 0
 
 
@@ -71,9 +68,7 @@ WAYS: dict[str, Callable[[Game], object]] = {
     "a signal": lambda game: game.await_signal("a", "go"),
     "a person": lambda game: game.open_gate("a"),
     "a child": lambda game: game.ask_for("a"),
-    "a shared value": lambda game: game.do(
-        cmd.AwaitSharedValue(*game.at("a"), cmd.Path("0"), "board", "case", "h", 1, None)
-    ),
+    "a shared value": lambda game: game.do(cmd.AwaitSharedValue(*game.at("a"), cmd.Path("0"), "board", "case", "h", 1, None)),
     "a model's answer": lambda game: game.hold("a", 1),
     "a tool's answer": lambda game: game.intend("a"),
     "money": lambda game: game.hold("a", 10**9),

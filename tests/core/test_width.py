@@ -70,10 +70,14 @@ def play(graph: Graph, *, failing: bool) -> State:
 @pytest.mark.parametrize(
     ("join", "failing"),
     [
-        (Join("all"), False), (Join("all_required"), False), (Join("best_effort"), False), (Join("quorum", 10**9), False),
-        (Join("best_effort"), True), (Join("quorum", 1), True),
+        (Join("all"), False),
+        (Join("all_required"), False),
+        (Join("best_effort"), False),
+        (Join("quorum", 10**9), False),
+        (Join("best_effort"), True),
+        (Join("quorum", 1), True),
     ],
-)  # fmt: skip
+)
 def test_what_a_step_costs_does_not_grow_with_how_many_are_beside_it(join: Join, failing: bool) -> None:
     def cost(width: int) -> float:
         wide = fan(width, Join(join.mode, min(join.count, width)))

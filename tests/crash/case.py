@@ -109,8 +109,6 @@ class Case:
         assert killed or status == 0, f"{self!r}: life {life.number} failed:\n{words}"
         result = json.loads(life.result.read_text()) if life.result.exists() else None
         lived = Lived(killed, read_trace(life.trace), result, before)
-        assert not killed or life.at == lived.died_at["n"] or life.on in lived.died_at["kinds"], (
-            "something else killed it"
-        )
+        assert not killed or life.at == lived.died_at["n"] or life.on in lived.died_at["kinds"], "something else killed it"
         self.lives.append(lived)
         return lived

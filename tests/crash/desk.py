@@ -41,13 +41,8 @@ async def worker(ctx: Context, task: str) -> str:
 
 async def main(directory: Path) -> None:
     known = Settings(lease_s=1)  # nobody waits for long for what a killed process had
-    async with (
-        asyncio.timeout(60),
-        Engine.open(directory / STORE, workflows=[worker], settings=known) as engine,
-    ):
-        workers = [
-            WorkerAgent(name, worker, types, 1) for name, types in (("ann", ["read"]), ("bob", ["read", "write"]))
-        ]
+    async with asyncio.timeout(60), Engine.open(directory / STORE, workflows=[worker], settings=known) as engine:
+        workers = [WorkerAgent(name, worker, types, 1) for name, types in (("ann", ["read"]), ("bob", ["read", "write"]))]
         desk = await engine.set_supervisor(NAME, workers, threshold=None)
         for task, task_type in TASKS.items():
             answer = await desk.submit(task_type, task, task_id=task)

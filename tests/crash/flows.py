@@ -26,9 +26,7 @@ RUN_OF = "run of "
 RULES = (
     Rule(user=": draft 1", text="a rough draft"),
     Rule(user=": draft 2", text="a fine draft"),
-    Rule(
-        user=": research", turn=1, tool_calls=(ToolCall("search", {"what": "one"}), ToolCall("search", {"what": "two"}))
-    ),
+    Rule(user=": research", turn=1, tool_calls=(ToolCall("search", {"what": "one"}), ToolCall("search", {"what": "two"}))),
     Rule(user=": research", turn=2, tool_calls=(ToolCall("search", {"what": "three"}),)),
     Rule(user=": research", turn=3, text="three findings"),
     Rule(user=": word", text="a word"),

@@ -240,20 +240,12 @@ def _assert_nothing_completed_is_called_again(case: Case, book: Book) -> None:
 
 def _assert_no_recorded_step_runs_again(case: Case, book: Book) -> None:
     """No bare step runs in a later life whose result an earlier one had on the disk, or anybody has it twice."""
-    steps = {
-        r.seq: r.event.name
-        for r, _ in book.events
-        if isinstance(r.event, ev.ValueRecorded) and r.event.kind == FUNCTION
-    }
+    steps = {r.seq: r.event.name for r, _ in book.events if isinstance(r.event, ev.ValueRecorded) and r.event.kind == FUNCTION}
     assert max(Counter(steps.values()).values(), default=0) <= 1, "a step has two results"
     known: set[str] = set()
     for life in case.lives:
         ran = {
-            name
-            for line in life.crossed
-            for kind in line["kinds"]
-            for _, is_run, name in [kind.partition(RUN_OF)]
-            if is_run
+            name for line in life.crossed for kind in line["kinds"] for _, is_run, name in [kind.partition(RUN_OF)] if is_run
         }
         assert not known & ran, "a step ran again though its result was recorded"
         known |= {steps[seq] for seq, *_ in acknowledged(life.trace) if seq in steps}

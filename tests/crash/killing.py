@@ -30,9 +30,14 @@ def its_directory(directory: Path) -> AbstractContextManager[Words]:
 
 
 def killed_everywhere(
-    program: str, tmp_path: Path, judge: Callable[..., None], *, shares: int, since: str | None = None,
+    program: str,
+    tmp_path: Path,
+    judge: Callable[..., None],
+    *,
+    shares: int,
+    since: str | None = None,
     lent: Lent = its_directory,
-) -> None:  # fmt: skip
+) -> None:
     """Have `judge` look at each end, with the words of its case. Of the points one in `shares` is tried, but for `make crash`, and
     none before the first of the kind `since`."""
 

@@ -60,9 +60,7 @@ async def see_through(engine: Engine, run: Run) -> Any:
                 await engine.decide(gate_id, "approve", by=NAME)
                 continue
             call = state.calls[gate.opened.subject or ""]
-            done = [
-                each["what"] for each in map(json.loads, world().read_text().splitlines()) if each["key"] == call.key
-            ]
+            done = [each["what"] for each in map(json.loads, world().read_text().splitlines()) if each["key"] == call.key]
             if done:
                 await engine.resolve_effect(gate.opened.subject or "", "answer", f"did {done[0]}", by=NAME)
             else:

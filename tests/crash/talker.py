@@ -39,9 +39,15 @@ REPLIES = {
 }
 """What the agent answers to each message: all that was said on the way to it."""
 FOLLOWS = {
-    "one": None, "wait": "one", "queued": "wait", "hang": "queued", "stop": "hang", "hang on": "stop", "anew": "stop",
+    "one": None,
+    "wait": "one",
+    "queued": "wait",
+    "hang": "queued",
+    "stop": "hang",
+    "hang on": "stop",
+    "anew": "stop",
     "branch": "one",
-}  # fmt: skip
+}
 
 
 @tool(effect="idempotent", compensation="undo")
@@ -135,10 +141,7 @@ def counted(boundaries: Boundaries) -> None:
 async def main(store: str, boundaries: Boundaries) -> None:
     known = Settings(lease_s=1)  # nobody waits for long for what a killed process had
     model: Any = Model(boundaries)
-    async with (
-        asyncio.timeout(60),
-        Engine.open(store, workflows=[agent], model=model, settings=known) as engine,
-    ):
+    async with asyncio.timeout(60), Engine.open(store, workflows=[agent], model=model, settings=known) as engine:
         await talk(engine)
 
 

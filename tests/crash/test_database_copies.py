@@ -140,9 +140,7 @@ def torn(commit: Commit, at: int) -> dict[str, bytes]:
 
 # In the second, SQLite writes its log back after every few pages and begins it anew.
 @pytest.mark.parametrize("pages", [pytest.param(None, marks=pytest.mark.long), 4])
-@pytest.mark.parametrize(
-    "flow", ["walk", pytest.param("tour", marks=pytest.mark.skipif(not EVERYTHING, reason="make crash"))]
-)
+@pytest.mark.parametrize("flow", ["walk", pytest.param("tour", marks=pytest.mark.skipif(not EVERYTHING, reason="make crash"))])
 async def test_a_copy_of_the_database_at_any_commit_has_all_that_was_acknowledged(
     world: World, victims: Nursery, tmp_path: Path, flow: str, pages: int | None
 ) -> None:

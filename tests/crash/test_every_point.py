@@ -58,9 +58,7 @@ def hit_by(case: Case) -> list[str]:
 @pytest.mark.parametrize(
     "flow", ["tour", pytest.param("detour", marks=pytest.mark.long), pytest.param("stroll", marks=pytest.mark.long)]
 )
-def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(
-    world: World, victims: Nursery, flow: str
-) -> None:
+def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(world: World, victims: Nursery, flow: str) -> None:
     unbroken = reference(world, victims, flow)
     wanted = kinds(unbroken.lives[0].trace)
     if flow != "tour" and not EVERYTHING:
@@ -88,9 +86,7 @@ def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(
 @complete
 @share
 @pytest.mark.parametrize("flow", ["tour", "detour", "stroll"])
-def test_a_run_killed_at_any_point_ends_as_if_nothing_had_been(
-    world: World, victims: Nursery, flow: str, share: int
-) -> None:
+def test_a_run_killed_at_any_point_ends_as_if_nothing_had_been(world: World, victims: Nursery, flow: str, share: int) -> None:
     unbroken = reference(world, victims, flow)
     counted = len(unbroken.lives[0].crossed)
     hit: Counter[str] = Counter()

@@ -185,12 +185,8 @@ class Seen:
 
     def __init__(self, directory: Path, case: str) -> None:
         self.tools: list[dict[str, Any]] = [e for e in read_journal(directory / "tools.jsonl") if e["case"] == case]
-        self.mails: list[MailRecord] = [
-            e for e in read_mail(directory / "mails.jsonl") if e.to == (f"{case}@{DOMAIN}",)
-        ]
-        self.calls: list[CallRecord] = [
-            e for e in read_calls(directory / "models.jsonl") if e.user.startswith(f"{case}:")
-        ]
+        self.mails: list[MailRecord] = [e for e in read_mail(directory / "mails.jsonl") if e.to == (f"{case}@{DOMAIN}",)]
+        self.calls: list[CallRecord] = [e for e in read_calls(directory / "models.jsonl") if e.user.startswith(f"{case}:")]
 
     @property
     def keys(self) -> list[str]:

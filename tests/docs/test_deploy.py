@@ -17,9 +17,7 @@ from holdfast.settings import load
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OBJECTS = list(YAML(typ="safe", pure=True).load_all((DEPLOY / "kubernetes.yaml").read_text()))
 LINES = [
-    line
-    for line in re.sub(r"\\\n\s*", " ", (DEPLOY / "Containerfile").read_text()).splitlines()
-    if line and line[0] != "#"
+    line for line in re.sub(r"\\\n\s*", " ", (DEPLOY / "Containerfile").read_text()).splitlines() if line and line[0] != "#"
 ]
 
 
@@ -47,8 +45,10 @@ def test_a_pod_drains_before_it_is_killed_and_is_nobody_s_root(deployment: Any) 
     assert spec["securityContext"]["runAsNonRoot"]
     assert str(spec["securityContext"]["runAsUser"]) in "\n".join(LINES)
     assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
-    }  # fmt: skip
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
     assert not spec["automountServiceAccountToken"]
     assert "memory" in container["resources"]["limits"]
     mounted = {each["name"] for each in container["volumeMounts"]}
@@ -65,9 +65,7 @@ def test_probes_ask_what_the_health_port_answers(deployment: Any) -> None:
 
 
 def test_the_service_leads_to_those_that_serve() -> None:
-    (serve,) = [
-        each for each in OBJECTS if each["metadata"]["name"] == "holdfast-serve" and each["kind"] == "Deployment"
-    ]
+    (serve,) = [each for each in OBJECTS if each["metadata"]["name"] == "holdfast-serve" and each["kind"] == "Deployment"]
     (container,) = serve["spec"]["template"]["spec"]["containers"]
     assert "--http=0.0.0.0:8000" in container["args"]
     assert {"name": "http", "containerPort": 8000} in container["ports"]

@@ -102,10 +102,22 @@ def test_every_block_says_what_it_is(page: Path) -> None:
             ast.parse(block.body, filename=str(block))
 
 
-LONG = frozenset({
-    "evaluation.md", "failure-and-repair.md", "fleet.md", "flows.md", "people.md", "quickstart.md", "replay.md",
-    "semantic-cache.md", "supervisor.md", "team-budgets.md", "testing.md", "threads-and-notebooks.md",
-})  # fmt: skip
+LONG = frozenset(
+    {
+        "evaluation.md",
+        "failure-and-repair.md",
+        "fleet.md",
+        "flows.md",
+        "people.md",
+        "quickstart.md",
+        "replay.md",
+        "semantic-cache.md",
+        "supervisor.md",
+        "team-budgets.md",
+        "testing.md",
+        "threads-and-notebooks.md",
+    }
+)
 """Pages of which a chapter takes more than five seconds of a processor."""
 
 
@@ -161,9 +173,7 @@ class Reader:
             for name, value in os.environ.items()
             if not name.startswith(("HOLDFAST_", "ANTHROPIC_", "OPENAI_", "PYTEST_", "COV_"))
         }
-        self._environment["PATH"] = os.pathsep.join(
-            [*map(str, (*folders, Path(sys.executable).parent)), os.environ["PATH"]]
-        )
+        self._environment["PATH"] = os.pathsep.join([*map(str, (*folders, Path(sys.executable).parent)), os.environ["PATH"]])
         self._groups: list[int] = []
 
     def run(self, block: Block) -> str:
@@ -178,15 +188,18 @@ class Reader:
         said, complained = self._directory / ".stdout", self._directory / ".stderr"
         with said.open("w") as stdout, complained.open("w") as stderr:
             process = subprocess.Popen(
-                ["bash", "-c", shell], cwd=self._directory, env=self._environment, stdin=subprocess.DEVNULL,
-                stdout=stdout, stderr=stderr, start_new_session=True,
-            )  # fmt: skip
+                ["bash", "-c", shell],
+                cwd=self._directory,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
             self._groups.append(process.pid)
             status = process.wait(PAGE_LIMIT_S)
         expected = int(block.value("exit") or 0)
-        assert status == expected, (
-            f"{block} ended with {status}, not {expected}\n{said.read_text()}{complained.read_text()}"
-        )
+        assert status == expected, f"{block} ended with {status}, not {expected}\n{said.read_text()}{complained.read_text()}"
         return said.read_text(encoding="utf-8")
 
     def leave(self) -> None:
@@ -199,9 +212,7 @@ class Reader:
 
 def matches(pattern: str, text: str) -> bool:
     """Whether `text` is what a page shows, line by line; `…` stands for anything on its line, alone for any lines."""
-    lines = [
-        ".*" if line.strip() == "…" else r"[^\n]*".join(map(re.escape, line.split("…"))) for line in _lines(pattern)
-    ]
+    lines = [".*" if line.strip() == "…" else r"[^\n]*".join(map(re.escape, line.split("…"))) for line in _lines(pattern)]
     return re.fullmatch(r"\n".join(lines), "\n".join(_lines(text)), re.DOTALL) is not None
 
 
@@ -257,9 +268,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(there), f"{page.name}: {match['target']} has no such heading"
         if there.suffix == ".py" and "tests" in there.relative_to(ROOT).parts:
             name = match["text"].strip("`")
-            assert re.search(
-                rf"^\s*(async )?def {re.escape(name)}\(", there.read_text(encoding="utf-8"), re.MULTILINE
-            ), f"{page.name}: {there.name} has no test {name}"
+            assert re.search(rf"^\s*(async )?def {re.escape(name)}\(", there.read_text(encoding="utf-8"), re.MULTILINE), (
+                f"{page.name}: {there.name} has no test {name}"
+            )
 
 
 def anchors(page: Path) -> set[str]:
@@ -295,9 +306,7 @@ def test_pages_name_no_machine_and_no_registry() -> None:
 
 def test_the_lists_are_those_of_the_code() -> None:
     place = ROOT / "docs" / "reference"
-    stale = [
-        page for page, text in lists.pages().items() if text.rstrip() != (place / page).read_text("utf-8").rstrip()
-    ]
+    stale = [page for page, text in lists.pages().items() if text.rstrip() != (place / page).read_text("utf-8").rstrip()]
     assert stale == [], "run `make reference`"
 
 
@@ -339,8 +348,11 @@ def test_every_module_that_the_design_names_exists() -> None:
     package = ROOT / "src" / "holdfast"
     named = {name for name in explained(DESIGN) if re.fullmatch(r"[a-z_]+(/[a-z_]+)*/[a-z_]*", name)}
     assert len(named) > 20
-    assert [name for name in sorted(named) if not (package / f"{name}.py").exists() and not (package / name).is_dir()
-            and not (ROOT / name).is_dir()] == []  # fmt: skip
+    assert [
+        name
+        for name in sorted(named)
+        if not (package / f"{name}.py").exists() and not (package / name).is_dir() and not (ROOT / name).is_dir()
+    ] == []
 
 
 def test_the_design_has_every_table_of_the_stores() -> None:

@@ -38,9 +38,7 @@ def test_every_command_and_option_says_what_it_means(path: tuple[str, ...]) -> N
     silent = [each.name for each in reference.shown(command) if not getattr(each, "help", None)]
     assert silent == [], f"holdfast {' '.join(path)}"
     texts = [command.help, *(each.help for each in reference.shown(command))]
-    assert [each for each in texts if Text.from_markup(each).plain != each] == [], (
-        "a terminal shows no word in brackets"
-    )
+    assert [each for each in texts if Text.from_markup(each).plain != each] == [], "a terminal shows no word in brackets"
 
 
 def test_the_reference_has_every_command_with_its_options() -> None:
@@ -140,10 +138,9 @@ def codes() -> dict[str, set[str]]:
         "Classes of errors": constants(policies),
         "Exit codes of the command line": {str(value) for value in vars(exit_code).values() if isinstance(value, int)},
         "Exceptions": {
-            name for name, value in vars(errors).items()
-            if isinstance(value, type) and issubclass(value, errors.HoldfastError)
+            name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, errors.HoldfastError)
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("kind", sorted(codes()))

@@ -36,9 +36,19 @@ class Shop:
 
     def serve(self, version: int = 1) -> Process:
         return holdfast(
-            "serve", f"{CODE}:payment", "--http", "127.0.0.1:0", "--port", "0", "--token-file", str(self.folder / "token"),
-            "--store", str(self.folder / "runs.db"), folder=self.folder, PAYMENTS_VERSION=str(version),
-        )  # fmt: skip
+            "serve",
+            f"{CODE}:payment",
+            "--http",
+            "127.0.0.1:0",
+            "--port",
+            "0",
+            "--token-file",
+            str(self.folder / "token"),
+            "--store",
+            str(self.folder / "runs.db"),
+            folder=self.folder,
+            PAYMENTS_VERSION=str(version),
+        )
 
     def asked(self, process: Process) -> Asked:
         address = process.says(r"HTTP on (http://\S+)/api/v1\.")[1]

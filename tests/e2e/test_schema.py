@@ -25,9 +25,20 @@ MOST_S = 600
 @pytest.mark.long
 def test_whatever_is_sent_is_answered_as_the_description_says(tmp_path: Path) -> None:
     server = holdfast(
-        "serve", f"{FLOWS}:order", f"{FLOWS}:quick", f"{FLOWS}:answering", "--http", "127.0.0.1:0", "--port", "0",
-        "--token-file", str(private(tmp_path / "token", TOKEN)), "--store", str(tmp_path / "runs.db"), folder=tmp_path,
-    )  # fmt: skip
+        "serve",
+        f"{FLOWS}:order",
+        f"{FLOWS}:quick",
+        f"{FLOWS}:answering",
+        "--http",
+        "127.0.0.1:0",
+        "--port",
+        "0",
+        "--token-file",
+        str(private(tmp_path / "token", TOKEN)),
+        "--store",
+        str(tmp_path / "runs.db"),
+        folder=tmp_path,
+    )
     with ended(server):
         address = server.says(r"HTTP on (http://\S+)/api/v1\.")[1]
         how = (
@@ -37,12 +48,26 @@ def test_whatever_is_sent_is_answered_as_the_description_says(tmp_path: Path) ->
         )
         done = subprocess.run(
             [
-                str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(CONFIG), "run", f"{address}/api/v1/openapi.json",
-                "--checks", "all", "--header", f"Authorization: Bearer {TOKEN}", "--seed", "20261124", "--continue-on-failure",
-                "--no-color", *how,
+                str(Path(sys.executable).parent / "schemathesis"),
+                "--config-file",
+                str(CONFIG),
+                "run",
+                f"{address}/api/v1/openapi.json",
+                "--checks",
+                "all",
+                "--header",
+                f"Authorization: Bearer {TOKEN}",
+                "--seed",
+                "20261124",
+                "--continue-on-failure",
+                "--no-color",
+                *how,
             ],
-            capture_output=True, text=True, timeout=MOST_S, cwd=tmp_path,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=MOST_S,
+            cwd=tmp_path,
+        )
         assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-2_000:]
         tested = re.search(r"Tested: (\d+)", done.stdout)
         assert tested is not None

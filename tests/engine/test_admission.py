@@ -78,9 +78,7 @@ async def test_queued_runs_begin_in_the_order_of_their_arrival_as_places_come_fr
         for run in queue:
             state = await run.state()
             assert status(state) == "waiting"
-            assert [(wait.kind, wait.reason, wait.about) for wait in waiting_for(state)] == [
-                ("place", "admission", FLEET_RUNS)
-            ]
+            assert [(wait.kind, wait.reason, wait.about) for wait in waiting_for(state)] == [("place", "admission", FLEET_RUNS)]
         assert [each.run for each in await engine.waiting([FLEET_RUNS])] == [run.id for run in queue]
         with pytest.raises(TooManyRuns) as refused:
             await engine.start(quick())
@@ -88,10 +86,7 @@ async def test_queued_runs_begin_in_the_order_of_their_arrival_as_places_come_fr
         await engine.cancel(active[0].id)
         assert [await run.result() for run in queue] == [run.id for run in queue]
         began = [
-            recorded.at_ms
-            for run in queue
-            for recorded in await run.events()
-            if isinstance(recorded.event, ev.RunAdmitted)
+            recorded.at_ms for run in queue for recorded in await run.events() if isinstance(recorded.event, ev.RunAdmitted)
         ]
         assert began == sorted(began)
         assert (await engine.admission()).used == 1

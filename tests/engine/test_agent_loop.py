@@ -101,10 +101,7 @@ async def test_what_a_tool_fails_with_is_told_to_the_model_which_may_do_better(
         return kilos
 
     server.script.add(
-        *(
-            Rule(turn=n, tool_calls=(ToolCall("weigh", {"kilos": kilos}),))
-            for n, kilos in enumerate(("many", -1, 7), 1)
-        ),
+        *(Rule(turn=n, tool_calls=(ToolCall("weigh", {"kilos": kilos}),)) for n, kilos in enumerate(("many", -1, 7), 1)),
         Rule(turn=4, text="seven"),
     )
     async with Engine.open(store, model=model) as engine:
@@ -376,9 +373,7 @@ async def test_a_later_visit_goes_on_with_the_conversation_where_the_node_asks_f
     async with opened(store, model=model) as engine:
         run = await engine.start(wf)
         await engine.decide(await gate_of(run), "retry", reason="look closer")
-    async with opened(
-        store, model=model, workflows=[wf]
-    ) as engine:  # another process; only the store knows what was said
+    async with opened(store, model=model, workflows=[wf]) as engine:  # another process; only the store knows what was said
         run = engine.run(run.id)
         second = await run.until(lambda state: [gate for gate in state.gates if "enough#2" in gate])
         await engine.decide(next(iter(second.gates)))

@@ -64,9 +64,7 @@ async def research(ctx: Context, account: Account) -> dict[str, str]:
 
 @flow(cost_limit_usd=1)
 async def clerk(ctx: Context, asked: dict[str, Any]) -> dict[str, Any]:
-    said = await ctx.agent(
-        HAIKU, asked["question"], tools=[look, pay, research], system="You are a clerk.", max_tokens=100
-    )
+    said = await ctx.agent(HAIKU, asked["question"], tools=[look, pay, research], system="You are a clerk.", max_tokens=100)
     verdict = await ctx.agent(HAIKU, f"Judge: {said}", output=Verdict, max_tokens=100)
     if verdict.score < 0:
         raise ValueError("not good enough")

@@ -17,8 +17,7 @@ from tests.engine.kit import opened
 
 HAIKU = "claude-haiku-4-5"
 CALLS = tuple(
-    ToolCall("pay", {"to": name, "amount": amount})
-    for name, amount in (("ada", 1), ("bob", 200), ("cid", 3), ("eve", 4))
+    ToolCall("pay", {"to": name, "amount": amount}) for name, amount in (("ada", 1), ("bob", 200), ("cid", 3), ("eve", 4))
 )
 
 
@@ -57,22 +56,26 @@ async def test_all_calls_of_a_turn_are_shown_together_and_each_is_decided_by_its
 ) -> None:
     async with opened(store, model=model) as engine:
         run, asked = await begun(engine, desk)
-        assert [(each.tool, each.arguments["to"]) for each in asked.calls] == [
-            ("pay", n) for n in ("ada", "bob", "cid", "eve")
-        ]
+        assert [(each.tool, each.arguments["to"]) for each in asked.calls] == [("pay", n) for n in ("ada", "bob", "cid", "eve")]
         first, second, third, fourth = (each.gate for each in asked.calls)
         await engine.decide_together(
             {
-                first: "approve", second: GateDecision("edit", {"amount": 20}),
-                third: GateDecision("reject", reason="who is that?"), fourth: GateDecision("answer", "paid in cash"),
+                first: "approve",
+                second: GateDecision("edit", {"amount": 20}),
+                third: GateDecision("reject", reason="who is that?"),
+                fourth: GateDecision("answer", "paid in cash"),
             },
-            by="ann", shown_hash=asked.shown_hash,
-        )  # fmt: skip
+            by="ann",
+            shown_hash=asked.shown_hash,
+        )
         assert await run.result() == "Done."
         decided = await events_of(run, ev.GateDecided)
         assert {(each.gate, each.decision, each.by) for each in decided} == {
-            (first, "approve", "ann"), (second, "edit", "ann"), (third, "reject", "ann"), (fourth, "answer", "ann"),
-        }  # fmt: skip
+            (first, "approve", "ann"),
+            (second, "edit", "ann"),
+            (third, "reject", "ann"),
+            (fourth, "answer", "ann"),
+        }
         places = [each.seq for each in await run.events() if isinstance(each.event, ev.GateDecided)]
         assert places == [*range(places[0], places[0] + 4)], "in one commit"
         assert len(server.calls) == 2
@@ -86,9 +89,10 @@ async def test_of_answers_of_which_one_is_not_taken_none_is(
         run, asked = await begun(engine, desk)
         first, second, *_ = (each.gate for each in asked.calls)
         for bad, refusal in (
-            (GateDecision("edit", {"amount": "much"}), InvalidDecision), (GateDecision("retry"), InvalidDecision),
+            (GateDecision("edit", {"amount": "much"}), InvalidDecision),
+            (GateDecision("retry"), InvalidDecision),
             (GateDecision("edit"), InvalidDecision),
-        ):  # fmt: skip
+        ):
             with pytest.raises(refusal):
                 await engine.decide_together({first: "approve", second: bad}, by="ann")
         with pytest.raises(NotFound):
@@ -108,9 +112,7 @@ async def test_of_answers_of_which_one_is_not_taken_none_is(
     assert paid == [("ada", 1)]
 
 
-async def test_what_is_asked_of_people_otherwise_is_not_decided_together(
-    store: str, desk: Workflow, model: Providers
-) -> None:
+async def test_what_is_asked_of_people_otherwise_is_not_decided_together(store: str, desk: Workflow, model: Providers) -> None:
     from tests.engine.test_tool_approval import node
 
     @tool(effect="once", approval=True)

@@ -110,9 +110,7 @@ async def test_an_input_of_fifty_megabytes_is_an_input_and_one_too_large_starts_
     async with opened(store) as engine:
         assert await (await engine.start(wf, large)).result() == len(large)
         monkeypatch.setattr(payloads, "MOST_BYTES", len(large))
-        with pytest.raises(
-            InvalidInput, match=f"This value is {len(large) + 3} bytes as JSON; at most {len(large)} can"
-        ):
+        with pytest.raises(InvalidInput, match=f"This value is {len(large) + 3} bytes as JSON; at most {len(large)} can"):
             await engine.start(wf, large + "x")
         assert len(await engine.runs()) == 1
 
@@ -257,10 +255,14 @@ async def test_a_reply_that_cannot_be_stored_is_paid_for_once_and_asked_for_agai
         return "Look."
 
     server.script.add(
-        Rule(turn=1, nth=1, tool_calls=(ToolCall("look", {"what": unstorable}),),
-             fault=Fault("missing_usage") if usage == "missing" else None),
+        Rule(
+            turn=1,
+            nth=1,
+            tool_calls=(ToolCall("look", {"what": unstorable}),),
+            fault=Fault("missing_usage") if usage == "missing" else None,
+        ),
         Rule(text="Seen."),
-    )  # fmt: skip
+    )
     async with opened(store, model=model) as engine:
         run = await engine.start(wf, cost_limit_usd="1")
         assert await run.result() == "Seen."
@@ -328,9 +330,7 @@ async def test_a_store_that_was_taken_away_ends_the_work_at_once_and_its_runs_go
         run = await engine.start(wf, "kept")
         await run.settled()
         waiting = asyncio.create_task(run.result())
-        await eventually(
-            lambda: any(each.seq for watchers in engine.runtime.runs._watchers.values() for each in watchers)
-        )
+        await eventually(lambda: any(each.seq for watchers in engine.runtime.runs._watchers.values() for each in watchers))
         files = [tmp_path / f"holdfast.db{end}" for end in ("", "-wal", "-shm")]
         for file in files:
             file.rename(file.with_name(f"away-{file.name}"))
@@ -410,7 +410,7 @@ NOON = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
         ({1, object()}, "the value is a set"),
         ({"a": [Measured({1, 2}), {3}]}, "the value['a'][1] is a set"),
     ],
-)  # fmt: skip
+)
 def test_what_would_read_back_as_something_else_is_refused_with_the_way_out(value: Any, told: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         encode(value)
@@ -430,7 +430,7 @@ def test_what_would_read_back_as_something_else_is_refused_with_the_way_out(valu
         (Measured(Measured({1})), {"value": {"value": [1]}}),
         (collections.OrderedDict(a=1), {"a": 1}),
     ],
-)  # fmt: skip
+)
 def test_what_has_declared_fields_is_kept_as_these_say(value: Any, kept: Any) -> None:
     assert json.loads(encode(value)) == kept
 

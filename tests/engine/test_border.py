@@ -210,9 +210,21 @@ def in_guard(fail: Callable[[], Any]) -> Workflow:
 
 
 PLACES = [
-    in_plain_step, in_async_step, in_flow, in_branch, in_plain_task, in_async_task, in_check, in_plain_tool, in_async_tool,
-    in_approval, in_item, in_code_of_an_item, in_map_node, in_guard,
-]  # fmt: skip
+    in_plain_step,
+    in_async_step,
+    in_flow,
+    in_branch,
+    in_plain_task,
+    in_async_task,
+    in_check,
+    in_plain_tool,
+    in_async_tool,
+    in_approval,
+    in_item,
+    in_code_of_an_item,
+    in_map_node,
+    in_guard,
+]
 
 
 @pytest.fixture
@@ -483,9 +495,7 @@ async def test_the_task_factory_of_a_loop_is_kept_and_restored(tmp_path: Path) -
 
 
 @bounded
-async def test_an_engine_opens_in_a_loop_without_task_factories(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_engine_opens_in_a_loop_without_task_factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(self: Any, *factory: Any) -> Any:
         raise NotImplementedError  # as asyncio.AbstractEventLoop has it
 

@@ -36,15 +36,11 @@ async def test_runs_that_are_found_are_retried_or_forked_each_by_itself_and_a_dr
         for run in (*runs, other):
             await run.until(lambda state: bool(state.ended))
         would = await engine.bulk("retry", dry_run=True)
-        assert ({each.run for each in would}, {each.refused for each in would}) == (
-            {run.id for run in (*runs, other)}, {None},
-        )  # fmt: skip
+        assert ({each.run for each in would}, {each.refused for each in would}) == ({run.id for run in (*runs, other)}, {None})
         assert await runs[0].status() == "failed"
         ids = [run.id for run in reversed(runs)]
         quotes = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", dry_run=True))
-        assert [(row["run_id"], row["refused"], row["fork"]) for row in quotes.rows] == [
-            (id_, None, None) for id_ in ids
-        ]
+        assert [(row["run_id"], row["refused"], row["fork"]) for row in quotes.rows] == [(id_, None, None) for id_ in ids]
         mended.append(True)
         page = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", limit=2))
         rest = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", limit=2, cursor=page.cursor))

@@ -26,8 +26,6 @@ async def test_a_change_that_others_always_come_before_ends_in_words() -> None:
     async def attempt() -> None:
         made.append(1)
 
-    with pytest.raises(
-        Conflict, match=r"Schedule 'nightly' was changed by others 20 times in a row\. Nothing was changed"
-    ):
+    with pytest.raises(Conflict, match=r"Schedule 'nightly' was changed by others 20 times in a row\. Nothing was changed"):
         await changed("Schedule 'nightly'", attempt)
     assert len(made) == TRIES

@@ -10,19 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import (
-    ChildOutcome,
-    Context,
-    Engine,
-    OperationFailed,
-    Run,
-    RunFailed,
-    Workflow,
-    child,
-    flow,
-    llm_node,
-    step,
-)
+from holdfast import ChildOutcome, Context, Engine, OperationFailed, Run, RunFailed, Workflow, child, flow, llm_node, step
 from holdfast.core.facts import events as ev
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import usd
@@ -324,11 +312,7 @@ async def test_what_cannot_be_a_child_is_refused_in_words(store: str) -> None:
         "does not fit Invoice": {"workflow": "bill", "input": {"number": "x"}},
         "not of 'other'": {"workflow": "bill", "input": {"number": 1}, "tenant": "other"},
         "cost limit of a child": {"workflow": "bill", "input": {"number": 1}, "cost_limit_usd": "-1"},
-        "limit on tokens of a child cannot be used: -1 is no": {
-            "workflow": "bill",
-            "input": {"number": 1},
-            "max_tokens": -1,
-        },
+        "limit on tokens of a child cannot be used: -1 is no": {"workflow": "bill", "input": {"number": 1}, "max_tokens": -1},
         "of a child cannot be used: 1.5 is no number": {"workflow": "bill", "input": {"number": 1}, "max_tokens": 1.5},
         "to 'raise'": {"workflow": "bill", "input": {"number": 1}, "on_failure": "ignore"},
     }
@@ -436,9 +420,7 @@ async def test_the_children_of_a_run_share_its_limit(store: str, server: ModelSe
 
 
 @bounded
-async def test_the_tokens_of_a_run_are_a_limit_of_all_below_it(
-    store: str, server: ModelServer, model: Providers
-) -> None:  # fmt: skip
+async def test_the_tokens_of_a_run_are_a_limit_of_all_below_it(store: str, server: ModelServer, model: Providers) -> None:
     """Fifty at once, with room for three calls at a time; then it is raised, for who comes later."""
     server.script.add(Rule(usage=CHEAP, latency_s=0.01, text="."))
     asks = asking("asks_below", "n")
@@ -472,9 +454,7 @@ async def test_the_tokens_of_a_run_are_a_limit_of_all_below_it(
 
 
 @bounded
-async def test_a_child_may_have_a_limit_on_tokens_of_its_own(
-    store: str, server: ModelServer, model: Providers
-) -> None:  # fmt: skip
+async def test_a_child_may_have_a_limit_on_tokens_of_its_own(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
     asks = asking("asks_below", "n")
 
@@ -546,9 +526,7 @@ async def test_a_child_has_a_cap_of_its_own_below_which_all_of_its_children_stay
 
 
 @bounded
-async def test_a_run_without_children_has_no_scope_of_its_own(
-    store: str, model: Providers, server: ModelServer
-) -> None:
+async def test_a_run_without_children_has_no_scope_of_its_own(store: str, model: Providers, server: ModelServer) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
     async with opened(store, model=model) as engine:
         run = await engine.start(asking("asks_below", "n"), cost_limit_usd="1")

@@ -45,10 +45,7 @@ async def test_a_signal_that_comes_as_its_task_is_closed_is_not_given_to_it_by_a
                 """Have the signal come before the wait is called off, and the process die when the task has cleaned up."""
                 if is_dead.is_set():
                     raise StaleAttempt("This process is dead.")
-                if (
-                    any(isinstance(each.event, ev.OperationCalledOff) for each in one.events)
-                    and not is_signalled.is_set()
-                ):
+                if any(isinstance(each.event, ev.OperationCalledOff) for each in one.events) and not is_signalled.is_set():
                     is_signalled.set()
                     await desk.signal(run.id, "go", 1)
                 await carried(one, patient=patient)

@@ -67,9 +67,11 @@ async def test_a_tool_node_is_two_commits(store: str, model: Providers) -> None:
     wf.edge("a", "b")
     assert await commits(store, wf, model) == [
         ["RunStarted", "StepStarted"],
-        ["EffectIntended"], ["EffectCompleted", *ENDS],
-        ["EffectIntended"], ["EffectCompleted", "StepCompleted", "RunCompleted"],
-    ]  # fmt: skip
+        ["EffectIntended"],
+        ["EffectCompleted", *ENDS],
+        ["EffectIntended"],
+        ["EffectCompleted", "StepCompleted", "RunCompleted"],
+    ]
 
 
 async def test_a_model_call_is_two_commits(store: str, model: Providers) -> None:
@@ -79,9 +81,11 @@ async def test_a_model_call_is_two_commits(store: str, model: Providers) -> None
     wf.edge("a", "b")
     assert await commits(store, wf, model) == [
         ["RunStarted", "StepStarted"],
-        ["ModelCallHeld"], ["ModelCallSettled", *ENDS],
-        ["ModelCallHeld"], ["ModelCallSettled", "StepCompleted", "RunCompleted"],
-    ]  # fmt: skip
+        ["ModelCallHeld"],
+        ["ModelCallSettled", *ENDS],
+        ["ModelCallHeld"],
+        ["ModelCallSettled", "StepCompleted", "RunCompleted"],
+    ]
 
 
 async def test_a_turn_of_an_agent_begins_in_the_commit_that_ends_the_one_before(
@@ -92,9 +96,11 @@ async def test_a_turn_of_an_agent_begins_in_the_commit_that_ends_the_one_before(
     wf.node("a")(llm_node(model=MODEL, tools=[look])(lambda state: "look"))
     assert await commits(store, wf, model) == [
         ["RunStarted", "StepStarted"],
-        ["ModelCallHeld"], ["ModelCallSettled", "EffectIntended"],
-        ["EffectCompleted", "ModelCallHeld"], ["ModelCallSettled", "StepCompleted", "RunCompleted"],
-    ]  # fmt: skip
+        ["ModelCallHeld"],
+        ["ModelCallSettled", "EffectIntended"],
+        ["EffectCompleted", "ModelCallHeld"],
+        ["ModelCallSettled", "StepCompleted", "RunCompleted"],
+    ]
 
 
 async def test_a_gate_is_one_commit_to_wait_and_one_to_go_on(store: str, model: Providers) -> None:

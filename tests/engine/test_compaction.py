@@ -87,9 +87,7 @@ async def test_a_conversation_is_summed_up_once_and_each_run_is_given_a_bounded_
         # A branch from before the first summary is told every word.
         branch = await engine.say("c", "And otherwise?", after=1)
         await engine.reply("c", branch.number)
-        assert [turn.text for turn in answers(asked)[-1].turns if isinstance(turn, UserTurn)] == [
-            word(1), "And otherwise?",
-        ]  # fmt: skip
+        assert [turn.text for turn in answers(asked)[-1].turns if isinstance(turn, UserTurn)] == [word(1), "And otherwise?"]
         assert len(summaries(asked)) == made
 
 
@@ -120,9 +118,7 @@ def sink(ship: str) -> str:
 
 
 @bounded
-async def test_a_loop_of_tools_is_cut_between_turns_and_goes_on(
-    store: str, asked: Recorder, server: ModelServer
-) -> None:
+async def test_a_loop_of_tools_is_cut_between_turns_and_goes_on(store: str, asked: Recorder, server: ModelServer) -> None:
     server.script.add(Rule(system="Look around", user="They spoke of ships.", text="done"), *LOOKS)
     wf = agent(look, compact_above_tokens=4_000, compact_with=OTHER, max_turns=8)
     async with opened(store, workflows=[wf], model=asked) as engine:
@@ -204,11 +200,7 @@ async def test_what_does_not_fit_is_an_error_in_words(store: str, asked: Recorde
         with pytest.raises(RunFailed, match="nothing older to sum up"):
             await run.result()
         assert asked.asked == []
-        said = [
-            {"role": "user", "text": "short"},
-            {"role": "assistant", "text": "y"},
-            {"role": "user", "text": "x" * 2_000},
-        ]
+        said = [{"role": "user", "text": "short"}, {"role": "assistant", "text": "y"}, {"role": "user", "text": "x" * 2_000}]
         run = await engine.start(talks, {"messages": said})
         with pytest.raises(RunFailed, match="With its older turns summed up"):
             await run.result()

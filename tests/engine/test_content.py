@@ -121,10 +121,7 @@ async def test_the_json_of_a_part_is_a_part(store: str, wire: Wire, model: Provi
     part = {"type": "image", "data": base64.b64encode(CAT).decode()}
     document = Document(data=b"a,b\n1,2\n", media_type="text/csv")
     async with opened(store, model=model) as engine:
-        assert (
-            await (await engine.start(asks({"system": "Be brief.", "user": ["See", part, document]}))).result()
-            == "A cat."
-        )
+        assert await (await engine.start(asks({"system": "Be brief.", "user": ["See", part, document]}))).result() == "A cat."
         assert await (await engine.start(asks(Image(data=CAT), "alone"))).result() == "A cat."
     first, second = (request["messages"][0]["content"] for request in wire.requests)
     assert [block["type"] for block in first] == ["text", "image", "document"]
@@ -144,10 +141,7 @@ SOUND = {"type": "audio", "data": base64.b64encode(media.wav(1)).decode()}
         ({"type": "image", "data": base64.b64encode(media.PDF).decode()}, "application/pdf"),
         ({"type": "document", "data": base64.b64encode(CAT).decode()}, "no document of a known format, but image/png"),
         ({"type": "document", "data": "/w=="}, "neither a PDF nor a text"),
-        (
-            {"type": "image", "data": base64.b64encode(CAT).decode(), "media_type": "image/jpeg"},
-            "is called image/jpeg and is",
-        ),
+        ({"type": "image", "data": base64.b64encode(CAT).decode(), "media_type": "image/jpeg"}, "is called image/jpeg and is"),
         ({"type": "image", "url": "https://a.example", "data": "aGk="}, "data or a url, one of them"),
         ([Image(data=CAT)] * 21, "at most 20 content parts"),
         ({"system": Image(data=CAT), "user": "x"}, "a content part where none can be"),
@@ -208,11 +202,7 @@ async def test_an_address_is_read_once_and_its_bytes_are_sent(store: str, wire: 
         ({}, "http://example.org/a.png", "https:// only"),
         ({"hosts": ("cdn.example", "127.0.0.1")}, "https://127.0.0.1/a.png", "no public address"),
         ({}, "https://127.0.0.1/a.png", r"no public address.*\[fetch\]"),
-        (
-            {"hosts": ("CDN.example",)},
-            "https://example.org/a.png",
-            "may be read from cdn.example, not from 'example.org'",
-        ),
+        ({"hosts": ("CDN.example",)}, "https://example.org/a.png", "may be read from cdn.example, not from 'example.org'"),
         ({}, "https://user:pass@example.org/", "holds a user or a password"),
         ({}, "https://example.org/{a}", "braces"),
         ({}, "file:///etc/passwd", "https:// or http://"),
@@ -249,10 +239,7 @@ async def test_no_error_tells_which_names_there_are_inside(tmp_path: Path, wire:
     [
         (b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", "answered HTTP 404"),
         (b"HTTP/1.1 302 Go\r\nLocation: https://elsewhere.example/\r\nContent-Length: 0\r\n\r\n", "not followed"),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 6\r\n\r\n<html>",
-            "no image of a known format",
-        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 6\r\n\r\n<html>", "no image of a known format"),
     ],
 )
 @bounded
@@ -310,8 +297,10 @@ async def test_what_is_attached_to_a_message_is_told_in_every_later_run(
         assert (shown["type"], shown["sha256"]) == ("image", hashlib.sha256(CAT).hexdigest())
     told = wire.requests[1]["messages"]
     assert [[block["type"] for block in each["content"]] for each in told] == [
-        ["text", "image", "document"], ["text"], ["image"],
-    ]  # fmt: skip
+        ["text", "image", "document"],
+        ["text"],
+        ["image"],
+    ]
     assert base64.b64encode(CAT) not in stored()
 
 

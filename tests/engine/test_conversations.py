@@ -154,9 +154,7 @@ async def test_a_model_is_told_who_said_what_and_all_runs_have_one_budget(
 
 
 @bounded
-async def test_all_runs_of_a_conversation_have_one_budget_of_tokens(
-    store: str, model: Providers, server: ModelServer
-) -> None:  # fmt: skip
+async def test_all_runs_of_a_conversation_have_one_budget_of_tokens(store: str, model: Providers, server: ModelServer) -> None:
     server.script.add(Rule(usage=Usage(input_tokens=300, output_tokens=20)))
     async with opened(store, workflows=[helper], model=model) as engine:
         with pytest.raises(InvalidInput, match=r"no number of tokens.*Nothing was changed"):

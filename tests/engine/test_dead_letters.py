@@ -85,9 +85,7 @@ async def test_an_edited_letter_is_replayed_with_new_keys_for_what_is_new_and_no
         with pytest.raises(InvalidInput, match="address"):
             await engine.edit_dead_letter(run.id, {"name": "ada"})
         await engine.edit_dead_letter(f"{run.id}:greet#1", RIGHT, by="grace")
-        ((letter, _),) = await engine.dead_letters(
-            error_class="tool", tenant="default", workflow="welcome", node="greet"
-        )
+        ((letter, _),) = await engine.dead_letters(error_class="tool", tenant="default", workflow="welcome", node="greet")
         assert letter.edited
         keys = [*KEYS]
         await engine.replay_dead_letter(run.id, by="grace")
@@ -165,10 +163,7 @@ async def test_letters_are_listed_by_what_they_are_counted_and_resolved_and_each
         rest = await service.ask(acme, DeadLetters(limit=2, cursor=page.cursor))
         assert [row["run_id"] for row in (*page.rows, *rest.rows)] == [run.id for run in runs]
         ((whole,), _) = await service.ask(acme, DeadLetters(letter=runs[0].id))
-        assert [(each["name"], each["status"]) for each in whole["operations"]] == [
-            ("enrol", "done"),
-            ("deliver", "failed"),
-        ]
+        assert [(each["name"], each["status"]) for each in whole["operations"]] == [("enrol", "done"), ("deliver", "failed")]
         assert (whole["input"], whole["failed_at"], whole["gate"]) == (WRONG, "1", None)
         with pytest.raises(NotFound):
             await service.ask(acme, DeadLetters(letter=asks.id))

@@ -159,10 +159,7 @@ async def test_two_processes_that_notice_at_the_same_time_ask_once(tmp_path: Pat
     ids = [await started(tmp_path, now) for _ in range(5)]
     other = Workflow("another")
     other.node("a")(task(lambda state: 1))
-    async with (
-        engine_at(tmp_path, now, workflows=[new()]) as one,
-        engine_at(tmp_path, now, workflows=[other]) as two,
-    ):
+    async with engine_at(tmp_path, now, workflows=[new()]) as one, engine_at(tmp_path, now, workflows=[other]) as two:
         for run_id in ids:
             await approved(one, run_id)
         now.forward(GRACE_S + 1)
@@ -190,9 +187,7 @@ async def test_the_grace_period_goes_on_across_restarts(tmp_path: Path, now: Tim
 
 
 @bounded
-async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_the_code(
-    tmp_path: Path, now: Time
-) -> None:
+async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_the_code(tmp_path: Path, now: Time) -> None:
     begun = asyncio.Event()
     wf = Workflow("long")
 
@@ -251,9 +246,7 @@ async def test_every_command_reaches_a_run_whose_workflow_is_gone(tmp_path: Path
 
 
 @bounded
-async def test_a_worker_that_stops_when_idle_does_not_overlook_a_run_that_asked_for_it(
-    tmp_path: Path, now: Time
-) -> None:
+async def test_a_worker_that_stops_when_idle_does_not_overlook_a_run_that_asked_for_it(tmp_path: Path, now: Time) -> None:
     run_id = await started(tmp_path, now)
     async with engine_at(tmp_path, now, workflows=[new()]) as newer:
         await approved(newer, run_id)
@@ -323,8 +316,12 @@ async def test_who_stops_when_idle_tells_which_runs_it_leaves_because_nobody_has
         async with opened(store, workflows=[new()]) as newer:
             (left,) = await newer.idle()
             assert (left.run, left.workflow, left.version, left.graph_hash, left.why) == (
-                due.id, "letter", 1, old().hash, MISSING,
-            )  # fmt: skip
+                due.id,
+                "letter",
+                1,
+                old().hash,
+                MISSING,
+            )
             async with opened(store, workflows=[old()]):
                 assert await newer.idle() == []
 

@@ -16,18 +16,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel, Field
 
-from holdfast import (
-    Engine,
-    RetryPolicy,
-    Run,
-    RunFailed,
-    ToolFailed,
-    Workflow,
-    check,
-    task,
-    tool,
-    tool_node,
-)
+from holdfast import Engine, RetryPolicy, Run, RunFailed, ToolFailed, Workflow, check, task, tool, tool_node
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts import events as ev
 from holdfast.core.values.ids import CallId, RunId
@@ -138,9 +127,7 @@ def pays(
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
-async def test_a_tool_that_fails_is_tried_again_under_its_key_where_a_repeat_is_harmless(
-    store: str, effect: str
-) -> None:
+async def test_a_tool_that_fails_is_tried_again_under_its_key_where_a_repeat_is_harmless(store: str, effect: str) -> None:
     world = World(ValueError("no"), ValueError("no"))
     async with opened(store) as engine:
         run = await engine.start(pays(world, effect))
@@ -204,8 +191,12 @@ async def test_an_error_of_a_tool_is_data_in_the_runs_state(store: str) -> None:
         kept_once = msgspec.structs.replace(state.error, trace=None, raised=None)
         assert error == kept_once, "not with every attempt"
         assert (error.node, error.error_class, error.message, error.retryable, error.tool) == (
-            "pay", "tool", "'pay': ValueError: no such account", False, "pay",
-        )  # fmt: skip
+            "pay",
+            "tool",
+            "'pay': ValueError: no such account",
+            False,
+            "pay",
+        )
         assert abs(error.at_ms - before_ms) < 10_000
 
 
@@ -264,9 +255,7 @@ async def test_a_lost_outcome_of_a_tool_with_a_lookup_is_looked_up(store: str, h
 
 
 @pytest.mark.parametrize(("how", "given"), LOST)
-async def test_a_lost_outcome_of_a_once_effect_is_a_question_to_a_person(
-    store: str, how, given: dict[str, Any]
-) -> None:
+async def test_a_lost_outcome_of_a_once_effect_is_a_question_to_a_person(store: str, how, given: dict[str, Any]) -> None:
     world = World(how())
     async with opened(store) as engine:
         wf = pays(world, "once", **given)
@@ -343,9 +332,7 @@ async def test_an_unknown_outcome_is_asked_about_even_when_its_step_has_failed_f
 
 async def test_an_answer_saves_a_step_whose_idempotent_call_nobody_knows_the_end_of(store: str) -> None:
     async with opened(store) as engine:
-        run = await engine.start(
-            pays(World(*[OutcomeUnknown("500")] * 9), "idempotent", retry=RetryPolicy(initial_s=0.001))
-        )
+        run = await engine.start(pays(World(*[OutcomeUnknown("500")] * 9), "idempotent", retry=RetryPolicy(initial_s=0.001)))
         state = await run.until(lambda state: status(state) == "requires_attention")
         (gate,) = state.gates.values()
         assert (state.phase, gate.opened.allowed) == ("", ("answer", "reject", "retry"))
@@ -654,10 +641,7 @@ async def test_who_says_what_became_of_a_call_sees_the_answer_that_cannot_be_kep
     async with opened(store, workflows=[wf]) as engine:
         run = await engine.start(wf)
         state = await run.until(lambda state: len(state.gates) == 2)
-        known = {
-            gate.opened.shown.value()["tool"]: gate.opened.shown.value()["what_is_known"]
-            for gate in state.gates.values()
-        }
+        known = {gate.opened.shown.value()["tool"]: gate.opened.shown.value()["what_is_known"] for gate in state.gates.values()}
         assert 'It was: {"number":7,"note":"[secret] xxx' in known["charge"]
         assert known["charge"].endswith(" characters more)")
         assert len(known["charge"]) < 1_400

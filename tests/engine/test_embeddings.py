@@ -25,9 +25,7 @@ NANOUSD = 20
 async def embeds(ctx, given):
     vectors = await ctx.embed(given["texts"], model=given.get("model", SMALL), dimensions=given.get("dimensions", 64))
     await ctx.sleep(seconds=0)
-    return [len(each) for each in vectors] + [
-        round(sum(n * m for n, m in zip(vectors[0], vectors[-1], strict=True)), 3)
-    ]
+    return [len(each) for each in vectors] + [round(sum(n * m for n, m in zip(vectors[0], vectors[-1], strict=True)), 3)]
 
 
 async def test_vectors_are_held_paid_for_and_made_once(store: str, server: ModelServer, model: Providers) -> None:
@@ -90,10 +88,13 @@ async def test_what_cannot_be_embedded_ends_in_words_and_costs_nothing(
     server: ModelServer, model: Providers, tmp_path: Any
 ) -> None:
     asked = [
-        {"texts": [], "model": SMALL}, {"texts": ["a", ""], "model": SMALL}, {"texts": "text", "model": SMALL},
-        {"texts": ["a"], "model": SMALL, "dimensions": 0}, {"texts": ["a"], "model": "claude-haiku-4-5"},
+        {"texts": [], "model": SMALL},
+        {"texts": ["a", ""], "model": SMALL},
+        {"texts": "text", "model": SMALL},
+        {"texts": ["a"], "model": SMALL, "dimensions": 0},
+        {"texts": ["a"], "model": "claude-haiku-4-5"},
         {"texts": ["a"], "model": "openai:text-embedding-9-odd"},
-    ]  # fmt: skip
+    ]
     async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}", workflows=[refused], model=model) as engine:
         told = await (await engine.start(refused, asked)).result()
     assert len(told) == len(asked)
@@ -128,9 +129,5 @@ async def test_memories_and_cached_answers_are_found_by_a_providers_vectors(
         assert await found.result() == ["the rent is due on Friday"]
         assert (await found.state()).budget.settled_nanousd > 0, "a question's vector has its price"
         first = await (await engine.start(answers, {"question": "when is the rent due"})).result()
-        assert (
-            first
-            == await (await engine.start(answers, {"question": "when is the rent due then"})).result()
-            == "Friday."
-        )
+        assert first == await (await engine.start(answers, {"question": "when is the rent due then"})).result() == "Friday."
         assert [call.wire for call in server.calls].count("anthropic") == 1

@@ -122,9 +122,7 @@ async def test_what_users_have_stored_is_readable_with_its_key_only(
         again = await engine.start(wf, {"n": 1, "text": f"{CANARY}-input"}, key="once", tenant="acme")
         assert again.id == run.id, "the digest of its input is read back"
         assert await (await engine.start(ask, None, tenant="acme")).result() == f"{CANARY}-reply"
-        await engine.set_schedule(
-            "nightly", wf, "0 3 * * *", input={"n": 2, "text": f"{CANARY}-schedule"}, tenant="acme"
-        )
+        await engine.set_schedule("nightly", wf, "0 3 * * *", input={"n": 2, "text": f"{CANARY}-schedule"}, tenant="acme")
         await engine.open_conversation("c", parrot, tenant="acme")
         said = await engine.say("c", f"{CANARY}-message", tenant="acme")
         assert (await engine.reply("c", said.number, tenant="acme")).reply == f"{CANARY}-message back"
@@ -146,10 +144,11 @@ async def test_what_users_have_stored_is_readable_with_its_key_only(
 
 async def _lists(ports: Any, run: Run[Any]) -> Any:
     for each in (
-         ports.views.effects(run=run.id),
-        ports.dead_letters.letters(run=run.id), ports.conversations.exchanges("acme", "c"),
+        ports.views.effects(run=run.id),
+        ports.dead_letters.letters(run=run.id),
+        ports.conversations.exchanges("acme", "c"),
         ports.shared_values.find("acme", "board", "case"),
-    ):  # fmt: skip
+    ):
         yield each
 
 
@@ -177,9 +176,7 @@ async def test_a_deleted_key_erases_a_tenant_and_keeps_nobody_else_from_anything
             runs[tenant] = await engine.start(wf, {"n": 1, "text": CANARY}, tenant=tenant)
             await walked(runs[tenant], engine)
             await engine.set_schedule("nightly", wf, "0 3 * * *", input={"n": 2}, tenant=tenant)
-    async with opened(
-        store, workflows=[wf, parrot], settings=written(tmp_path / "keys.toml", "default", "globex")
-    ) as engine:
+    async with opened(store, workflows=[wf, parrot], settings=written(tmp_path / "keys.toml", "default", "globex")) as engine:
         ports = engine.runtime.store
         with pytest.raises(KeyMissing, match="was deleted"):
             await engine.run(runs["acme"].id).state()
@@ -296,9 +293,7 @@ async def test_a_store_that_a_program_has_opened_with_its_own_keys_is_encrypted_
     assert CANARY.encode() not in stored()
 
 
-async def test_a_start_under_a_key_whose_tenant_s_key_is_away_is_not_taken_for_another(
-    store: str, tmp_path: Path
-) -> None:
+async def test_a_start_under_a_key_whose_tenant_s_key_is_away_is_not_taken_for_another(store: str, tmp_path: Path) -> None:
     """It would be told to take another key, and start twice."""
     started: dict[str, Any] = {"input": {"n": 1, "text": CANARY}, "tenant": "acme", "key": "once"}
     async with opened(store, workflows=[telling()], settings=written(tmp_path / "keys.toml", *TENANTS)) as engine:
@@ -310,9 +305,7 @@ async def test_a_start_under_a_key_whose_tenant_s_key_is_away_is_not_taken_for_a
         assert (await engine.start("telling", **started)).id == first.id
 
 
-async def test_what_a_question_proposes_is_sealed_in_its_row(
-    store: str, known: Settings, stored: Callable[[], bytes]
-) -> None:
+async def test_what_a_question_proposes_is_sealed_in_its_row(store: str, known: Settings, stored: Callable[[], bytes]) -> None:
     @flow
     async def asks(ctx: Context) -> None:
         await ctx.ask({"proposed_action": f"pay {CANARY}", "evidence_ids": [f"{CANARY}-1"]}, decisions=["approve"])

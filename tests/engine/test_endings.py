@@ -309,9 +309,13 @@ async def test_a_run_that_fails_undoes_its_effects_the_latest_first_and_only_tho
         assert books.lines == [*BOOKED, "book car", *UNDONE]
         ledger = [(row.tool, change.state) for row, change in await engine.effects(run.id)]
         assert ledger == [
-            ("book", "completed"), ("book", "completed"), ("look", "completed"), ("book", "failed"),
-            ("unbook", "completed"), ("unbook", "completed"),
-        ]  # fmt: skip
+            ("book", "completed"),
+            ("book", "completed"),
+            ("look", "completed"),
+            ("book", "failed"),
+            ("unbook", "completed"),
+            ("unbook", "completed"),
+        ]
         intents = [each for each in await events_of(run, ev.EffectIntended) if each.compensates is not None]
         assert [each.compensates for each in intents] == [f"{run.id}:hotel#1:0:1", f"{run.id}:flight#1:0:1"]
 

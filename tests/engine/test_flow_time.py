@@ -23,9 +23,7 @@ NONE_KEPT = Settings(resident_flows_mb=0)
 
 
 async def at_a_wait(run: Run, path: str) -> None:
-    await run.until(
-        lambda state: status(state) == "waiting" and any(path in each.journal for each in state.steps.values())
-    )
+    await run.until(lambda state: status(state) == "waiting" and any(path in each.journal for each in state.steps.values()))
 
 
 async def is_written(run: Run, path: str) -> None:
@@ -372,9 +370,7 @@ KEPT_OR_NOT = pytest.mark.parametrize("settings", [Settings(resident_flows_mb=64
 
 
 @KEPT_OR_NOT
-async def test_timers_that_are_due_together_fire_in_the_order_of_their_times(
-    tmp_path: Path, settings: Settings
-) -> None:
+async def test_timers_that_are_due_together_fire_in_the_order_of_their_times(tmp_path: Path, settings: Settings) -> None:
     @flow
     async def race(ctx: Context) -> list[Any]:
         late = [asyncio.create_task(asyncio.sleep(LATE_S - number, number)) for number in range(4)]
@@ -442,9 +438,7 @@ async def test_a_sleep_is_as_long_where_its_code_hears_late_of_what_came_before(
         assert LIMIT_S - 1 < await left_s(run, time) <= LIMIT_S
 
 
-async def test_a_first_sleep_is_as_long_where_its_code_begins_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_first_sleep_is_as_long_where_its_code_begins_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @flow
     async def buy(ctx: Context) -> str:
         await asyncio.sleep(LIMIT_S)
@@ -516,9 +510,7 @@ async def test_a_flow_may_hear_of_the_errors_of_its_callbacks(tmp_path: Path, ca
     assert [each.getMessage() for each in caplog.records] == ["holdfast: a callback of a flow failed: ValueError: odd"]
 
 
-async def test_who_asks_for_a_time_that_stands_still_is_warned(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_who_asks_for_a_time_that_stands_still_is_warned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     @flow
     async def waits(ctx: Context) -> int:
         loop, number = asyncio.get_running_loop(), 0

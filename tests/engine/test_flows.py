@@ -297,9 +297,7 @@ async def test_a_step_that_takes_too_long_has_done_so_whatever_its_clean_up_rais
         await cannot_close()
 
     async with opened(store) as engine:
-        with pytest.raises(
-            RunFailed, match=r"took longer than its timeout_s=[\d.]+; .*ValueError: Cannot close"
-        ) as failed:
+        with pytest.raises(RunFailed, match=r"took longer than its timeout_s=[\d.]+; .*ValueError: Cannot close") as failed:
             await (await engine.start(handle)).result()
     assert failed.value.error.error_class == "timeout"
 
@@ -570,9 +568,7 @@ async def test_what_cannot_be_kept_fails_the_step_in_words_and_is_not_tried_agai
         await wrong()
 
     async with opened(store) as engine:
-        with pytest.raises(
-            RunFailed, match="What 'wrong' returned cannot be kept: This value cannot be stored"
-        ) as failed:
+        with pytest.raises(RunFailed, match="What 'wrong' returned cannot be kept: This value cannot be stored") as failed:
             await (await engine.start(handle)).result()
     assert (failed.value.error.error_class, world) == ("validation", ["ran"])
 
@@ -791,16 +787,12 @@ def tax(world: list[Any], latest: int, *, steps: int = 2, loops: int = 1) -> Any
 async def waiting(run: Any, signal: str) -> None:
     def waits(state: Any) -> bool:
         step = state.steps.get("flow")
-        return (
-            step is not None and step.status == "suspended" and any(op.name == signal for op in step.journal.values())
-        )
+        return step is not None and step.status == "suspended" and any(op.name == signal for op in step.journal.values())
 
     await run.until(waits)
 
 
-async def test_a_run_begun_with_old_code_stays_with_it_and_a_new_one_gets_the_latest(
-    store: str, world: list[Any]
-) -> None:
+async def test_a_run_begun_with_old_code_stays_with_it_and_a_new_one_gets_the_latest(store: str, world: list[Any]) -> None:
     """The old run waits in the very operation behind the place. Runs begun with 2 stay with it when 3 comes."""
     runs = []
     for latest in (1, 2, 3):
@@ -862,9 +854,7 @@ async def test_a_flow_is_tested_by_its_function_or_by_run_node() -> None:
         await ctx.sleep(days=30)
         return await charge(given["amount"])
 
-    outcome = await run_node(
-        handle, "flow", input={"amount": 5.0}, tools={"charge": lambda amount: f"charged {amount}"}
-    )
+    outcome = await run_node(handle, "flow", input={"amount": 5.0}, tools={"charge": lambda amount: f"charged {amount}"})
     assert (outcome.status, outcome.output) == ("completed", "charged 5.0")
     assert [call.name for call in outcome.tool_calls] == ["charge"]
 

@@ -165,15 +165,7 @@ def journal(world: World) -> Workflow:
         answer = await ctx.ask("sure?")
         asked = ctx.now()
         signal = await ctx.wait_signal("go")
-        return [
-            first,
-            paid,
-            name,
-            said,
-            answer.decision,
-            signal,
-            begun <= looked < slept <= spoken <= asked <= ctx.now(),
-        ]
+        return [first, paid, name, said, answer.decision, signal, begun <= looked < slept <= spoken <= asked <= ctx.now()]
 
     return wf
 
@@ -217,8 +209,10 @@ def routed(world: World) -> Workflow:
 
 
 RULES = (
-    *(Rule(user="agent", turn=n, tool_calls=(ToolCall("look", {"where": f"{n}a"}), ToolCall("look", {"where": f"{n}b"})))
-      for n in (1, 2, 3)),
+    *(
+        Rule(user="agent", turn=n, tool_calls=(ToolCall("look", {"where": f"{n}a"}), ToolCall("look", {"where": f"{n}b"})))
+        for n in (1, 2, 3)
+    ),
     Rule(user="agent", turn=4, text="looked everywhere"),
     Rule(user="think", turn=1, tool_calls=(ToolCall("look", {"where": "here"}),)),
     Rule(user="think", turn=2, output={"number": 1}),
@@ -227,7 +221,7 @@ RULES = (
     *(Rule(user=f"fan {name}", text=f"said {name}", latency_s=0.01) for name in "abcdef"),
     Rule(user="journal", text="dear journal"),
     Rule(user="route this", output={"next": "right"}),
-)  # fmt: skip
+)
 
 
 async def outcome(engine: Engine, wf: Workflow) -> tuple[str, Any]:

@@ -95,17 +95,13 @@ async def test_what_is_new_is_paid_anew_and_once_asks_a_person_unless_repeats_we
         assert (await engine.fork(origin.id, "send#1", state={"draft": "A better letter."}, key="better")).id == asks.id
         with pytest.raises(KeyReused):
             await engine.fork(origin.id, "send#1", key="better")
-        free = await engine.fork(
-            origin.id, "draft#1", input={"name": "bob"}, repeat_effects=True, cost_limit_usd="0.50"
-        )
+        free = await engine.fork(origin.id, "draft#1", input={"name": "bob"}, repeat_effects=True, cost_limit_usd="0.50")
         assert (await free.result())["for"] == "bob"
         assert (len(sent), (await free.state()).budget.limit_nanousd) == (3, 5 * 10**8)
         assert (await free.state()).budget.settled_nanousd > 0
 
 
-async def test_the_fork_of_a_child_counts_in_what_its_tree_may_spend(
-    store: str, model: Providers, sent: list[str]
-) -> None:
+async def test_the_fork_of_a_child_counts_in_what_its_tree_may_spend(store: str, model: Providers, sent: list[str]) -> None:
     wf = letters()
 
     @flow(cost_limit_usd="0.10")
@@ -192,9 +188,7 @@ async def test_what_a_model_or_a_tool_comes_to_at_a_place_is_said_and_nothing_is
         (quote,) = [(await engine.fork_plan(asks.id, "flow#1")).anew]
         assert [each.why for each in quote] == ["a person had said what it came to", "a person decides"]
         assert (len(server.calls), sent[1:]) == (1, ["Sun!", '{"text":"Snow!"}'])
-        assert [await events_of(each, ev.GateOpened) for each in (done,)] == [[]], (
-            "what is not called needs no approval"
-        )
+        assert [await events_of(each, ev.GateOpened) for each in (done,)] == [[]], "what is not called needs no approval"
         with pytest.raises(InvalidInput, match="a person's to say"):
             await engine.fork(origin.id, "flow#1/1.approval", output="approve")
 

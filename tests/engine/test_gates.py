@@ -229,9 +229,7 @@ async def test_deciders_in_two_processes_meet_in_the_store_and_one_wins(store: s
         for _ in range(5):
             run = await engine.start(review())
             gate = await gate_of(run)
-            told = await asyncio.gather(
-                engine.decide(gate, by="ann"), other.decide(gate, by="ben"), return_exceptions=True
-            )
+            told = await asyncio.gather(engine.decide(gate, by="ann"), other.decide(gate, by="ben"), return_exceptions=True)
             assert sum(each is None for each in told) == 1
             (lost,) = [each for each in told if each is not None]
             assert isinstance(lost, AlreadyDecided)
@@ -276,9 +274,7 @@ async def test_where_nobody_is_known_to_have_decided_first_nobody_is_asked(store
 def graph_of_two(**options) -> Workflow:
     wf = Workflow("two")
     wf.node("first")(human_gate(reviewers=["leads"], decisions=["approve"])(lambda state: {"diff": "pay 3"}))
-    wf.node("second")(
-        human_gate(reviewers=["leads"], decisions=["approve"], **options)(lambda state: {"diff": "pay 3"})
-    )
+    wf.node("second")(human_gate(reviewers=["leads"], decisions=["approve"], **options)(lambda state: {"diff": "pay 3"}))
     wf.edge("first", "second")
     return wf
 
@@ -360,8 +356,9 @@ async def test_the_reviewers_are_those_of_the_node_or_of_what_is_shown(store: st
         run = await engine.start(wf)
         await gate_of(run, number=1)
         assert {row.step: row.reviewers for row, _ in await engine.gates(run.id)} == {
-            "first#1": ("legal",), "second#1": ("ann", "ben"),
-        }  # fmt: skip
+            "first#1": ("legal",),
+            "second#1": ("ann", "ben"),
+        }
 
 
 # --- Waiting ------------------------------------------------------------------------------------------------------------
@@ -589,9 +586,7 @@ async def test_an_answer_names_its_approvers_and_none_of_them_decides_what_is_no
 
 async def test_all_approvers_of_a_gate_are_kept_from_the_gate_that_is_not_by_them(store: str) -> None:
     wf = Workflow("twice")
-    wf.node("first")(
-        human_gate(quorum=2, risk_level="critical")(lambda state: {"risk_level": "low", "evidence_ids": ["e1"]})
-    )
+    wf.node("first")(human_gate(quorum=2, risk_level="critical")(lambda state: {"risk_level": "low", "evidence_ids": ["e1"]}))
     wf.node("second")(human_gate(not_by=["first"], proposed_action="pay")(lambda state: {"pay": 9}))
     wf.edge("first", "second")
     async with opened(store, workflows=[wf]) as engine:

@@ -58,9 +58,7 @@ def brief(chat: Chat) -> Chat:
 
 @flow(cost_limit_usd=1)
 async def triage(ctx: Context, chat: Chat) -> str:
-    return await ctx.agent(
-        HAIKU, chat, tools=[look, pay, Handoff(refunds, filter=brief)], system="You sort.", max_tokens=100
-    )
+    return await ctx.agent(HAIKU, chat, tools=[look, pay, Handoff(refunds, filter=brief)], system="You sort.", max_tokens=100)
 
 
 def transfer(to: str, why: str = "") -> ToolCall:
@@ -178,9 +176,7 @@ def test_what_cannot_be_handed_over_is_refused_in_words() -> None:
 
 
 @bounded
-async def test_a_filter_that_leaves_nothing_to_answer_fails_the_step(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_filter_that_leaves_nothing_to_answer_fails_the_step(store: str, server: ModelServer, model: Providers) -> None:
     @flow
     async def drops(ctx: Context, chat: Chat) -> str:
         none: Any = lambda chat: None  # noqa: E731
@@ -224,9 +220,7 @@ async def test_the_agent_that_a_conversation_was_handed_to_answers_what_follows(
 
 
 @bounded
-async def test_what_the_other_agent_did_cannot_be_rolled_back_either(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_what_the_other_agent_did_cannot_be_rolled_back_either(store: str, server: ModelServer, model: Providers) -> None:
     @flow
     async def payer(ctx: Context, chat: Chat) -> str:
         await ctx.tool(pay, who="ann")

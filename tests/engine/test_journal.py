@@ -197,9 +197,7 @@ async def test_neither_the_time_nor_a_uuid_costs_a_commit(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(one(handler))
         await run.result()
-        commits = {
-            (each.at_ms, each.seq) for each in await run.events() if not isinstance(each.event, ev.ValueRecorded)
-        }
+        commits = {(each.at_ms, each.seq) for each in await run.events() if not isinstance(each.event, ev.ValueRecorded)}
         assert len(commits) < 10
         assert len(await events_of(run, ev.ValueRecorded)) == 100
 
@@ -231,8 +229,14 @@ async def test_a_retry_reopens_only_the_operation_whose_error_escaped(store: str
         assert await run.result() == "flaky 2"
         assert [failed.reopens for failed in await events_of(run, ev.AttemptFailed)] == ["3", "3"]
     assert [each if isinstance(each, int) else each[:2] for each in world] == [
-        1, ("flaky", 1), 2, ("flaky", 2), ("flaky", 2), ("flaky", 2), 3,
-    ]  # fmt: skip
+        1,
+        ("flaky", 1),
+        2,
+        ("flaky", 2),
+        ("flaky", 2),
+        ("flaky", 2),
+        3,
+    ]
     keys = {each[2] for each in world if not isinstance(each, int)}
     assert len(keys) == 2
 
@@ -256,9 +260,7 @@ async def test_an_error_of_the_handlers_own_reopens_nothing(store: str, world: l
 # --- Leaving ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_handlers_except_exception_does_not_swallow_a_suspension(
-    store: str, world: list[Any], note: Tool
-) -> None:
+async def test_a_handlers_except_exception_does_not_swallow_a_suspension(store: str, world: list[Any], note: Tool) -> None:
     async def handler(state, ctx):
         try:
             answer = await ctx.ask("sure?")
@@ -274,9 +276,7 @@ async def test_a_handlers_except_exception_does_not_swallow_a_suspension(
     assert world == []
 
 
-async def test_a_handler_that_catches_everything_still_leaves_its_step(
-    store: str, world: list[Any], note: Tool
-) -> None:
+async def test_a_handler_that_catches_everything_still_leaves_its_step(store: str, world: list[Any], note: Tool) -> None:
     async def handler(state, ctx):
         try:
             return (await ctx.ask("sure?")).decision
@@ -405,9 +405,7 @@ async def test_nested_gathers_replay_each_branch_in_its_own_place(store: str, wo
     async with opened(store) as engine:
         run = await engine.start(one(handler, note))
         before, ((a1, a2, id_a), ((b1, b2, id_b), (c1, c2, id_c), nothing)), after = await run.result()
-        assert [before, a1, a2, b1, b2, c1, c2, nothing, after] == [
-            "before", "a1", "a2", "b1", "b2", "c1", "c2", None, "after",
-        ]  # fmt: skip
+        assert [before, a1, a2, b1, b2, c1, c2, nothing, after] == ["before", "a1", "a2", "b1", "b2", "c1", "c2", None, "after"]
         assert len({id_a, id_b, id_c}) == 3
         assert len(await events_of(run, ev.EffectIntended)) == 8
     assert sorted(world) == ["a1", "a2", "after", "b1", "b2", "before", "c1", "c2"]
@@ -515,9 +513,7 @@ async def test_code_that_no_longer_matches_the_journal_is_told_both_and_nothing_
     assert world == ["old"]
 
 
-async def test_what_looks_at_the_time_where_something_else_stood_is_told(
-    store: str, world: list[Any], note: Tool
-) -> None:
+async def test_what_looks_at_the_time_where_something_else_stood_is_told(store: str, world: list[Any], note: Tool) -> None:
     looks = False
 
     async def handler(state, ctx):
@@ -593,9 +589,7 @@ async def test_going_on_with_the_new_code_reuses_what_is_done(
             await engine.decide(gate, "answer", answer)
         assert (await run.result())[1:] == ["one", "one"]
     assert world == ["one", "one"]
-    assert len(server.calls) == 1 + (answer == "restart"), (
-        "what a model said is asked for again only from the beginning"
-    )
+    assert len(server.calls) == 1 + (answer == "restart"), "what a model said is asked for again only from the beginning"
 
 
 async def test_the_time_brings_the_old_code_back_into_it_with_no_decision_at_all(store: str, note: Tool) -> None:
@@ -714,9 +708,7 @@ async def test_a_call_of_a_session_that_died_is_not_sent_under_the_one_that_took
     assert world == ["once"]
 
 
-async def test_a_handler_sees_the_run_as_it_was_while_others_commit(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_handler_sees_the_run_as_it_was_while_others_commit(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a large output takes a while; what other branches commit meanwhile is not half there."""
     wf = Workflow("busy")
     names = [f"part{number}" for number in range(8)]
@@ -903,9 +895,7 @@ async def test_nobody_complains_of_branches_that_were_called_off_before_they_beg
     assert world == []
 
 
-async def test_a_recorded_result_is_there_at_once_for_every_later_attempt_and_each_branch_has_its_own(
-    store: str,
-) -> None:
+async def test_a_recorded_result_is_there_at_once_for_every_later_attempt_and_each_branch_has_its_own(store: str) -> None:
     seen: list[Any] = []
 
     async def work(state: Any, ctx: Any) -> str:
@@ -926,12 +916,11 @@ async def test_a_recorded_result_is_there_at_once_for_every_later_attempt_and_ea
         recorded = await events_of(run, ev.ValueRecorded)
     assert [found for _, found in seen[:2]] == [None, None]
     assert {n: (found["n"], found["failures"], len(found["large"])) for n, found in seen[4:]} == {
-        0: (0, 1, 0), 1: (1, 1, 100_000),
-    }  # fmt: skip
-    assert {each.path for each in recorded} == {"0.0.part", "0.1.part"}
-    assert {each.payload is not None and each.payload.blob is not None for each in recorded if "0.1" in each.path} == {
-        True
+        0: (0, 1, 0),
+        1: (1, 1, 100_000),
     }
+    assert {each.path for each in recorded} == {"0.0.part", "0.1.part"}
+    assert {each.payload is not None and each.payload.blob is not None for each in recorded if "0.1" in each.path} == {True}
 
 
 @pytest.mark.parametrize("name", ["", "0", "a.b", "a:b"])

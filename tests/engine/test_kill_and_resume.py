@@ -31,9 +31,7 @@ def world(journal: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "verify"])
-def test_a_call_that_may_have_left_is_repeated_only_as_its_policy_allows(
-    store: str, tmp_path: Path, effect: str
-) -> None:
+def test_a_call_that_may_have_left_is_repeated_only_as_its_policy_allows(store: str, tmp_path: Path, effect: str) -> None:
     journal = tmp_path / "world.jsonl"
     assert victim(store, journal, f"pay-{effect}", "between send and outcome") is None
     after = victim(store, journal, f"pay-{effect}")
@@ -55,9 +53,7 @@ def test_verify_calls_again_when_its_lookup_finds_nothing(store: str, tmp_path: 
 
 
 @pytest.mark.parametrize("point", ["between intent and send", "between send and outcome"])
-def test_a_once_effect_of_unknown_outcome_is_never_repeated_but_asked_about(
-    store: str, tmp_path: Path, point: str
-) -> None:
+def test_a_once_effect_of_unknown_outcome_is_never_repeated_but_asked_about(store: str, tmp_path: Path, point: str) -> None:
     journal = tmp_path / "world.jsonl"
     assert victim(store, journal, "pay-once", point) is None
     after = victim(store, journal, "pay-once")

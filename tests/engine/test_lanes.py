@@ -27,9 +27,7 @@ async def sessions_of(run: Run) -> set[object]:
 
 @bounded
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
-async def test_who_stops_when_idle_neither_waits_for_what_is_of_another_lane_nor_does_it(
-    store: str, rules: LaneRules
-) -> None:
+async def test_who_stops_when_idle_neither_waits_for_what_is_of_another_lane_nor_does_it(store: str, rules: LaneRules) -> None:
     stage = Stage()
     stage.go.set()
     flows = [played(stage, "placed", Demand(cpu_m=100)), played(stage, "plain", Demand())]

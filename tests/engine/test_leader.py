@@ -70,9 +70,7 @@ async def test_runs_that_nobody_can_take_hide_no_others(settings: Settings, monk
         await until_free(leader, 100)
         await asyncio.sleep(1)  # the leader knows of both workflows
         took_s = []
-        while not took_s or (
-            min(took_s) >= SWEEP_FINDS_S and len(took_s) < 3
-        ):  # a busy machine may be late once or twice
+        while not took_s or (min(took_s) >= SWEEP_FINDS_S and len(took_s) < 3):  # a busy machine may be late once or twice
             began_s = time.monotonic()
             run = await asking.start(known)
             assert await run.result() == "known"

@@ -49,9 +49,7 @@ def kill(leader: Leader) -> None:
 async def test_the_leader_sends_each_step_to_a_worker_that_has_what_it_asks_for(settings: Settings) -> None:
     stage = Stage()
     stage.go.set()
-    flows = {
-        label: played(stage, f"on-{label}", Demand(labels=(label,), cpu_m=4000), copies=3) for label in ("gpu", "disk")
-    }
+    flows = {label: played(stage, f"on-{label}", Demand(labels=(label,), cpu_m=4000), copies=3) for label in ("gpu", "disk")}
     async with AsyncExitStack() as undo:
         leader = await undo.enter_async_context(leading(settings.store, settings=settings))
         await leader.leads.wait()
@@ -156,9 +154,7 @@ async def test_a_leader_places_nothing_before_it_has_heard_what_those_have_who_l
     wf = played(stage, "quota", Demand(pools={"BROWSERS": 1}, cpu_m=100), copies=8)
     small, large = Resources(cpu_m=500), Resources(cpu_m=8000)
     async with AsyncExitStack() as undo:
-        busy = await undo.enter_async_context(
-            Engine.open(settings.store, workflows=[wf], resources=small, settings=settings)
-        )
+        busy = await undo.enter_async_context(Engine.open(settings.store, workflows=[wf], resources=small, settings=settings))
         await busy.set_pool("BROWSERS", slots=5)
         async with leading(settings.store, settings=settings) as first:
             await first.leads.wait()
@@ -170,9 +166,7 @@ async def test_a_leader_places_nothing_before_it_has_heard_what_those_have_who_l
         assert settings.queue is not None
         async with Redis.from_url(settings.queue) as redis:
             await redis.flushall()
-        idle = await undo.enter_async_context(
-            Engine.open(settings.store, workflows=[wf], resources=large, settings=settings)
-        )
+        idle = await undo.enter_async_context(Engine.open(settings.store, workflows=[wf], resources=large, settings=settings))
         second = await undo.enter_async_context(leading(settings.store, settings=settings))
         await second.leads.wait()
         await led([idle])
@@ -274,9 +268,7 @@ async def test_what_a_service_starts_is_done_in_its_lane_whoever_finds_it(settin
 
 
 @bounded
-async def test_a_fleet_that_has_no_code_for_a_step_in_line_asks_and_takes_it_back_when_it_has(
-    settings: Settings,
-) -> None:
+async def test_a_fleet_that_has_no_code_for_a_step_in_line_asks_and_takes_it_back_when_it_has(settings: Settings) -> None:
     stage = Stage()
     stage.go.set()
     wf, other = played(stage, "drawing", Demand(labels=("gpu",))), played(stage, "other", Demand())

@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, RunFailed, Workflow, branch, flow, llm_node, step, task, tool
-from holdfast.core.facts.events import (
-    GuardJudged,
-    LimitNeared,
-    LimitWouldStop,
-    ModelCallHeld,
-    ModelCallSettled,
-    ValueRecorded,
-)
+from holdfast.core.facts.events import GuardJudged, LimitNeared, LimitWouldStop, ModelCallHeld, ModelCallSettled, ValueRecorded
 from holdfast.core.rules.caps import LimitsLeft
 from holdfast.core.values.money import usd
 from holdfast.core.views.status import status
@@ -85,18 +78,11 @@ def _until_called(server: ModelServer) -> None:
         pass
 
 
-async def test_a_start_says_its_own_caps_and_bad_ones_start_nothing(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_start_says_its_own_caps_and_bad_ones_start_nothing(store: str, server: ModelServer, model: Providers) -> None:
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(wide(2), max_model_calls=1, max_tool_calls=1, max_wall_s=3600)
         await stopped(run, "max_model_calls")
-        for given in (
-            {"max_model_calls": 0},
-            {"max_tool_calls": 2.5},
-            {"max_wall_s": float("inf")},
-            {"on_limit": "stop"},
-        ):
+        for given in ({"max_model_calls": 0}, {"max_tool_calls": 2.5}, {"max_wall_s": float("inf")}, {"on_limit": "stop"}):
             with pytest.raises(InvalidInput, match="No run was started"):
                 await engine.start(wide(2), **given)
 
@@ -171,10 +157,7 @@ async def test_a_reply_billed_above_its_bound_is_the_last_that_passes_the_limit(
         assert state.bound_percents[HAIKU] > 100
         held = await events_of(run, ModelCallHeld)
         assert [event.bound_percent for event in held] == [100, *[state.bound_percents[HAIKU]] * 2]
-        assert [event.over_bound for event in await events_of(run, ModelCallSettled)] == [
-            True,
-            *[False] * (len(held) - 1),
-        ]
+        assert [event.over_bound for event in await events_of(run, ModelCallSettled)] == [True, *[False] * (len(held) - 1)]
 
 
 # --- What is left ---------------------------------------------------------------------------------------------------------
@@ -219,9 +202,7 @@ async def test_a_model_that_is_told_its_budget_hears_what_is_left_and_when_to_co
         await run.result()
         said = [call.user for call in server.calls]
         notices = [text.rpartition("[Budget")[2] for text in said]
-        assert [f"{left} model calls left." in text for left, text in zip((5, 4, 3, 2, 1), notices, strict=True)] == [
-            True
-        ] * 5
+        assert [f"{left} model calls left." in text for left, text in zip((5, 4, 3, 2, 1), notices, strict=True)] == [True] * 5
         assert ["come to an end now" in text for text in notices] == [False, False, False, False, True]
         told = [event for event in await events_of(run, ValueRecorded) if event.kind == "left"]
         assert len(told) == 5, "each is recorded beside its call"
@@ -288,9 +269,15 @@ def test_a_price_that_is_none_is_refused_where_it_is_declared() -> None:
 def _spending(seen: list[Any], calls: int) -> Workflow:
     """The dear way is taken while two calls of a model are left, the cheap one else."""
     wf = Workflow(
-        "spending", max_model_calls=calls, cost_limit_usd=1, max_tokens=100_000, max_tool_calls=7, max_steps=50,
-        max_wall_s=3600, max_active_s=60,
-    )  # fmt: skip
+        "spending",
+        max_model_calls=calls,
+        cost_limit_usd=1,
+        max_tokens=100_000,
+        max_tool_calls=7,
+        max_steps=50,
+        max_wall_s=3600,
+        max_active_s=60,
+    )
 
     def affordable(state: Any) -> bool:
         seen.append(state.left)

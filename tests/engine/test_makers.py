@@ -120,8 +120,10 @@ async def test_who_made_a_key_has_a_hand_in_the_tasks_that_come_with_it(store: s
 async def test_who_says_what_is_asked_next_does_not_decide_that(store: str) -> None:
     async with opened(store, workflows=[passed_on]) as engine:
         for decision, data, reason in (
-            ("to_legal", {"to": "bob"}, None), ("reject", {"to": "bob"}, None), ("reject", None, "bob"),
-        ):  # fmt: skip
+            ("to_legal", {"to": "bob"}, None),
+            ("reject", {"to": "bob"}, None),
+            ("reject", None, "bob"),
+        ):
             run = await engine.start(passed_on, by="alice")
             await engine.decide(await gate_of(run), decision, data, by=Claim("keys.k", maker="bob"), reason=reason)
             await run.until(lambda state: any(gate.opened.four_eyes for gate in state.gates.values()))

@@ -94,9 +94,7 @@ async def test_a_map_node_does_an_item_as_any_node_would(store: str) -> None:
         assert await started(run) == ["review#1", "review[a]#1", "review[b]#1", "review[c%2Fd]#1", "sum#1"]
 
 
-async def test_a_process_that_dies_loses_no_item_that_was_done_and_no_other_is_left_out(
-    store: str, world: list[Any]
-) -> None:
+async def test_a_process_that_dies_loses_no_item_that_was_done_and_no_other_is_left_out(store: str, world: list[Any]) -> None:
     async def visit(ctx: Context, item: int) -> int:
         world.append(item)
         if item == 3 and world.count(3) == 1:
@@ -127,10 +125,7 @@ async def test_an_item_has_money_and_a_journal_of_its_own(store: str, server: Mo
 
     async with opened(store, model=model) as engine:
         run = await engine.start(handle, ["tea", "ox"])
-        assert await run.result() == [
-            ["tea", True, {"of": "tea", "letters": 3}],
-            ["ox", True, {"of": "ox", "letters": 2}],
-        ]
+        assert await run.result() == [["tea", True, {"of": "tea", "letters": 3}], ["ox", True, {"of": "ox", "letters": 2}]]
         held = {each.call.split(":")[1] for each in await events_of(run, ev.ModelCallHeld)}
         assert held == {"flow/0[tea]#1", "flow/0[ox]#1"}
 
@@ -185,9 +180,7 @@ def fails_on(word: str) -> str:
     ],
     ids=str,
 )
-async def test_how_many_must_succeed_is_said_in_numbers_or_as_a_join(
-    tmp_path: Any, terms: dict[str, Any], result: Any
-) -> None:
+async def test_how_many_must_succeed_is_said_in_numbers_or_as_a_join(tmp_path: Any, terms: dict[str, Any], result: Any) -> None:
     @flow
     async def handle(ctx: Context) -> Any:
         try:
@@ -310,9 +303,7 @@ async def test_an_item_is_placed_by_what_it_asks_for_itself(tmp_path: Path) -> N
     store = f"sqlite:///{tmp_path / 'db'}"
     async with opened(store) as small:
         run = await small.start(handle)
-        state = await run.until(
-            lambda state: state.maps.get("flow/0") is not None and state.maps["flow/0"].completed == 1
-        )
+        state = await run.until(lambda state: state.maps.get("flow/0") is not None and state.maps["flow/0"].completed == 1)
         assert [wait.demand.labels for wait in waiting_for(state) if wait.demand is not None] == [("gpu",)]
     async with opened(store, workflows=[handle], labels=["gpu"]) as large:
         assert await large.run(run.id).result() == ["small", "large"]
@@ -400,9 +391,7 @@ async def spoilt(ctx: Context) -> Any:
         return failed.error.error_class, failed.error.message
 
 
-async def test_a_step_with_a_demand_is_done_where_that_is_and_its_flow_goes_on_with_what_it_returned(
-    store: str,
-) -> None:
+async def test_a_step_with_a_demand_is_done_where_that_is_and_its_flow_goes_on_with_what_it_returned(store: str) -> None:
     async with opened(store, workflows=[film], labels=["cpu"]) as here, opened(store, workflows=[film], labels=["gpu"]):
         run = await here.start(film, ["sea", "sky"])
         assert await run.result() == [[["sea", 3], ["sky", 3]], "SEA"]

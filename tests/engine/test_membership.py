@@ -50,9 +50,7 @@ async def test_a_step_whose_process_does_not_know_whether_its_session_lives_wait
         assert not await events_of(run, ev.AttemptLost)
 
 
-async def test_a_branch_that_gives_up_is_begun_again_though_another_sleeps(
-    store: str, lease: pytest.MonkeyPatch
-) -> None:
+async def test_a_branch_that_gives_up_is_begun_again_though_another_sleeps(store: str, lease: pytest.MonkeyPatch) -> None:
     lease.setattr(membership, "_LONGEST_UNKNOWN_S", 0.01)
     go = Event()
 

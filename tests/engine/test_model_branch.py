@@ -72,9 +72,7 @@ async def test_only_the_declared_ways_are_offered_and_the_reason_is_kept(
     assert server.offered == [["pay", "refuse", "again"]]
 
 
-async def test_a_loop_that_is_used_up_is_not_offered_any_more(
-    store: str, server: WatchingServer, model: Providers
-) -> None:
+async def test_a_loop_that_is_used_up_is_not_offered_any_more(store: str, server: WatchingServer, model: Providers) -> None:
     server.script.add(Rule(user="visit 1", output={"next": "again"}), Rule(user="visit 2", output={"next": "refuse"}))
     async with Engine.open(store, model=model) as engine:
         assert await (await engine.start(ticket())).result() == "refused"
@@ -84,10 +82,15 @@ async def test_a_loop_that_is_used_up_is_not_offered_any_more(
 @BOTH
 @pytest.mark.parametrize(
     "wrong",
-    [Rule(output={"next": "elsewhere"}), Rule(output={"rationale": "none"}), Rule(text="refuse"),
-     Rule(output={"next": ["pay"]}), Rule(fault=Fault("unknown_tool"))],
+    [
+        Rule(output={"next": "elsewhere"}),
+        Rule(output={"rationale": "none"}),
+        Rule(text="refuse"),
+        Rule(output={"next": ["pay"]}),
+        Rule(fault=Fault("unknown_tool")),
+    ],
     ids=["another way", "no way", "words", "several ways", "a tool"],
-)  # fmt: skip
+)
 async def test_a_choice_that_is_none_is_mended_once(
     store: str, server: WatchingServer, model: Providers, name: str, wrong: Rule
 ) -> None:
@@ -113,9 +116,7 @@ async def test_a_choice_that_stays_none_fails_the_step_and_is_not_tried_again(
     assert [call.turn for call in server.calls] == [1, 2]
 
 
-async def test_a_guard_has_the_last_word_about_a_models_choice(
-    store: str, server: WatchingServer, model: Providers
-) -> None:
+async def test_a_guard_has_the_last_word_about_a_models_choice(store: str, server: WatchingServer, model: Providers) -> None:
     def is_due(state):
         raise TransitionDenied("nothing is due")
 
@@ -124,10 +125,7 @@ async def test_a_guard_has_the_last_word_about_a_models_choice(
         run = await engine.start(ticket(pay=is_due))
         assert (await run.result())["next"] == "pay"
         state = await run.state()
-        assert {name: state.steps[name].status for name in ("refund", "refuse")} == {
-            "refund": "skipped",
-            "refuse": "skipped",
-        }
+        assert {name: state.steps[name].status for name in ("refund", "refuse")} == {"refund": "skipped", "refuse": "skipped"}
 
 
 async def test_a_choice_costs_what_a_call_costs_and_is_not_made_without_the_money(

@@ -69,9 +69,7 @@ async def test_a_model_without_a_known_price_is_not_called_and_the_error_says_ho
 async def test_a_declared_model_is_called_at_its_declared_price(
     store: str, server: ModelServer, model: Providers, tmp_path: Path
 ) -> None:
-    (tmp_path / "holdfast.toml").write_text(
-        f'[models."{INVENTED}"]\ninput_usd_per_mtok = 3\noutput_usd_per_mtok = 15.5\n'
-    )
+    (tmp_path / "holdfast.toml").write_text(f'[models."{INVENTED}"]\ninput_usd_per_mtok = 3\noutput_usd_per_mtok = 15.5\n')
     async with Engine.open(store, model=model, settings=load(tmp_path)) as engine:
         run = await engine.start(one(INVENTED), cost_limit_usd="0.50")
         await run.result()
@@ -318,10 +316,15 @@ async def test_a_structured_answer_is_an_object_of_its_model(
 @BOTH
 @pytest.mark.parametrize(
     "wrong",
-    [Rule(fault=Fault("wrong_schema")), Rule(output={"severity": "fatal", "why": "x"}), Rule(text="It is major."),
-     Rule(fault=Fault("unknown_tool")), Rule(fault=Fault("malformed_arguments"))],
+    [
+        Rule(fault=Fault("wrong_schema")),
+        Rule(output={"severity": "fatal", "why": "x"}),
+        Rule(text="It is major."),
+        Rule(fault=Fault("unknown_tool")),
+        Rule(fault=Fault("malformed_arguments")),
+    ],
     ids=["other fields", "not of the enum", "text", "a tool that is not there", "not JSON"],
-)  # fmt: skip
+)
 async def test_an_answer_that_does_not_fit_is_mended_once(
     store: str, server: ModelServer, model: Providers, name: str, wrong: Rule
 ) -> None:

@@ -126,8 +126,10 @@ async def test_a_call_that_is_stopped_leaves_its_part_in_the_history_and_says_so
             assert text_of(told, "write#1:0:2") == SENTENCE
             kinds = [(each.kind, each.source, each.outcome) for each in told if each.kind in ("reset", "end")]
             assert kinds == [
-                ("end", "write#1:0:1", "in_doubt"), ("reset", "write#1:0:1", None), ("end", "write#1:0:2", "completed"),
-            ]  # fmt: skip
+                ("end", "write#1:0:1", "in_doubt"),
+                ("reset", "write#1:0:1", None),
+                ("end", "write#1:0:2", "completed"),
+            ]
             assert (await engine.run(run.id).state()).budget.in_doubt_nanousd > 0
             assert text_of([each async for each in elsewhere.watch_stream(run.id)]) == part
     assert [call.outcome for call in server.calls] == ["client_left", "sent"]
@@ -149,9 +151,7 @@ async def test_a_provider_that_is_cut_off_in_mid_sentence_leaves_what_it_had_sai
 
 @BOTH
 @bounded
-async def test_what_a_call_cost_is_known_if_its_provider_had_counted_it_when_it_was_cut_off(
-    store: str, name: str
-) -> None:
+async def test_what_a_call_cost_is_known_if_its_provider_had_counted_it_when_it_was_cut_off(store: str, name: str) -> None:
     wire = Wire()
     listening = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
     wire.port = listening.sockets[0].getsockname()[1]
@@ -164,14 +164,14 @@ async def test_what_a_call_cost_is_known_if_its_provider_had_counted_it_when_it_
             {"type": "content_block_stop", "index": 0},
             {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 20}},
             done=False,
-        )  # fmt: skip
+        )
     else:
         wire.will_stream(
             {"id": "c", "choices": [{"index": 0, "delta": {"content": SENTENCE}, "finish_reason": None}], "usage": None},
             {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": None},
             {"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}},
             done=False,
-        )  # fmt: skip
+        )
     providers = Providers(environment=environment(wire.port))
     wf = letter(name, retry=1)
     async with opened(store, workflows=[wf], model=providers) as engine:
@@ -264,16 +264,17 @@ async def test_thinking_and_arguments_are_heard_as_they_come_without_the_secrets
             ),
             {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 20}},
             {"type": "message_stop"},
-        )  # fmt: skip
+        )
     else:
         called = [{"index": 0, "id": "toolu/1", "function": {"name": "final_result", "arguments": ""}}]
         called += [{"index": 0, "function": {"arguments": part}} for part in pieces]
         deltas = [*({"reasoning_content": part} for part in thoughts), *({"tool_calls": [each]} for each in called)]
         ends = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
         wire.will_stream(
-            *({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas), ends,
+            *({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas),
+            ends,
             {"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}},
-        )  # fmt: skip
+        )
     providers = Providers(environment=environment(wire.port))
 
     class Note(BaseModel):
@@ -402,9 +403,7 @@ async def test_a_result_is_told_first_though_text_comes_while_it_is_looked_for(
             """With a result to read, read when there is more text than is known."""
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
-                    while more := {
-                        name for name, size in (await self.sizes(runs)).items() if size > known.get(name, 0)
-                    }:
+                    while more := {name for name, size in (await self.sizes(runs)).items() if size > known.get(name, 0)}:
                         if all(name.stream != TOOLS for name in more) or len(more) > 1:
                             break
                         await asyncio.sleep(0.002)

@@ -117,9 +117,7 @@ async def test_a_call_whose_worst_case_does_not_fit_is_not_made_and_a_raised_bud
         await assert_never_above(run, nanousd(shown["needed_limit_usd"]))
 
 
-async def test_raising_too_little_asks_again_and_lowering_is_refused(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_raising_too_little_asks_again_and_lowering_is_refused(store: str, server: ModelServer, model: Providers) -> None:
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(asks("a"), cost_limit_usd="0.0001")
         await run.settled()
@@ -133,9 +131,7 @@ async def test_raising_too_little_asks_again_and_lowering_is_refused(
         assert server.calls == []
 
 
-async def test_a_run_that_shall_fail_at_its_limit_fails_there(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_run_that_shall_fail_at_its_limit_fails_there(store: str, server: ModelServer, model: Providers) -> None:
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(asks("a", workflow={"on_limit": "fail"}), cost_limit_usd="0.0001")
         with pytest.raises(RunFailed, match="Nothing was called") as failed:
@@ -160,9 +156,7 @@ async def test_the_question_about_the_money_may_be_answered_with_a_new_limit(
         assert (await engine.find(run.id)).limit_nanousd == 100_000_000
 
 
-async def test_a_budget_that_nobody_wants_to_raise_ends_the_run(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_budget_that_nobody_wants_to_raise_ends_the_run(store: str, server: ModelServer, model: Providers) -> None:
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(asks("a"), cost_limit_usd="0.0001")
         (gate,) = (await run.settled()).gates
@@ -199,9 +193,7 @@ async def test_twelve_branches_share_a_limit_that_three_fit_into_and_never_pass_
         assert (last.settled_nanousd, last.held_nanousd, last.in_doubt_nanousd) == (12 * 6_000, 0, 0)
 
 
-async def test_calls_side_by_side_in_one_step_share_the_limit_too(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_calls_side_by_side_in_one_step_share_the_limit_too(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(usage=Usage(input_tokens=1, output_tokens=1), latency_s=0.02))
     wf = Workflow("gathered")
 
@@ -363,9 +355,7 @@ async def test_money_in_doubt_blocks_what_it_would_pay_for_until_it_is_reconcile
         assert (reconciled.cost_nanousd, reconciled.by) == (0, "ada")
 
 
-async def test_a_call_is_reconciled_once_and_only_if_it_is_in_doubt(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_call_is_reconciled_once_and_only_if_it_is_in_doubt(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(times=1, fault=Fault("malformed_body")), Rule(text="."))
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(asks("a", retry=AT_ONCE))
@@ -485,9 +475,7 @@ async def test_a_call_in_flight_at_a_kill_counts_as_spent_is_made_anew_and_given
         row = await engine.find(run.id)
         assert (row.held_nanousd, row.in_doubt_nanousd) == (0, held[1].hold_nanousd)
         # Between hold and settlement no budget came free, at any event.
-        assert all(
-            b.committed_nanousd >= held[1].hold_nanousd for b in (await books(run))[len(await run.events()) // 2 :]
-        )
+        assert all(b.committed_nanousd >= held[1].hold_nanousd for b in (await books(run))[len(await run.events()) // 2 :])
         settled = row.settled_nanousd
         await engine.reconcile(doubted.call, "0")
         row = await engine.find(run.id)

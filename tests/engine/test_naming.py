@@ -85,9 +85,7 @@ async def test_a_row_or_a_handle_in_the_place_of_an_id_is_told_so_and_nothing_is
                 await ask(engine, gate)
             with pytest.raises(InvalidInput, match=r"like \[0\]\.gate of what was given: GateRow is none"):
                 await ask(engine, (gate, change))
-        for ask in (
-            lambda engine, call: engine.resolve_effect(call, "reject"), lambda engine, call: engine.reconcile(call, 1)
-        ):  # fmt: skip
+        for ask in (lambda engine, call: engine.resolve_effect(call, "reject"), lambda engine, call: engine.reconcile(call, 1)):
             with pytest.raises(InvalidInput, match="Name the call by its id"):
                 await ask(engine, gate)
         assert len(await run.events()) == before

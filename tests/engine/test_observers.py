@@ -106,11 +106,26 @@ async def test_what_observers_are_told_is_the_history(tmp_path: Path, server: Mo
         await run.result()
         history, state = await run.events(), await run.state()
     assert [told(each) for each in first if isinstance(each, IN_RUNS)] == [
-        "run", "read#1 1", "read#1 1 retrying", "read#1 2", "read#1 2 completed",
-        "judge#1 1", f"judge#1 model {HAIKU}", "judge#1 model completed", "judge#1 1 completed",
-        "pay#1 1", "pay#1 tool pay", "pay#1 tool completed", "pay#1 1 completed",
-        "sign#1 1", "sign#1 approval", "sign#1 1 suspended", "gate approve", "sign#1 1 completed", "run completed",
-    ]  # fmt: skip
+        "run",
+        "read#1 1",
+        "read#1 1 retrying",
+        "read#1 2",
+        "read#1 2 completed",
+        "judge#1 1",
+        f"judge#1 model {HAIKU}",
+        "judge#1 model completed",
+        "judge#1 1 completed",
+        "pay#1 1",
+        "pay#1 tool pay",
+        "pay#1 tool completed",
+        "pay#1 1 completed",
+        "sign#1 1",
+        "sign#1 approval",
+        "sign#1 1 suspended",
+        "gate approve",
+        "sign#1 1 completed",
+        "run completed",
+    ]
     assert all(commit.own for commit in commits(first))
     assert [event for commit in commits(first) for event in commit.events] == [each.event for each in history]
     in_run = [each for each in first if isinstance(each, IN_RUNS)]
@@ -178,13 +193,9 @@ async def test_what_another_process_has_committed_is_told_as_a_commit_alone(tmp_
 
 
 @bounded
-async def test_places_and_waits_for_a_providers_pools_are_told(
-    tmp_path: Path, server: ModelServer, model: Providers
-) -> None:
+async def test_places_and_waits_for_a_providers_pools_are_told(tmp_path: Path, server: ModelServer, model: Providers) -> None:
     wf = Workflow("placed")
-    wf.node("ask", demand=Demand(pools={"BROWSERS": 2}))(
-        llm_node(model=HAIKU, max_tokens=200)(lambda state: "Is it right?")
-    )
+    wf.node("ask", demand=Demand(pools={"BROWSERS": 2}))(llm_node(model=HAIKU, max_tokens=200)(lambda state: "Is it right?"))
     heard: list[Observation] = []
     settings = Settings(pools={HAIKU: PoolRules(concurrent=1)})
     async with opened(

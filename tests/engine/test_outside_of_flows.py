@@ -56,9 +56,7 @@ async def test_a_flow_reads_within_a_limit_without_leaving_its_connection(store:
     assert len(begun) == 1
 
 
-async def test_a_flow_that_sleeps_beside_an_open_connection_holds_no_slot(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_flow_that_sleeps_beside_an_open_connection_holds_no_slot(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flowing, "NEAR_S", 0.0)
 
     @flow
@@ -87,9 +85,7 @@ async def test_an_operation_beside_a_thread_is_refused_with_its_line(store: str)
         beside.cancel()
 
     async with opened(store) as engine:
-        with pytest.raises(
-            RunFailed, match=r"Put it into a step: .*: test_outside_of_flows\.py:\d+ in mixes\."
-        ) as failed:
+        with pytest.raises(RunFailed, match=r"Put it into a step: .*: test_outside_of_flows\.py:\d+ in mixes\.") as failed:
             await (await engine.start(mixes)).result()
     assert failed.value.error.error_class == "non_deterministic"
 
@@ -107,9 +103,7 @@ async def test_a_flow_that_waits_for_nothing_is_told_where_each_task_waits(store
         await asyncio.gather(takes(left, right), takes(right, left))
 
     async with opened(store) as engine:
-        with pytest.raises(
-            RunFailed, match=r"Wait for an operation: .*: test_\w+\.py:\d+ in takes, test_.* in locks\."
-        ):
+        with pytest.raises(RunFailed, match=r"Wait for an operation: .*: test_\w+\.py:\d+ in takes, test_.* in locks\."):
             await (await engine.start(locks)).result()
 
 

@@ -142,10 +142,17 @@ async def broken() -> None:
 
 
 OVERLAPS: list[Callable[[Context], Awaitable[Any]]] = [
-    the_approval_with_a_time_limit, the_same_in_the_other_order, a_gather_that_returns_exceptions,
-    a_fallback_under_a_gather, one_that_catches_everything, a_task_beside_the_flow, a_task_group,
-    a_task_group_that_is_caught, an_agents_tools_that_report_every_error, a_branch_of_a_gather,
-]  # fmt: skip
+    the_approval_with_a_time_limit,
+    the_same_in_the_other_order,
+    a_gather_that_returns_exceptions,
+    a_fallback_under_a_gather,
+    one_that_catches_everything,
+    a_task_beside_the_flow,
+    a_task_group,
+    a_task_group_that_is_caught,
+    an_agents_tools_that_report_every_error,
+    a_branch_of_a_gather,
+]
 
 
 @pytest.mark.parametrize("code", OVERLAPS, ids=lambda each: each.__name__)
@@ -281,13 +288,7 @@ async def a_race_that_another_won(ctx: Context) -> Any:
     return "done"
 
 
-LEFT = [
-    a_task_that_is_not_begun,
-    a_task_of_a_helper,
-    a_task_under_way,
-    a_named_branch_under_way,
-    a_race_that_another_won,
-]
+LEFT = [a_task_that_is_not_begun, a_task_of_a_helper, a_task_under_way, a_named_branch_under_way, a_race_that_another_won]
 
 
 @pytest.mark.parametrize("code", LEFT, ids=lambda each: each.__name__)

@@ -86,9 +86,14 @@ def test_no_public_async_method_of_an_engine_can_be_forgotten() -> None:
 def sorted_plain(methods: dict[str, Any]) -> list[str]:
     """The methods that need no loop, in the order of `methods`: they make handles, or look at what they are given."""
     plain = {
-        "Commands.run", "Control.of_tenant", "Control.traced", "ControlBase.sensitive", "Inquiries.now_ms",
-        "Run.needs_somebody", "Supervisors.supervisor",
-    }  # fmt: skip
+        "Commands.run",
+        "Control.of_tenant",
+        "Control.traced",
+        "ControlBase.sensitive",
+        "Inquiries.now_ms",
+        "Run.needs_somebody",
+        "Supervisors.supervisor",
+    }
     return [name for name in methods if name in plain]
 
 

@@ -81,8 +81,11 @@ async def test_a_step_starts_only_in_a_process_that_has_its_label(store: str) ->
 async def test_steps_never_take_more_than_there_is(store: str) -> None:
     stage = Stage()
     demands = {
-        "cores": Demand(cpu_m=1500), "memory": Demand(memory_mb=3000), "card": Demand(gpus=1), "tagged": Demand(tags=("nvme",)),
-    }  # fmt: skip
+        "cores": Demand(cpu_m=1500),
+        "memory": Demand(memory_mb=3000),
+        "card": Demand(gpus=1),
+        "tagged": Demand(tags=("nvme",)),
+    }
     flows = [played(stage, name, demand, copies=5) for name, demand in demands.items()]
     async with opened(store, workflows=flows, resources=FOUR_CORES, slots=100) as engine:
         runs = [await engine.start(wf) for wf in flows]

@@ -32,7 +32,7 @@ HERE = Capacity("here", frozenset({"graph"}), frozenset(), frozenset(), slots=10
 
 def step(
     pool: str = "BROWSERS", amount: int | None = None, *, number: int = 1, workflow: str = "wf", tenant: str = "default"
-) -> PlacedStep:  # fmt: skip
+) -> PlacedStep:
     demand = Demand(pools={pool: amount})
     return PlacedStep(RunId(f"run{number}"), StepId("node#1"), tenant, workflow, "graph", demand)
 
@@ -81,9 +81,7 @@ class Place:
         self.scheduler = Scheduler()
         self.session = RandomIds().session()
         self.again: list[PlacedStep] = []
-        self.desk = PoolClient(
-            self.store.lending, self.store.sessions, self.time, "lane", lambda: self.session, self.scheduler,
-        )  # fmt: skip
+        self.desk = PoolClient(self.store.lending, self.store.sessions, self.time, "lane", lambda: self.session, self.scheduler)
         self.scheduler.join(HERE, self.time.monotonic_s())
 
     def known(self, each: PlacedStep) -> PlacedStep | None:
@@ -203,9 +201,7 @@ async def test_while_the_store_cannot_be_asked_nobody_is_kept_waiting_for_its_an
     assert place.again == [step()]
 
 
-async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the next job of the same kind, which comes soon or not at all."""
     await place.store.lending.set_pool(BROWSERS)
     place.begin(step(amount=2))

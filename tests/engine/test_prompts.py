@@ -32,9 +32,7 @@ def test_messages_and_images_are_refused_with_words(user: Any, what: str) -> Non
         prompt.read({"system": "Be brief.", "user": user})
 
 
-@pytest.mark.parametrize(
-    "user", [{"order": {"type": "image", "size": 3}}, [{"role": "admin"}, {"role": "guest"}], [1, 2]]
-)
+@pytest.mark.parametrize("user", [{"order": {"type": "image", "size": 3}}, [{"role": "admin"}, {"role": "guest"}], [1, 2]])
 def test_data_goes_as_json(user: Any) -> None:
     _, [(text,)] = prompt.read({"user": user})
     assert text.startswith(("{", "["))
@@ -45,8 +43,9 @@ def test_the_messages_of_a_chat_are_turns_of_those_who_said_them() -> None:
         {"messages": [{"role": role, "text": role[0]} for role in ("user", "assistant", "user", "user")]}
     )
     assert prompt.read({"system": "Be brief.", "messages": chat.messages}) == (
-        "Be brief.", [("u",), ModelTurn(in_words("a")), ("u",), ("u",)],
-    )  # fmt: skip
+        "Be brief.",
+        [("u",), ModelTurn(in_words("a")), ("u",), ("u",)],
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,26 +49,22 @@ async def test_a_call_that_its_provider_refuses_until_later_waits_and_is_made_ag
     store: str, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(times=1, fault=Fault("status", status=429, retry_after_s=1)))
-    async with opened(
-        store, workflows=[workflow := one()], model=model, settings=limited(requests_per_min=6_000)
-    ) as engine:
+    async with opened(store, workflows=[workflow := one()], model=model, settings=limited(requests_per_min=6_000)) as engine:
         (run,) = await results(engine, workflow, 1)
         assert await events_of(run, AttemptFailed) == [], "nobody's retries are used up"
         assert [type(event) for event in await events_of(run, ModelCallHeld, ModelCallFailed)] == [
-            ModelCallHeld, ModelCallFailed, ModelCallHeld,
-        ]  # fmt: skip
+            ModelCallHeld,
+            ModelCallFailed,
+            ModelCallHeld,
+        ]
     first, second = server.calls
     assert (first.status, second.status) == (429, 200)
     assert second.at_unix_s - first.at_unix_s >= 1.0
 
 
-async def test_a_429_closes_the_pool_for_every_call_of_the_model(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_429_closes_the_pool_for_every_call_of_the_model(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(times=1, fault=Fault("status", status=429, retry_after_s=1)))
-    async with opened(
-        store, workflows=[workflow := one()], model=model, settings=limited(requests_per_min=60_000)
-    ) as engine:
+    async with opened(store, workflows=[workflow := one()], model=model, settings=limited(requests_per_min=60_000)) as engine:
         first = await engine.start(workflow)
         while not await events_of(first, ModelCallFailed):  # the pool is closed before that is written down
             await asyncio.sleep(0.01)
@@ -83,9 +79,7 @@ async def test_a_wait_for_quota_holds_no_money(store: str, server: ModelServer, 
     settings = limited(requests_per_min=60, burst_s=1.0)
     async with opened(store, workflows=[workflow := one()], model=model, settings=settings) as engine:
         runs = [await engine.start(workflow) for _ in range(2)]
-        done, waiting = await asyncio.wait(
-            [asyncio.create_task(run.result()) for run in runs], return_when="FIRST_COMPLETED"
-        )
+        done, waiting = await asyncio.wait([asyncio.create_task(run.result()) for run in runs], return_when="FIRST_COMPLETED")
         assert len(done) == 1
         (state,) = [state for run in runs if not (state := await run.state()).ended]
         assert (state.budget.held_nanousd, state.calls) == (0, {})
@@ -93,9 +87,7 @@ async def test_a_wait_for_quota_holds_no_money(store: str, server: ModelServer, 
     assert [call.status for call in server.calls] == [200, 200]
 
 
-async def test_a_process_that_ends_leaves_nothing_of_a_pool_behind(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_process_that_ends_leaves_nothing_of_a_pool_behind(store: str, server: ModelServer, model: Providers) -> None:
     for _ in range(3):
         async with opened(
             store, workflows=[workflow := one()], model=model, settings=limited(concurrent=1, requests_per_min=6_000)
@@ -156,9 +148,7 @@ async def test_a_call_that_has_no_money_gives_its_quota_back(store: str, server:
         await asyncio.wait_for(rich.result(), 5)
 
 
-async def test_a_call_that_fails_for_good_gives_its_place_back(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_call_that_fails_for_good_gives_its_place_back(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(times=1, fault=Fault("status", status=400)))
     async with opened(store, workflows=[workflow := one()], model=model, settings=limited(concurrent=1)) as engine:
         with pytest.raises(RunFailed):
@@ -205,14 +195,10 @@ async def test_a_step_whose_time_is_up_between_its_hold_and_its_call_leaves_noth
             assert len(server.calls) == 1
 
 
-async def test_invariant_26_a_limit_holds_while_a_live_process_is_wrongly_declared_dead(
-    tmp_path: Path, database: str
-) -> None:
+async def test_invariant_26_a_limit_holds_while_a_live_process_is_wrongly_declared_dead(tmp_path: Path, database: str) -> None:
     """Its call is still in flight when its successor makes it again: the provider takes one at a time, and never refuses."""
     settings = Settings(pools={HAIKU: PoolRules(concurrent=1)})
-    with ModelServer(
-        journal=tmp_path / "calls.jsonl", latency_s=2.0, limits={HAIKU: RateLimit(concurrent=1)}
-    ) as server:
+    with ModelServer(journal=tmp_path / "calls.jsonl", latency_s=2.0, limits={HAIKU: RateLimit(concurrent=1)}) as server:
         model, workflow = Providers(environment=server.environment), one()
         options: dict[str, Any] = {"workflows": [workflow], "model": model, "settings": settings}
         async with opened(database, **options) as declared_dead, opened(database, **options) as successor:
@@ -240,9 +226,7 @@ async def test_a_cheaper_model_that_money_forces_waits_for_its_own_pools(
     async def ask(state: Any) -> str:
         return "Which?"
 
-    settings = Settings(
-        pools={"claude-opus-4-5": PoolRules(concurrent=1), HAIKU: PoolRules(requests_per_min=60, burst_s=1)}
-    )
+    settings = Settings(pools={"claude-opus-4-5": PoolRules(concurrent=1), HAIKU: PoolRules(requests_per_min=60, burst_s=1)})
     async with opened(store, workflows=[workflow], model=model, settings=settings) as engine:
         began = time.monotonic()
         await results(engine, workflow, 3)
@@ -285,10 +269,7 @@ async def test_what_holdfast_toml_says_of_pools_is_where_a_store_begins(
     for _ in range(2):
         async with opened(store, workflows=[one()], model=model, settings=settings) as engine:
             known = {pool.name: pool for pool in await engine.pools()}
-            assert known == {
-                "BROWSERS": DeclaredPool("BROWSERS", "slots", 8),
-                "RPS": DeclaredPool("RPS", "rate", 600, 60, 60),
-            }
+            assert known == {"BROWSERS": DeclaredPool("BROWSERS", "slots", 8), "RPS": DeclaredPool("RPS", "rate", 600, 60, 60)}
     assert "something else" not in caplog.text
     other = Settings(pools={"BROWSERS": PoolRules(slots=2)})
     async with opened(store, workflows=[one()], model=model, settings=other) as engine:
@@ -305,8 +286,12 @@ def test_workers_share_a_limit_and_are_never_refused() -> None:
     there: it depends on how fast the machine is."""
     limits = ["--requests-per-min", "480", "--tokens-per-min", "60000"]
     trial = subprocess.run(
-        [sys.executable, "bench/pools.py", "3", "--workers", "4", *limits], cwd=ROOT, capture_output=True, text=True, timeout=170,
-    )  # fmt: skip
+        [sys.executable, "bench/pools.py", "3", "--workers", "4", *limits],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
     assert trial.returncode == 0, trial.stderr
     found = json.loads(trial.stdout)
     assert (found["refused"], found["failed"]) == (0, 0)

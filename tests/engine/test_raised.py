@@ -76,10 +76,20 @@ class Outer:
 
 
 PROBLEMS: list[Exception] = [
-    RuntimeError("bad thing"), KeyError("customer"), Declined(51, card="visa"), Slotted("why"), Abstract("no"), Gone("x"),
-    Unsaid("x"), Own("it did not happen", error_class="tool"), Outer.Inner("x"), FileNotFoundError(2, "No such file", "a.txt"),
-    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"), ZeroDivisionError(), PermissionError("no"),
-]  # fmt: skip
+    RuntimeError("bad thing"),
+    KeyError("customer"),
+    Declined(51, card="visa"),
+    Slotted("why"),
+    Abstract("no"),
+    Gone("x"),
+    Unsaid("x"),
+    Own("it did not happen", error_class="tool"),
+    Outer.Inner("x"),
+    FileNotFoundError(2, "No such file", "a.txt"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+    ZeroDivisionError(),
+    PermissionError("no"),
+]
 ONCE = RetryPolicy(max_attempts=1)
 
 
@@ -226,10 +236,7 @@ async def test_an_error_that_leaves_the_flow_again_is_recorded_as_it_was(engine:
         await run.result()
     error = (await run.state()).error
     assert error is not None
-    assert (error.error_class, error.raised) == (
-        "timeout",
-        Raised("builtins", "TimeoutError", inline({"args": ["late"]})),
-    )
+    assert (error.error_class, error.raised) == ("timeout", Raised("builtins", "TimeoutError", inline({"args": ["late"]})))
     assert error.message.startswith("TimeoutError: late (test_raised.py")
 
 
@@ -283,7 +290,7 @@ def error(module: str, name: str, data: Any = None) -> ErrorRecord:
         error(__name__, "test_a_record_that_names_no_class_is_an_operation_that_failed.<locals>.Here"),
     ],
     ids=lambda record: record.raised.name if record.raised else "none",
-)  # fmt: skip
+)
 def test_a_record_that_names_no_class_is_an_operation_that_failed(record: ErrorRecord) -> None:
     loaded = set(sys.modules)
     problem = raised.again(record, None, __name__)
@@ -327,9 +334,7 @@ def test_the_class_of_a_file_that_was_loaded_by_its_path_is_found_in_the_codes_o
     assert type(raised.again(record, None, "another")) is OperationFailed
 
 
-def test_a_class_that_is_not_loaded_is_caught_by_the_nearest_of_its_bases(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_class_that_is_not_loaded_is_caught_by_the_nearest_of_its_bases(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step imports a module that the next process has not imported when it replays the step."""
     module = ModuleType("lazily_imported")
     exec("class Unread(ValueError): pass\nclass ParseFailed(Unread): pass", vars(module))

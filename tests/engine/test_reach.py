@@ -20,15 +20,23 @@ from tests.engine.kit import die, gate_of, opened
 from tests.engine.test_children import children_of, started_child
 
 REACHED = [
-    desk.direct, desk.by_helper, desk.by_map, desk.by_dict, desk.by_method, desk.by_method_flow, desk.by_module, desk.by_import,
-    desk.by_imported_dict, desk.by_closure, desk.graph, desk.by_factory_that_says_so,
-]  # fmt: skip
+    desk.direct,
+    desk.by_helper,
+    desk.by_map,
+    desk.by_dict,
+    desk.by_method,
+    desk.by_method_flow,
+    desk.by_module,
+    desk.by_import,
+    desk.by_imported_dict,
+    desk.by_closure,
+    desk.graph,
+    desk.by_factory_that_says_so,
+]
 
 
 @pytest.mark.parametrize("parent", REACHED, ids=lambda each: each.name)
-async def test_a_child_goes_on_in_a_process_that_has_loaded_the_file_of_its_parent(
-    store: str, parent: Workflow
-) -> None:
+async def test_a_child_goes_on_in_a_process_that_has_loaded_the_file_of_its_parent(store: str, parent: Workflow) -> None:
     async with opened(store, execute=False) as asking, opened(store, workflows=[parent]) as first:
         run = await first.start(parent)
         child = await started_child(run, first)
@@ -71,9 +79,7 @@ async def test_what_a_file_defines_besides_is_executed_and_not_offered(store: st
 
 
 @pytest.mark.parametrize("parent", [desk.by_factory, desk.by_late_import], ids=lambda each: each.name)
-async def test_a_child_that_no_later_process_would_find_is_refused_with_the_way_out(
-    store: str, parent: Workflow
-) -> None:
+async def test_a_child_that_no_later_process_would_find_is_refused_with_the_way_out(store: str, parent: Workflow) -> None:
     async with opened(store, workflows=[parent]) as engine:
         run = await engine.start(parent)
         with pytest.raises(RunFailed) as failed:
@@ -92,9 +98,7 @@ def test_a_child_that_no_later_process_would_find_is_a_warning() -> None:
     assert all(each.startswith("desk.py:") and "children=" in each for each in found)
 
 
-async def test_an_effect_that_a_helper_of_another_file_made_is_undone_by_a_process_that_has_loaded_the_file(
-    store: str,
-) -> None:
+async def test_an_effect_that_a_helper_of_another_file_made_is_undone_by_a_process_that_has_loaded_the_file(store: str) -> None:
     desk_rooms.books.clear()
     async with opened(store, workflows=[desk.pays_elsewhere]) as engine:
         run = await engine.start(desk.pays_elsewhere)

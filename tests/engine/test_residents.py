@@ -39,9 +39,7 @@ def passes() -> Passes:
 
 async def at_a_wait(run: Run, path: str) -> None:
     """Wait until the run waits, and what it waits for stands at that place."""
-    await run.until(
-        lambda state: status(state) == "waiting" and any(path in each.journal for each in state.steps.values())
-    )
+    await run.until(lambda state: status(state) == "waiting" and any(path in each.journal for each in state.steps.values()))
 
 
 async def test_a_flow_that_wakes_goes_on_where_it_waits(tmp_path: Path, passes: Passes) -> None:
@@ -242,9 +240,15 @@ class Waiting:
         self.run_id, self.step_id = RunId(run), step.id
         self.is_left = False
         self._standing = Standing(
-            self.run_id, step.id, step.attempt, CODE, step.generation, step.settlements, outcomes(step, step.settlements),
+            self.run_id,
+            step.id,
+            step.attempt,
+            CODE,
+            step.generation,
+            step.settlements,
+            outcomes(step, step.settlements),
             size_bytes,
-        )  # fmt: skip
+        )
 
     def standing(self) -> Standing:
         return self._standing
@@ -254,13 +258,10 @@ class Waiting:
 
 
 def waits(attempt: int = 1, generation: int = 0, **settled: int) -> Step:
-    journal = {
-        Place(path.strip("_")): Operation("step", "pay", "", "done", settled=each) for path, each in settled.items()
-    }
+    journal = {Place(path.strip("_")): Operation("step", "pay", "", "done", settled=each) for path, each in settled.items()}
     return Step(
-        StepId("flow#1"), attempt=attempt, generation=generation, journal=journal,
-        settlements=max(settled.values(), default=0),
-    )  # fmt: skip
+        StepId("flow#1"), attempt=attempt, generation=generation, journal=journal, settlements=max(settled.values(), default=0)
+    )
 
 
 def test_what_waited_longest_is_let_go_of_to_keep_to_the_budget() -> None:

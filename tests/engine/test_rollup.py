@@ -49,8 +49,9 @@ async def test_whoever_sweeps_adds_yesterdays_costs_up_once_a_day(
         while not (found := await everything(engine)):
             await asyncio.sleep(0.05)
         assert [(each.tenant, each.workflow, each.node, each.model, each.calls, each.cost_nanousd) for each in found] == [
-            ("acme", "asks", "a", HAIKU, 1, 6_000), ("acme", "asks", "b", HAIKU, 1, 6_000),
-        ]  # fmt: skip
+            ("acme", "asks", "a", HAIKU, 1, 6_000),
+            ("acme", "asks", "b", HAIKU, 1, 6_000),
+        ]
         await (await engine.start(asks("a"), tenant="acme")).result()
         await asyncio.sleep(0.5)
         assert await everything(engine) == found, "today's come with the next night"

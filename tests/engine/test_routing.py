@@ -8,19 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import (
-    Complexity,
-    Context,
-    Engine,
-    RetryPolicy,
-    RoutedModel,
-    Router,
-    RunFailed,
-    Workflow,
-    flow,
-    llm_node,
-    tool,
-)  # fmt: skip
+from holdfast import Complexity, Context, Engine, RetryPolicy, RoutedModel, Router, RunFailed, Workflow, flow, llm_node, tool
 from holdfast.core.facts.events import HoldDeferred, ModelCallFailed, ModelCallHeld, ModelCallInDoubt
 from holdfast.core.nouns import routing
 from holdfast.engine.capacity import model_knowledge
@@ -31,12 +19,14 @@ from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.history import assert_never_above, events_of
 
 NANO, HAIKU, SONNET, OPUS = "gpt-4.1-nano", "claude-haiku-4-5", "claude-sonnet-4-5", "claude-opus-4-5"
-ROUTER = Router([
-    RoutedModel(OPUS, Complexity.COMPLEX, Complexity.EXPERT, tokens_per_s=50),
-    RoutedModel(SONNET, Complexity.MODERATE, Complexity.EXPERT, tokens_per_s=80),
-    RoutedModel(HAIKU, Complexity.TRIVIAL, Complexity.MODERATE, tokens_per_s=200),
-    RoutedModel(NANO, Complexity.TRIVIAL, Complexity.SIMPLE, tokens_per_s=300, tools=False),
-])  # fmt: skip
+ROUTER = Router(
+    [
+        RoutedModel(OPUS, Complexity.COMPLEX, Complexity.EXPERT, tokens_per_s=50),
+        RoutedModel(SONNET, Complexity.MODERATE, Complexity.EXPERT, tokens_per_s=80),
+        RoutedModel(HAIKU, Complexity.TRIVIAL, Complexity.MODERATE, tokens_per_s=200),
+        RoutedModel(NANO, Complexity.TRIVIAL, Complexity.SIMPLE, tokens_per_s=300, tools=False),
+    ]
+)
 
 
 def asked(router: Router = ROUTER, **options: Any) -> Workflow:
@@ -79,8 +69,10 @@ async def test_what_is_needed_decides_and_so_does_a_function_of_the_state(store:
 
     wf = Workflow("desk", cost_limit_usd=1)
     kinds: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("plain", {"complexity": lambda state: 1}), ("tools", {"tools": [look], "complexity": 1}), ("fast", {"max_latency_s": 0.4}),
-    )  # fmt: skip
+        ("plain", {"complexity": lambda state: 1}),
+        ("tools", {"tools": [look], "complexity": 1}),
+        ("fast", {"max_latency_s": 0.4}),
+    )
     for name, more in kinds:
         wf.node(name)(llm_node(model=ROUTER, max_tokens=100, **more)(lambda state: "Say something."))
     wf.edge("plain", "tools")
@@ -192,9 +184,7 @@ async def test_a_process_that_takes_up_a_step_begins_with_a_model_that_has_not_j
     store: str, model: Providers, server: ModelServer
 ) -> None:
     server.script.add(
-        Rule(model=NANO, fault=Fault("status", status=529)),
-        Rule(model=HAIKU, times=1, fault=Fault("hang")),
-        Rule(text="hi"),
+        Rule(model=NANO, fault=Fault("status", status=529)), Rule(model=HAIKU, times=1, fault=Fault("hang")), Rule(text="hi")
     )
     wf = asked(Router([NANO, HAIKU]))
     async with Engine.open(store, model=model, call_grace_s=0.1) as engine:

@@ -537,21 +537,32 @@ def generator(state):
 
 
 @pytest.mark.parametrize(
-    "function",
-    [lambda state: "say it", lambda state: f"{state.input.text!r} and {state.events['x'].output}", condition],
+    "function", [lambda state: "say it", lambda state: f"{state.input.text!r} and {state.events['x'].output}", condition]
 )
 def test_a_function_that_only_puts_together_what_it_is_given_needs_no_thread(function) -> None:
     assert is_immediate(function)
 
 
 @pytest.mark.parametrize(
-    "function", [
-        endless, loop, generator, print, lambda state: state.visits("x"), lambda state: SETTINGS["level"],
-        lambda state: [each.n for each in state.input.items], lambda state: "x" * state.input.n, lambda state: state.input.n**9,
-        lambda state: f"{state.input.x:{state.input.n}}", lambda state: state.data.x, lambda state: len(state.input),
-        lambda state: state.input.a % state.input.b, lambda state: lambda: 1, lambda state: state.input.text.strip(),
+    "function",
+    [
+        endless,
+        loop,
+        generator,
+        print,
+        lambda state: state.visits("x"),
+        lambda state: SETTINGS["level"],
+        lambda state: [each.n for each in state.input.items],
+        lambda state: "x" * state.input.n,
+        lambda state: state.input.n**9,
+        lambda state: f"{state.input.x:{state.input.n}}",
+        lambda state: state.data.x,
+        lambda state: len(state.input),
+        lambda state: state.input.a % state.input.b,
+        lambda state: lambda: 1,
+        lambda state: state.input.text.strip(),
     ],
-)  # fmt: skip
+)
 def test_a_function_that_may_wait_or_take_its_time_has_a_thread(function) -> None:
     assert not is_immediate(function)
 

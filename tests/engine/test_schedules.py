@@ -154,13 +154,7 @@ async def test_a_night_in_the_life_of_a_schedule(tmp_path: Path) -> None:
     now = Time()
     async with engine_at(tmp_path, now, workflows=[report()]) as engine:
         made = await engine.set_schedule(
-            "nightly",
-            "report",
-            "30 2 * * *",
-            timezone="Europe/Berlin",
-            input={"of": "orders"},
-            time_field="at",
-            by="ann",
+            "nightly", "report", "30 2 * * *", timezone="Europe/Berlin", input={"of": "orders"}, time_field="at", by="ann"
         )
         for _ in range(2):
             now.ms = (await engine.schedule("nightly")).due_at_ms - 1

@@ -106,9 +106,7 @@ async def test_what_the_runs_of_a_tenant_use_is_limited_in_tokens_and_in_money(
         await engine.set_budget("acme", "day", None, max_tokens=24 * CHEAP_TOKENS + held.tokens - 1)
         (wait,) = waiting_for(await late.until(lambda state: any(each.kind == "tokens" for each in waiting_for(state))))
         assert (wait.reason, wait.about) == ("tenant_budget", day.scope)
-        assert [(each.wanted, each.left) for each in await engine.waiting([day.scope])] == [
-            (held.tokens, held.tokens - 1)
-        ]
+        assert [(each.wanted, each.left) for each in await engine.waiting([day.scope])] == [(held.tokens, held.tokens - 1)]
         await engine.set_budget("acme", "day", max_tokens=24 * CHEAP_TOKENS + held.tokens)
         assert await late.result() == "."
 
@@ -180,9 +178,7 @@ async def test_a_call_that_does_not_fit_its_tenant_blocks_its_run_until_somebody
 
 
 @bounded
-async def test_a_limit_that_is_taken_away_lets_everybody_go_on(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_a_limit_that_is_taken_away_lets_everybody_go_on(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(text="."))
     async with opened(store, model=model) as engine:
         await engine.set_budget("acme", "day", "0.000001")

@@ -44,17 +44,19 @@ async def test_a_run_is_scored_on_its_way_and_days_after_its_end_and_its_history
         assert await run.events() == before
 
 
-async def test_what_is_no_score_is_refused_in_words_and_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_no_score_is_refused_in_words_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with engine_at(tmp_path, Time()) as engine:
         run = await engine.start(wf, {})
         with pytest.raises(NotFound, match="There is no run"):
             await engine.score("019aa8b2-6f41-7c3a-9d0e-2b7e4a5c6d7e", "helpful", 1, by="ann")
         refused: list[tuple[dict[str, Any], str]] = [
-            ({"by": " "}, "somebody's"), ({"value": float("nan")}, "no number up to 1e15"), ({"value": "high"}, "no number up to 1e15"),
-            ({"name": "very helpful"}, "begins with a letter"), ({"comment": "x" * 4097}, "4097 bytes"), ({"source": "cat"}, "or 'code'"),
-        ]  # fmt: skip
+            ({"by": " "}, "somebody's"),
+            ({"value": float("nan")}, "no number up to 1e15"),
+            ({"value": "high"}, "no number up to 1e15"),
+            ({"name": "very helpful"}, "begins with a letter"),
+            ({"comment": "x" * 4097}, "4097 bytes"),
+            ({"source": "cat"}, "or 'code'"),
+        ]
         for wrong, said in refused:
             with pytest.raises(InvalidInput, match=said):
                 await engine.score(**{"run_id": run.id, "name": "helpful", "value": 1, "by": "ann", **wrong})

@@ -120,9 +120,7 @@ def leaky() -> Workflow:
     @wf.node("broken")
     @task
     async def broken(state, ctx):
-        raise RuntimeError(
-            f"no answer from https://host/?key={quote(ctx.secret('URL'), safe='')} {ctx.secret('NUMBER')}"
-        )
+        raise RuntimeError(f"no answer from https://host/?key={quote(ctx.secret('URL'), safe='')} {ctx.secret('NUMBER')}")
 
     wf.node("skipped")(task(lambda state: None))
     wf.edge("tools", "route")
@@ -161,9 +159,7 @@ async def test_canaries_planted_everywhere_appear_nowhere(
     assert_nowhere(tmp_path, stored(), *shown, caplog.text)
 
 
-async def test_a_way_that_is_named_after_a_secret_is_not_told(
-    store: str, stored: Callable[[], bytes], tmp_path: Path
-) -> None:
+async def test_a_way_that_is_named_after_a_secret_is_not_told(store: str, stored: Callable[[], bytes], tmp_path: Path) -> None:
     wf = Workflow("way")
 
     @wf.node("route")
@@ -181,9 +177,7 @@ async def test_a_way_that_is_named_after_a_secret_is_not_told(
 
 
 @pytest.mark.usefixtures("replays")
-async def test_what_a_step_of_a_flow_tells_has_no_secret_in_it(
-    store: str, stored: Callable[[], bytes], tmp_path: Path
-) -> None:
+async def test_what_a_step_of_a_flow_tells_has_no_secret_in_it(store: str, stored: Callable[[], bytes], tmp_path: Path) -> None:
     def fail(values: list[str]) -> None:
         raise ValueError(" ".join(values))
 
@@ -255,14 +249,7 @@ async def test_a_secret_of_digits_does_not_break_the_numbers_it_stands_in(store:
     @task
     async def work(state, ctx):
         number = int(ctx.secret("NUMBER"))
-        return {
-            "same": number,
-            "longer": f"{number}0",
-            "fraction": number / 10**18,
-            "other": 5,
-            "yes": True,
-            "no": None,
-        }
+        return {"same": number, "longer": f"{number}0", "fraction": number / 10**18, "other": 5, "yes": True, "no": None}
 
     wf.node("after")(task(lambda state: state.events["work"].output))
     wf.edge("work", "after")
@@ -378,12 +365,7 @@ def holdfast(folder: Path, *words: str, secrets: bool) -> str:
     """What the command line says, on both of its streams."""
     environment = {name: value for name, value in os.environ.items() if secrets or name not in CANARIES}
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [sys.executable, "-m", "holdfast", *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout + done.stderr

@@ -52,11 +52,7 @@ async def test_the_same_question_and_one_that_means_the_same_get_the_answer_with
         assert await told(engine, "Do you ship to Norway?") == ("Yes, in five days.", [])
         answer, (hit,) = await told(engine, "Do you deliver to Norway?")
         assert answer == "Yes, in five days."
-        assert (hit["question"], hit["likeness"] > 0.99, hit["saved_nanousd"] > 0) == (
-            "Do you ship to Norway?",
-            True,
-            True,
-        )
+        assert (hit["question"], hit["likeness"] > 0.99, hit["saved_nanousd"] > 0) == ("Do you ship to Norway?", True, True)
         answer, (hit,) = await told(engine, "Do you ship to Norway?")
         assert (answer, hit["likeness"]) == ("Yes, in five days.", 1.0)
         assert len(server.calls) == 1
@@ -64,9 +60,7 @@ async def test_the_same_question_and_one_that_means_the_same_get_the_answer_with
         assert len(server.calls) == 2
 
 
-async def test_an_answer_that_was_wrong_is_taken_out_by_itself(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_an_answer_that_was_wrong_is_taken_out_by_itself(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(user="Sweden", text="No."), Rule(times=1, text="Nowhere."), Rule(text="Yes."))
     async with opened(store, workflows=[asks], model=model) as engine:
         await told(engine, "Do you ship to Norway?")

@@ -115,9 +115,7 @@ async def test_a_sensitive_field_is_nowhere_but_in_the_code_that_declares_it(
     assert {("flow", CANARY, (f"{CANARY}-1",)), ("charge", CANARY, 5), ("look", CANARY), ("step", CANARY)} <= {
         tuple(tuple(part) if isinstance(part, list) else part for part in each) for each in SEEN
     }
-    assert {("answer", f"{CANARY}-answer"), ("signal", f"{CANARY}-signal")} <= {
-        each[:2] for each in SEEN if len(each) == 2
-    }
+    assert {("answer", f"{CANARY}-answer"), ("signal", f"{CANARY}-signal")} <= {each[:2] for each in SEEN if len(each) == 2}
     assert SEALED in shown[-1]
     for text in (*shown, caplog.text, stored().decode("utf-8", "replace")):
         assert CANARY not in text
@@ -128,9 +126,7 @@ async def _pages(service: Service, who: Principal, run: str) -> Any:
         yield await service.ask(who, asked)
 
 
-async def test_who_has_not_the_code_seals_by_the_schema(
-    store: str, stored: Callable[[], bytes], known: Settings
-) -> None:
+async def test_who_has_not_the_code_seals_by_the_schema(store: str, stored: Callable[[], bytes], known: Settings) -> None:
     wf = Workflow("pay", input=Card)
 
     @wf.node("work")
@@ -161,9 +157,7 @@ async def test_without_a_key_nothing_sensitive_is_taken(store: str, known: Setti
             await engine.start(pay, GIVEN, tenant="nobody")
 
 
-async def test_an_erased_field_fails_the_step_that_reads_it_in_words(
-    store: str, tmp_path: Path, known: Settings
-) -> None:
+async def test_an_erased_field_fails_the_step_that_reads_it_in_words(store: str, tmp_path: Path, known: Settings) -> None:
     wf = Workflow("late", input=Card)
 
     @wf.node("wait")
@@ -205,12 +199,7 @@ def test_a_sensitive_text_is_a_text_without_a_repr_and_its_schema_says_so() -> N
     assert card.model_dump()["number"] == CANARY
     assert card.model_dump(mode="json")["number"] == CANARY, "outside of a tenant's work"
     found = Card.model_json_schema()["properties"]
-    assert found["number"] == {
-        "title": "Number",
-        "type": "string",
-        "pattern": "^canary-[0-9-]*$",
-        "x-holdfast-sensitive": True,
-    }
+    assert found["number"] == {"title": "Number", "type": "string", "pattern": "^canary-[0-9-]*$", "x-holdfast-sensitive": True}
     assert sealed_by(Card.model_json_schema(), GIVEN) == GIVEN
     with pytest.raises(TypeError, match="Sensitive is for a text"):
         TypeAdapter(Annotated[int, Sensitive])
@@ -225,9 +214,7 @@ def test_what_is_sent_elsewhere_is_the_text_and_what_is_recorded_is_sealed(known
         assert CANARY not in str(plain)
         assert arguments.typed(plain) == GIVEN
         assert arguments.plain(GIVEN) == plain
-        assert arguments.typed({**plain, "holder": plain["number"]})["holder"] == plain["number"], (
-            "of other fields nothing is"
-        )
+        assert arguments.typed({**plain, "holder": plain["number"]})["holder"] == plain["number"], "of other fields nothing is"
 
 
 @tool(effect="once")

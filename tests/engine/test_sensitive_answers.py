@@ -142,9 +142,7 @@ async def test_what_is_given_in_the_place_of_code_is_sealed_as_its_type_says(
             run = await way(engine)
             await run.result()
         shown = (
-            repr(await run.events())
-            + repr(await engine.effects(run.id))
-            + repr(await engine.gates(run.id, open_only=False))
+            repr(await run.events()) + repr(await engine.effects(run.id)) + repr(await engine.gates(run.id, open_only=False))
         )
     assert SEEN == [CANARY], "the code that declares it has the text"
     files = [each for each in tmp_path.iterdir() if each.is_file() and each.name.startswith("runs.db")]

@@ -107,8 +107,10 @@ async def tells(ctx: Context, card: Card) -> Any:
 async def asks(ctx: Context, card: Card) -> Any:
     answer = await ctx.ask(
         {"number": str(card.number), "others": [card.number], "by": {card.number: 1}},
-        form=Card, proposed_action=card.number, evidence_ids=[card.number],
-    )  # fmt: skip
+        form=Card,
+        proposed_action=card.number,
+        evidence_ids=[card.number],
+    )
     return answer.data
 
 
@@ -129,13 +131,7 @@ def graph() -> Workflow:
     @human_gate(form=Card)
     async def gate(state, ctx):
         number = state.data.number
-        return {
-            "card": state.data.cards[0],
-            "number": number,
-            "holder": "ann",
-            "proposed_action": number,
-            "diff": number,
-        }
+        return {"card": state.data.cards[0], "number": number, "holder": "ann", "proposed_action": number, "diff": number}
 
     @wf.node("broken")
     @task(retry=RetryPolicy(max_attempts=1))
@@ -186,15 +182,23 @@ def known(tmp_path: Path) -> Settings:
 
 
 WALKS: dict[str, tuple[Any, Any]] = {
-    "steps": (steps, ended), "asks": (asks, answered), "graph": (graph, edited), "tells": (tells, ended),
-}  # fmt: skip
+    "steps": (steps, ended),
+    "asks": (asks, answered),
+    "graph": (graph, edited),
+    "tells": (tells, ended),
+}
 
 
 @pytest.mark.parametrize("walk", WALKS)
 async def test_a_sensitive_text_is_sealed_in_all_that_a_run_writes_and_shows(
-    store: str, stored: Callable[[], bytes], known: Settings, caplog: pytest.LogCaptureFixture, server: ModelServer,
-    model: Providers, walk: str,
-) -> None:  # fmt: skip
+    store: str,
+    stored: Callable[[], bytes],
+    known: Settings,
+    caplog: pytest.LogCaptureFixture,
+    server: ModelServer,
+    model: Providers,
+    walk: str,
+) -> None:
     caplog.set_level(logging.DEBUG)
     made, walked = WALKS[walk]
     meant = made() if made is graph else made

@@ -84,17 +84,11 @@ async def test_however_many_update_one_value_at_once_no_update_is_lost_and_none_
 
 @pytest.mark.parametrize(
     ("strategy", "comes_to"),
-    [
-        ("first_write", None),
-        ("last_write", [2, {"late": 1}, "bob"]),
-        ("merge", [2, {"early": 1, "late": 1}, "bob"]),
-    ],
+    [("first_write", None), ("last_write", [2, {"late": 1}, "bob"]), ("merge", [2, {"early": 1, "late": 1}, "bob"])],
 )
 async def test_a_write_that_comes_late_goes_by_its_strategy(store: str, strategy: str, comes_to: object) -> None:
     async with opened(store, workflows=[careful]) as engine:
-        late = await engine.start(
-            careful, {"by": "bob", "first": True, "value": {"late": 1}, "strategy": strategy}, key="late"
-        )
+        late = await engine.start(careful, {"by": "bob", "first": True, "value": {"late": 1}, "strategy": strategy}, key="late")
         await late.settled()
         early = await engine.start(careful, {"by": "ann", "value": {"early": 1}, "strategy": "reject"})
         assert await early.result() == [1, {"early": 1}, "ann"]
@@ -134,17 +128,12 @@ async def test_a_replay_sees_what_the_step_saw_and_writes_nothing_again(store: s
     async with opened(store, workflows=[writes, count]) as engine:
         run = await engine.start(writes)
         await run.settled()
-        assert await engine.runtime.store.shared_values.put(
-            _next("n", 1, b'{"value":9,"version":2,"at_ms":1,"by":"x"}')
-        )
+        assert await engine.runtime.store.shared_values.put(_next("n", 1, b'{"value":9,"version":2,"at_ms":1,"by":"x"}'))
         await engine.signal(run.id, "go")
         assert await run.result() == 1
         assert seen == [1, 1]
         assert (await names(run)).count("SharedValueWritten") == 1
-        assert [each.value for each in await engine.runtime.store.shared_values.versions("default", "board", "n")] == [
-            1,
-            9,
-        ]
+        assert [each.value for each in await engine.runtime.store.shared_values.versions("default", "board", "n")] == [1, 9]
 
 
 async def test_what_was_read_is_recorded_also_where_the_write_that_carries_it_is_decided_again(

@@ -37,13 +37,7 @@ class Placer:
         self.session = session
         self.told: dict[str, list[Grant | None]] = {}
         self.shares = PoolShares(
-            store.lending,
-            store.sessions,
-            MachineClock(),
-            name,
-            lambda: self.session,
-            self._changed,
-            outlives_s=outlives_s,
+            store.lending, store.sessions, MachineClock(), name, lambda: self.session, self._changed, outlives_s=outlives_s
         )
 
     def _changed(self, name: str, grant: Grant | None) -> None:

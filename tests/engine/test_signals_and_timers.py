@@ -339,9 +339,7 @@ async def test_a_signal_from_another_process_is_taken_up_at_once(store: str) -> 
     async with opened(store) as engine:
         run = await engine.start(one(collect), {"n": 3})
         await run.until(lambda state: bool(waiting_for(state)))
-        other = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", SENDER, store, run.id, stderr=subprocess.PIPE
-        )
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", SENDER, store, run.id, stderr=subprocess.PIPE)
         _, complaints = await other.communicate()
         assert all(b"fsync=off" in line for line in complaints.splitlines()), complaints
         async with asyncio.timeout(60):
@@ -376,9 +374,7 @@ async def test_a_signal_to_a_run_that_has_ended_or_never_was_is_refused(store: s
             await engine.signal("no-run", "go")
 
 
-async def test_a_run_that_only_receives_tells_its_sender_when_it_is_full(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_only_receives_tells_its_sender_when_it_is_full(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.core.rules.waits.MOST_SIGNALS_KEPT", 5)
 
     async def handler(state, ctx):

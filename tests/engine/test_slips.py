@@ -225,9 +225,7 @@ async def test_an_engine_tells_everything_that_a_gate_shows(store: str) -> None:
 # --- The event loop --------------------------------------------------------------------------------------------------------
 
 
-async def test_code_that_holds_the_event_loop_is_named_with_its_line_once(
-    store: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_code_that_holds_the_event_loop_is_named_with_its_line_once(store: str, caplog: pytest.LogCaptureFixture) -> None:
     def told() -> list[str]:
         return [each.getMessage() for each in caplog.records if "holds the event loop" in each.getMessage()]
 

@@ -166,10 +166,11 @@ async def test_a_question_that_is_open_stays_a_question(tmp_path: Any, pay: Tool
 async def test_an_approval_that_says_nothing_is_refused_in_words(tmp_path: Any) -> None:
     async with opened(f"sqlite:///{tmp_path / 'holdfast.db'}") as engine:
         for given, words in (
-            ({"for_s": 0}, "up to 366 days"), ({"for_s": 60, "most": 0}, "it stands for 1 to"),
+            ({"for_s": 0}, "up to 366 days"),
+            ({"for_s": 60, "most": 0}, "it stands for 1 to"),
             ({"for_s": 60, "by": None}, "An approval is somebody's"),
             ({"for_s": 60, "when": [When("amount", "<", "many")]}, "give a number"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(InvalidInput, match=words):
                 await engine.grant_approval("pay", **{"by": "ann", **given})
         with pytest.raises(NotFound):

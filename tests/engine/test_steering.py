@@ -63,9 +63,7 @@ LOOKS = [
 
 
 @bounded
-async def test_it_comes_after_the_tools_replies_and_counts_as_said(
-    store: str, asked: Recorder, server: ModelServer
-) -> None:
+async def test_it_comes_after_the_tools_replies_and_counts_as_said(store: str, asked: Recorder, server: ModelServer) -> None:
     server.script.add(*LOOKS)
     desk = Desk()
     async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:
@@ -84,8 +82,10 @@ async def test_it_comes_after_the_tools_replies_and_counts_as_said(
         assert asked.told[2] == ["Where is it?", "Be quick.", "And now?"]
         talk = await engine.conversation("c")
         assert [(each.status, each.parent, each.reply) for each in talk.exchanges.values()] == [
-            ("completed", None, "done"), ("completed", None, None), ("completed", 1, "well"),
-        ]  # fmt: skip
+            ("completed", None, "done"),
+            ("completed", None, None),
+            ("completed", 1, "well"),
+        ]
         history = await names(engine.run(str(first.run)))
         assert (history.count("MessageReceived"), history.count("MessageRead")) == (1, 1)
         assert "MessageRead" not in await names(engine.run(str(talk.exchanges[3].run)))
@@ -190,9 +190,12 @@ async def test_a_message_whose_sender_died_reaches_the_run_all_the_same(store: s
         talk = await engine.conversation("c")
         # Written down, and told to the run: then its process died before it could write that down.
         change = say(
-            talk.conversation, talk.exchanges, Exchange(number=0, text="two", at_ms=1, on_busy="steer"), after=None,
+            talk.conversation,
+            talk.exchanges,
+            Exchange(number=0, text="two", at_ms=1, on_busy="steer"),
+            after=None,
             cannot_be_undone=(),
-        )  # fmt: skip
+        )
         assert await engine.store.conversations.put(change)
         said = inline({"role": "user", "text": "two"})
         await engine.runtime.runs.send(RunId(run.id), cmd.SendMessage(2, said))
@@ -205,9 +208,7 @@ async def test_a_message_whose_sender_died_reaches_the_run_all_the_same(store: s
 
 
 @bounded
-async def test_a_fork_is_told_at_the_same_place_what_its_origin_was(
-    store: str, asked: Recorder, server: ModelServer
-) -> None:
+async def test_a_fork_is_told_at_the_same_place_what_its_origin_was(store: str, asked: Recorder, server: ModelServer) -> None:
     server.script.add(*LOOKS)
     desk = Desk()
     async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:

@@ -142,9 +142,7 @@ def test_an_input_becomes_what_the_code_would_make_of_it(model: type[BaseModel] 
     ],
 )
 def test_an_input_that_does_not_fit_is_refused_in_the_words_of_the_code(given: Any, words: str) -> None:
-    with pytest.raises(
-        InvalidInput, match=f"The input does not fit Order of workflow 'flow': .*{words}.*No run was started."
-    ):
+    with pytest.raises(InvalidInput, match=f"The input does not fit Order of workflow 'flow': .*{words}.*No run was started."):
         stored(flow(Order)).validated_input(given)
     with pytest.raises(InvalidInput, match=r"The input does not fit Order of workflow .flow.: .*No run was started\."):
         flow(Order).validated_input(given)

@@ -88,15 +88,21 @@ async def test_code_that_runs_again_writes_nothing_again(store: str) -> None:
         run = await engine.start(chatty, 2)
         await run.settled()
         assert await told(engine.watch_stream(run.id, follow=False)) == [
-            ("progress", 0, {"of": 2}), ("progress", 1, 0), ("progress", 2, 1),
-        ]  # fmt: skip
+            ("progress", 0, {"of": 2}),
+            ("progress", 1, 0),
+            ("progress", 2, 1),
+        ]
         await die(engine)
     async with opened(store, workflows=[chatty]) as engine:
         await engine.signal(run.id, "go on")
         await engine.run(run.id).result()
         assert await told(engine.watch_stream(run.id)) == [
-            ("log", 0, "ended"), ("progress", 0, {"of": 2}), ("progress", 1, 0), ("progress", 2, 1), ("progress", 3, "again"),
-        ]  # fmt: skip
+            ("log", 0, "ended"),
+            ("progress", 0, {"of": 2}),
+            ("progress", 1, 0),
+            ("progress", 2, 1),
+            ("progress", 3, "again"),
+        ]
 
 
 @bounded
@@ -109,16 +115,12 @@ async def test_who_watches_from_another_process_misses_nothing_and_may_come_back
         await watching.aclose()
         await run.settled()
         back = elsewhere.watch_stream(run.id, since=first[-1].cursor)
-        rest = [
-            (await anext(back)).value for _ in range(2)
-        ]  # by now the other one, who came before, waits for news too
+        rest = [(await anext(back)).value for _ in range(2)]  # by now the other one, who came before, waits for news too
         await engine.signal(run.id, "go on")
         assert [each.value for each in first] == [{"of": 3}, 0]
         assert rest == [1, 2]
         assert sorted(await told(back)) == [("log", 0, "ended"), ("progress", 4, "again")]
-        assert await told(elsewhere.watch_stream(run.id, "progress", since=3)) == [
-            ("progress", 3, 2), ("progress", 4, "again"),
-        ]  # fmt: skip
+        assert await told(elsewhere.watch_stream(run.id, "progress", since=3)) == [("progress", 3, 2), ("progress", 4, "again")]
         assert await told(elsewhere.watch_stream(run.id, "progress", since=-1)) == [("progress", 4, "again")]
         *_, last = [each async for each in elsewhere.watch_stream(run.id)]
         assert await told(elsewhere.watch_stream(run.id, since=last.cursor)) == []
@@ -210,8 +212,15 @@ async def test_a_secret_that_two_values_of_a_stream_tell_together_stands_in_neit
         await run.result()
         values = [value for *_, value in await told(engine.watch_stream(run.id))]
     assert values == [
-        "the key is ", "[secret], mind; ", "in small: ", "[secret]", "TOP-SEC", {"done": 1}, "and at last a ", "TOP-S",
-    ]  # fmt: skip
+        "the key is ",
+        "[secret], mind; ",
+        "in small: ",
+        "[secret]",
+        "TOP-SEC",
+        {"done": 1},
+        "and at last a ",
+        "TOP-S",
+    ]
     assert b"RET-VALUE" not in stored()
     assert b"top-secret" not in stored()
 
@@ -330,9 +339,7 @@ async def test_who_is_slow_reads_again_where_he_stands(store: str, monkeypatch: 
 
 
 @bounded
-async def test_who_is_busy_with_what_there_was_misses_nothing_that_comes(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_is_busy_with_what_there_was_misses_nothing_that_comes(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     @flow
     async def counts(ctx: Context, _: None) -> None:
         for number in range(4):
@@ -357,9 +364,7 @@ async def test_who_is_busy_with_what_there_was_misses_nothing_that_comes(
 
 
 @bounded
-async def test_a_step_has_not_ended_before_what_it_wrote_is_in_the_store(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_step_has_not_ended_before_what_it_wrote_is_in_the_store(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the store takes for that: nobody hears of the end and then misses the last words."""
     free = asyncio.Event()
 

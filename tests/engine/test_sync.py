@@ -190,11 +190,7 @@ def test_a_wsgi_application_has_one_engine_for_all_its_threads(path: str) -> Non
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [str(result).encode()]
 
-    with (
-        engine,
-        make_server("127.0.0.1", 0, application, ThreadingServer, Quiet) as server,
-        ThreadPoolExecutor(8) as pool,
-    ):
+    with engine, make_server("127.0.0.1", 0, application, ThreadingServer, Quiet) as server, ThreadPoolExecutor(8) as pool:
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
         def ask(number: int) -> str:

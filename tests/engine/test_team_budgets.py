@@ -37,9 +37,7 @@ async def test_an_agent_borrows_for_a_call_and_what_it_does_not_use_goes_back(
     server.script.add(Rule(usage=CHEAP, text="."))
     async with opened(store, model=model) as engine:
         hold = (await held_by_one(engine)).hold_nanousd
-        await engine.set_team_budget(
-            "research", {"writer": 1.5, "critic": 1.0, "planner": 2.0}, total_usd=usd(hold * 8 // 5)
-        )
+        await engine.set_team_budget("research", {"writer": 1.5, "critic": 1.0, "planner": 2.0}, total_usd=usd(hold * 8 // 5))
         share = hold * 8 // 5 // 3
         assert [each.allocated for each in (await money(engine)).agents.values()] == [share] * 3
         run = await engine.start(asks("a"), team_budget="research", agent="writer")
@@ -48,9 +46,7 @@ async def test_an_agent_borrows_for_a_call_and_what_it_does_not_use_goes_back(
         missing = hold - share
         first, second = "agent/default/research/critic", "agent/default/research/planner"
         assert held.agent == "writer"
-        assert held.loans == {first: share // 2, second: missing - share // 2}, (
-            "equally idle: the lowest priority first"
-        )
+        assert held.loans == {first: share // 2, second: missing - share // 2}, "equally idle: the lowest priority first"
         books = await money(engine)
         assert (books.allocated, books.used, books.held) == (share * 3, COST, 0)
         assert {name: each.allocated for name, each in books.agents.items()} == dict.fromkeys(books.agents, share)
@@ -59,15 +55,11 @@ async def test_an_agent_borrows_for_a_call_and_what_it_does_not_use_goes_back(
 
 
 @bounded
-async def test_what_a_call_uses_of_a_loan_stays_with_who_borrowed(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_what_a_call_uses_of_a_loan_stays_with_who_borrowed(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(usage=Usage(input_tokens=1, output_tokens=90), text="."))
     async with opened(store, model=model) as engine:
         hold = (await held_by_one(engine)).hold_nanousd
-        await engine.set_team_budget(
-            "research", {"writer": TeamAgent(1.0, 0.01), "critic": 1.0}, total_usd=usd(hold * 5)
-        )
+        await engine.set_team_budget("research", {"writer": TeamAgent(1.0, 0.01), "critic": 1.0}, total_usd=usd(hold * 5))
         before = await money(engine)
         run = await engine.start(asks("a"), team_budget="research", agent="writer")
         await run.result()
@@ -95,8 +87,9 @@ async def test_a_request_that_nobody_can_grant_waits_and_says_what_could_be_gran
         assert exceeded.blocked
         assert exceeded.grantable == hold // 2 + hold // 4
         assert {name: each.allocated for name, each in (await money(engine)).agents.items()} == {
-            "writer": hold // 2, "critic": hold // 2,
-        }, "nothing was taken from anybody"  # fmt: skip
+            "writer": hold // 2,
+            "critic": hold // 2,
+        }, "nothing was taken from anybody"
         await engine.set_team_budget("research", {"writer": 1, "critic": 1}, total_usd=usd(2 * hold))
         assert await run.result() == "."
 
@@ -112,9 +105,8 @@ async def test_a_workflow_that_fails_at_limits_is_told_what_could_be_granted(
         state = await run.settled()
         assert state.error is not None
         could = held.tokens // 2 + held.tokens // 4
-        assert (
-            f"agent writer in team budget research of default has no room under its limit of {held.tokens // 2} tokens"
-            in (state.error.message)
+        assert f"agent writer in team budget research of default has no room under its limit of {held.tokens // 2} tokens" in (
+            state.error.message
         )
         assert f"It could be granted {could} tokens" in state.error.message
 
@@ -150,9 +142,7 @@ async def test_the_total_is_never_passed_and_all_loans_add_up_whoever_asks(
 
 
 @bounded
-async def test_each_node_may_be_an_agent_and_children_are_of_theirs(
-    store: str, server: ModelServer, model: Providers
-) -> None:
+async def test_each_node_may_be_an_agent_and_children_are_of_theirs(store: str, server: ModelServer, model: Providers) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
     inner = asks("a", "b")
     wf = Workflow("team")
@@ -184,11 +174,11 @@ async def test_each_node_may_be_an_agent_and_children_are_of_theirs(
         assert board.money is not None
         assert board.tokens is not None
         assert {name: each.used for name, each in board.money.agents.items()} == {
-            "planner": COST, "researcher": 2 * COST, "critic": COST,
-        }  # fmt: skip
-        assert {name: each.used for name, each in board.tokens.agents.items()} == {
-            "planner": 2, "researcher": 4, "critic": 2,
-        }  # fmt: skip
+            "planner": COST,
+            "researcher": 2 * COST,
+            "critic": COST,
+        }
+        assert {name: each.used for name, each in board.tokens.agents.items()} == {"planner": 2, "researcher": 4, "critic": 2}
 
 
 @bounded
@@ -198,9 +188,7 @@ async def test_who_is_no_agent_of_the_budget_is_refused_before_a_run_begins(stor
         with pytest.raises(InvalidInput, match="has no team budget 'research'"):
             await engine.start(wf, team_budget="research", agent="writer")
         await engine.set_team_budget("research", {"writer": 1, "critic": 1}, total_usd="1")
-        with pytest.raises(
-            InvalidInput, match=r"'boss' is no agent of the team budget 'research'; those are critic, writer"
-        ):
+        with pytest.raises(InvalidInput, match=r"'boss' is no agent of the team budget 'research'; those are critic, writer"):
             await engine.start(wf, team_budget="research", agent="boss")
         with pytest.raises(InvalidInput, match="give team_budget and agent, or none of both"):
             await engine.start(wf, agent="writer")
@@ -274,10 +262,7 @@ async def test_what_a_schedule_starts_spends_as_an_agent_of_its_team_budget(
         day_ms, now_ms = 86_400_000, engine.store.clock.now_ms()
         (made, *_) = await engine.backfill_schedule("nightly", now_ms - day_ms, now_ms)
         await engine.run(made.run).result()
-        assert {name: each.used for name, each in (await money(engine)).agents.items()} == {
-            "planner": 0,
-            "writer": COST,
-        }
+        assert {name: each.used for name, each in (await money(engine)).agents.items()} == {"planner": 0, "writer": COST}
         await engine.remove_team_budget("research")
         with pytest.raises(InvalidInput, match="no team budget 'research'"):
             await engine.backfill_schedule("nightly", now_ms - 2 * day_ms, now_ms - day_ms)
@@ -301,9 +286,7 @@ async def test_what_a_conversation_spends_counts_in_its_team_budget_and_in_its_o
         for number in (1, 2):
             await engine.say("c", "And?")
             assert (await engine.reply("c", number)).reply == "."
-        assert {name: each.used for name, each in (await money(engine)).agents.items()} == {
-            "planner": 0, "writer": 2 * COST,
-        }  # fmt: skip
+        assert {name: each.used for name, each in (await money(engine)).agents.items()} == {"planner": 0, "writer": 2 * COST}
         assert (await engine.conversation("c")).books.settled == 2 * COST
         await engine.remove_team_budget("research")
         number = (await engine.say("c", "And now?")).number

@@ -131,9 +131,7 @@ async def test_who_answers_in_the_tools_place_is_heard_and_nothing_is_called(
     assert paid == []
 
 
-async def test_an_answer_in_the_tools_place_stands_when_its_step_is_tried_again(
-    store: str, pay: Tool, paid: list[Any]
-) -> None:
+async def test_an_answer_in_the_tools_place_stands_when_its_step_is_tried_again(store: str, pay: Tool, paid: list[Any]) -> None:
     wf, heard = Workflow("pay"), []
 
     @wf.node("work")
@@ -400,9 +398,7 @@ async def test_a_model_that_asks_for_a_tool_it_was_not_given_gets_a_recorded_den
 async def test_a_model_that_gives_a_tool_wrong_arguments_is_told_and_nothing_happens(
     store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
 ) -> None:
-    server.script.add(
-        Rule(turn=1, tool_calls=(ToolCall("pay", {"to": "ada", "amount": "lots"}),)), Rule(turn=2, text="well")
-    )
+    server.script.add(Rule(turn=1, tool_calls=(ToolCall("pay", {"to": "ada", "amount": "lots"}),)), Rule(turn=2, text="well"))
     async with opened(store, model=model) as engine:
         run = await engine.start(agent(pay, look))
         assert await run.result() == "well"

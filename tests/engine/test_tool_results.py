@@ -84,9 +84,7 @@ def agent(name: str = HAIKU, *, stream: bool = True, output: type[BaseModel] | N
     async def agent(ctx: Context, asked: str) -> Any:
         ctx.secret("CANARY")
         tools = [look, pay, research, *memory_tools("clerk")]
-        said = await ctx.agent(
-            name, asked, tools=tools, system="You work.", max_tokens=500, stream=stream, output=output
-        )
+        said = await ctx.agent(name, asked, tools=tools, system="You work.", max_tokens=500, stream=stream, output=output)
         return said if output is None else said.name
 
     return agent
@@ -120,13 +118,18 @@ async def test_who_watches_is_told_what_the_model_was_told_of_each_request(
         Rule(
             turn=1,
             tool_calls=asks(
-                ("look", {"where": "here"}), ("look", {"where": "nowhere"}), ("look", {"when": 1}),
-                ("look", {"where": "door"}), ("look", {"where": "book"}), ("research", {"name": "Ada"}), ("research", {}),
+                ("look", {"where": "here"}),
+                ("look", {"where": "nowhere"}),
+                ("look", {"when": 1}),
+                ("look", {"where": "door"}),
+                ("look", {"where": "book"}),
+                ("research", {"name": "Ada"}),
+                ("research", {}),
                 ("remember", {"text": "Ada likes tea"}),
             ),
         ),
         Rule(turn=2, text="Done."),
-    )  # fmt: skip
+    )
     model = Witness(server)
     wf = agent(name)
     async with opened(store, workflows=[wf, research], model=model) as engine:
@@ -182,9 +185,7 @@ async def test_a_result_is_told_once_however_often_its_step_runs_again(store: st
 
 
 @bounded
-async def test_answers_among_requests_and_what_is_handed_over_have_a_result_too(
-    store: str, server: ModelServer
-) -> None:
+async def test_answers_among_requests_and_what_is_handed_over_have_a_result_too(store: str, server: ModelServer) -> None:
     """So that nobody waits for one for ever."""
     server.script.add(
         Rule(turn=1, user="who", tool_calls=asks(("look", {"where": "here"}), ("final_result", {"name": "Too early"}))),
@@ -197,9 +198,7 @@ async def test_answers_among_requests_and_what_is_handed_over_have_a_result_too(
 
     @flow(cost_limit_usd=1)
     async def front(ctx: Context, chat: Chat) -> str:
-        return await ctx.agent(
-            HAIKU, chat, tools=[look, Handoff(refunds)], system="You greet.", max_tokens=100, stream=True
-        )
+        return await ctx.agent(HAIKU, chat, tools=[look, Handoff(refunds)], system="You greet.", max_tokens=100, stream=True)
 
     model, wf = Witness(server), agent(output=Person)
     async with opened(store, workflows=[wf, front, refunds], model=model) as engine:

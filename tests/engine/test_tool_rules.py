@@ -50,9 +50,7 @@ async def test_a_call_that_a_rule_denies_is_not_made_and_it_is_said_why(store: s
     done: list[int] = []
     async with Engine.open(store) as engine:
         run = await engine.start(desk(done, 1001))
-        with pytest.raises(
-            RunFailed, match=r"deny this call of 'refund'\. More than anybody may pay back\. It was not"
-        ):
+        with pytest.raises(RunFailed, match=r"deny this call of 'refund'\. More than anybody may pay back\. It was not"):
             await run.result()
     assert done == []
 

@@ -111,9 +111,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool_and_the_model_may_
 
 async def test_an_error_of_a_tool_is_told_to_the_model(store: str, server: ModelServer, model: Providers) -> None:
     world: list[str] = []
-    server.script.add(
-        Rule(turn=1, tool_calls=(ToolCall("weigh", {"kilos": -1}),)), Rule(turn=2, text="it cannot be weighed")
-    )
+    server.script.add(Rule(turn=1, tool_calls=(ToolCall("weigh", {"kilos": -1}),)), Rule(turn=2, text="it cannot be weighed"))
     output, events = await result(store, model, agent(world))
     assert output == "it cannot be weighed"
     (failed,) = [event for event in events if isinstance(event, ev.EffectFailed)]
@@ -135,8 +133,7 @@ async def test_a_loop_that_does_not_end_stops_at_max_turns_and_calls_nothing_mor
 async def test_tools_and_a_structured_answer_go_together(store: str, server: ModelServer, model: Providers) -> None:
     world: list[str] = []
     server.script.add(
-        Rule(turn=1, tool_calls=(ToolCall("look", {"where": "door"}),)),
-        Rule(turn=2, output={"risk": "low", "score": 3}),
+        Rule(turn=1, tool_calls=(ToolCall("look", {"where": "door"}),)), Rule(turn=2, output={"risk": "low", "score": 3})
     )
     output, _ = await result(store, model, agent(world, output=Verdict))
     assert output == {"risk": "low", "score": 3}

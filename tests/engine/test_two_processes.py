@@ -109,9 +109,7 @@ async def history(run: Run) -> list[str]:
 
 
 @bounded
-async def test_the_other_process_takes_up_the_runs_of_one_that_was_killed(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_the_other_process_takes_up_the_runs_of_one_that_was_killed(path: Path, desk: Engine, start: Start) -> None:
     first = await start()
     runs = [await desk.start(worker.WORKFLOWS["slow"]) for _ in range(3)]
     await seen(path, "begun", 3)
@@ -132,9 +130,7 @@ async def test_the_other_process_takes_up_the_runs_of_one_that_was_killed(
 
 
 @bounded
-async def test_what_a_killed_process_left_is_work_before_the_first_sweep(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_what_a_killed_process_left_is_work_before_the_first_sweep(path: Path, desk: Engine, start: Start) -> None:
     """Of a paused run nothing goes on; that its attempt is lost has to be written down all the same."""
     first = await start()
     run = await desk.start(worker.WORKFLOWS["slow"])
@@ -176,9 +172,7 @@ async def test_an_acknowledged_start_survives_the_death_of_every_process(path: P
 
 
 @bounded
-async def test_a_step_that_kills_every_process_that_tries_it_is_given_up(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_a_step_that_kills_every_process_that_tries_it_is_given_up(path: Path, desk: Engine, start: Start) -> None:
     run = await desk.start(worker.WORKFLOWS["slow"])
     for number in range(5):
         killed = await start(point=worker.KILL_IN_STEP)
@@ -202,10 +196,14 @@ async def test_compensation_that_is_killed_in_the_middle_goes_on_and_undoes_noth
         await run.result()
     lines = happened(path)
     assert [each["what"] for each in lines] == [
-        "book a", "book b", "book c", "unbook c",
+        "book a",
+        "book b",
+        "book c",
+        "unbook c",
         "unbook b",  # here it died, before the outcome was recorded
-        "unbook b", "unbook a",
-    ]  # fmt: skip
+        "unbook b",
+        "unbook a",
+    ]
     keys = Counter(each["key"] for each in lines)
     assert max(keys.values()) == 2  # the repeat has the key of the first
     assert len(keys) == 6
@@ -215,9 +213,7 @@ async def test_compensation_that_is_killed_in_the_middle_goes_on_and_undoes_noth
 
 
 @bounded
-async def test_processes_that_contend_for_the_same_runs_do_each_effect_once(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_processes_that_contend_for_the_same_runs_do_each_effect_once(path: Path, desk: Engine, start: Start) -> None:
     await asyncio.gather(start(), start())
     runs: list[Run] = []
     # On a busy machine one of them may be gone from the processor for a while: go on until both had their share.
@@ -317,9 +313,7 @@ async def test_a_process_that_slept_alone_goes_on_where_it_was(path: Path, desk:
 
 
 @bounded
-async def test_a_worker_that_slept_past_its_lease_is_told_and_changes_nothing(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_a_worker_that_slept_past_its_lease_is_told_and_changes_nothing(path: Path, desk: Engine, start: Start) -> None:
     frozen = await start(LEASE_S, worker.FREEZE_IN_STEP)
     run = await desk.start(worker.WORKFLOWS["slow"])
     await stopped(frozen)
@@ -359,9 +353,7 @@ async def test_a_result_that_comes_after_the_lease_is_refused_when_another_has_b
 
 
 @bounded
-async def test_a_process_that_lost_its_session_takes_another_and_works_again(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_a_process_that_lost_its_session_takes_another_and_works_again(path: Path, desk: Engine, start: Start) -> None:
     frozen = await start(LEASE_S, worker.FREEZE_IN_STEP)
     run = await desk.start(worker.WORKFLOWS["slow"])
     await stopped(frozen)

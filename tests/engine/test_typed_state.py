@@ -24,13 +24,7 @@ class Case(BaseModel):
     approval: ApprovalState = Field(default_factory=ApprovalState)
 
 
-STRATEGIES: Any = {
-    "evidence": "append",
-    "cost": "sum",
-    "owner": "first_write",
-    "facts": "merge",
-    "risk_level": "reject",
-}
+STRATEGIES: Any = {"evidence": "append", "cost": "sum", "owner": "first_write", "facts": "merge", "risk_level": "reject"}
 
 
 def found(name: str, **more: Any) -> dict[str, Any]:
@@ -165,7 +159,7 @@ async def test_patches_that_could_not_be_compared_are_refused(store: str) -> Non
         ({"evidnce": "append"}, "state_strategies has one for 'evidnce', and the state has no such field; it has approval"),
         ({"evidence": "concat"}, "the strategy of 'evidence' is one of last_write, first_write, merge, append, sum, reject"),
     ],
-)  # fmt: skip
+)
 def test_a_strategy_that_is_none_is_refused_where_it_is_declared(given: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         Workflow("case", state=Case, state_strategies=given)

@@ -70,9 +70,7 @@ UNDONE = [f"give back {what}" for what in ("last", "other 2", "other 1", "leaf 2
 
 async def ready(engine: Engine) -> Run:
     run = await engine.start(root)
-    await run.until(
-        lambda state: any(op.kind == "signal" for step in state.steps.values() for op in step.journal.values())
-    )
+    await run.until(lambda state: any(op.kind == "signal" for step in state.steps.values() for op in step.journal.values()))
     return run
 
 
@@ -98,8 +96,11 @@ async def test_what_children_have_done_is_undone_by_them_in_the_order_of_their_p
             rows = [row for row in await engine.runs() if row.run not in {*seen, run.id}]
             seen |= {run.id, *(row.run for row in rows)}
             assert sorted((row.workflow, row.status) for row in rows) == [
-                ("branch", "cancelled"), ("leaf", "cancelled"), ("leaf", "cancelled"), ("looks", "completed"),
-            ]  # fmt: skip
+                ("branch", "cancelled"),
+                ("leaf", "cancelled"),
+                ("leaf", "cancelled"),
+                ("looks", "completed"),
+            ]
             (taken,) = [row.run for row in rows if row.workflow == "branch"]
             state = await engine.run(taken).state()
             why = "has failed" if end == "fail" else "is cancelled: never mind"

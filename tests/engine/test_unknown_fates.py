@@ -90,9 +90,7 @@ async def test_a_step_that_started_without_its_process_knowing_is_found(
         await store.aclose()
 
 
-async def test_a_look_that_fails_forgets_no_step_that_may_have_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_look_that_fails_forgets_no_step_that_may_have_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is away for what is looked at beside it, from before the start until it was asked twice more."""
     monkeypatch.setattr("holdfast.engine.runs.flush.PATIENCE_S", 0.0)
     monkeypatch.setattr("holdfast.engine.fleet.sweep._AWAY_S", 0.01)
@@ -122,9 +120,7 @@ async def test_a_look_that_fails_forgets_no_step_that_may_have_started(
         await store.aclose()
 
 
-@pytest.mark.parametrize(
-    "words", [["refused"] * 4, ["lost", *["refused"] * 4]], ids=["nothing written", "nobody knows"]
-)
+@pytest.mark.parametrize("words", [["refused"] * 4, ["lost", *["refused"] * 4]], ids=["nothing written", "nobody knows"])
 async def test_a_store_that_is_away_for_longer_than_a_command_waits_ends_no_step_and_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:

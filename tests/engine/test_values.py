@@ -24,16 +24,7 @@ import attrs
 import msgspec
 import pytest
 import typing_extensions
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretBytes,
-    SecretStr,
-    computed_field,
-    field_serializer,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, computed_field, field_serializer, field_validator
 
 from holdfast import Context, Demand, Fields, OperationFailed, RunFailed, Workflow, flow, map_node, step, task, tool
 from holdfast.authoring.hint import label
@@ -445,11 +436,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (_takes_two, {"order": {"id": "x"}}, "order.id: Input should be a valid UUID"),
     (_takes_two, {"order": {"id": str(ID)}, "cuont": 1}, "cuont: Extra inputs are not permitted"),
     (_takes_a_day, "soon", "Input should be a valid date"),
-    (
-        _takes_optional_secret,
-        {"password": "p"},
-        "hand over the name of a secret and read it with ctx.secret; the field",
-    ),
+    (_takes_optional_secret, {"password": "p"}, "hand over the name of a secret and read it with ctx.secret; the field"),
 ]
 
 
@@ -1009,9 +996,7 @@ async def test_an_argument_that_a_step_changes_is_noticed(store: str) -> None:
         return await only_reads(Order(id=ID, tags={"a"}), [1], "n")
 
     async with opened(store) as engine:
-        with pytest.raises(
-            RunFailed, match=r"Return what 'sort' makes of its argument 1 \(rows\) instead of changing it"
-        ):
+        with pytest.raises(RunFailed, match=r"Return what 'sort' makes of its argument 1 \(rows\) instead of changing it"):
             await (await engine.start(sorts)).result()
         with pytest.raises(RunFailed, match=r"Return what 'add' makes of its argument 1 \(cart\)"):
             await (await engine.start(adds)).result()
@@ -1072,9 +1057,7 @@ async def test_a_call_that_does_not_fit_says_which_step_it_was(store: str) -> No
         words = r"Call the step as sort\(rows: 'list\[int\]', limit: 'int' = 3\): too many positional arguments"
         with pytest.raises(RunFailed, match=words):
             await (await engine.start(too_many)).result()
-        with pytest.raises(
-            RunFailed, match=r"Call the step as effect\(number: .*\): missing a required argument: 'number'"
-        ):
+        with pytest.raises(RunFailed, match=r"Call the step as effect\(number: .*\): missing a required argument: 'number'"):
             await (await engine.start(of_an_effect)).result()
 
 

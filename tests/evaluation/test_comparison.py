@@ -28,14 +28,22 @@ def test_each_path_can_be_read_from_a_comparison_with_any_other() -> None:
 
 def test_what_is_different_is_told_of_both() -> None:
     first = msgspec.structs.replace(
-        PATHS[0], status="completed", visits=(Visit("draft", 2), Visit("send", 5)), tools=(ToolUse("send", "post", "a", 6),),
-        approvals=(Approval("g", "approval", "approval", 3, "approve", 4), Approval("h", "approval", "approval", 7)), tokens=7,
+        PATHS[0],
+        status="completed",
+        visits=(Visit("draft", 2), Visit("send", 5)),
+        tools=(ToolUse("send", "post", "a", 6),),
+        approvals=(Approval("g", "approval", "approval", 3, "approve", 4), Approval("h", "approval", "approval", 7)),
+        tokens=7,
         cost_nanousd=1,
-    )  # fmt: skip
+    )
     second = msgspec.structs.replace(
-        first, status="failed", visits=(Visit("draft", 2), Visit("validate", 5)), tools=(), cost_nanousd=3,
+        first,
+        status="failed",
+        visits=(Visit("draft", 2), Visit("validate", 5)),
+        tools=(),
+        cost_nanousd=3,
         approvals=(Approval("g", "approval", "approval", 3, "reject", 4),),
-    )  # fmt: skip
+    )
     found = compare(first, second)
     assert found.nodes == (Part("draft", "both"), Part("send", "first"), Part("validate", "second"))
     assert found.status == ("completed", "failed")

@@ -13,15 +13,7 @@ from pydantic_evals.reporting import EvaluationReport
 
 from holdfast import StateView, Workflow, check, evaluation, human_gate, task
 from holdfast.errors import InvalidInput, MissingExtra
-from holdfast.evaluation import (
-    Expectation,
-    Scenario,
-    Suite,
-    TrajectoryCheck,
-    TrajectoryEvaluator,
-    dataset,
-    play,
-)
+from holdfast.evaluation import Expectation, Scenario, Suite, TrajectoryCheck, TrajectoryEvaluator, dataset, play
 
 OURS = [TrajectoryEvaluator, TrajectoryCheck]
 
@@ -80,14 +72,24 @@ async def test_a_suite_is_a_dataset_whose_report_says_what_each_path_missed() ->
     cases = await report_of(asked)
     approved, rejected = cases["approved"], cases["rejected"]
     assert {name: each.value for name, each in approved.assertions.items()} == {
-        "trajectory": True, "reached_expected_final_state": True, "approved": True, "final_answer_supported": True,
-        "went_to_approval approval": True, "stopped_before send": False,
-    }  # fmt: skip
+        "trajectory": True,
+        "reached_expected_final_state": True,
+        "approved": True,
+        "final_answer_supported": True,
+        "went_to_approval approval": True,
+        "stopped_before send": False,
+    }
     assert "The run came to 'send'." in approved.assertions["stopped_before send"].reason
     assert {name: each.value for name, each in approved.scores.items() if name != "run_s"} == {
-        "unsafe_transitions": 0, "unnecessary_tool_calls": 0, "retries": 0, "holds": 0, "model_calls": 0, "tool_calls": 0,
-        "tokens": 0, "cost_usd": 0.0,
-    }  # fmt: skip
+        "unsafe_transitions": 0,
+        "unnecessary_tool_calls": 0,
+        "retries": 0,
+        "holds": 0,
+        "model_calls": 0,
+        "tool_calls": 0,
+        "tokens": 0,
+        "cost_usd": 0.0,
+    }
     assert approved.scores["run_s"].value > 0
     assert rejected.assertions["trajectory"].value is False
     assert rejected.assertions["trajectory"].reason == (
@@ -105,10 +107,7 @@ async def test_a_dataset_goes_to_a_file_and_comes_back_and_is_played(tmp_path: P
     assert [cases[name].assertions["trajectory"].value for name in ("approved", "rejected")] == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("check_", "goes"),
-    [("caught_by", "validate"), ("came_back_to", "draft"), ("failed_at", "approval")],
-)
+@pytest.mark.parametrize(("check_", "goes"), [("caught_by", "validate"), ("came_back_to", "draft"), ("failed_at", "approval")])
 async def test_each_check_of_the_document_is_an_evaluator(check_: Any, goes: str) -> None:
     asked = Dataset[Any, Any, Any](name="checks", cases=dataset(SUITE).cases[1:])
     for node in (goes, "send"):
@@ -139,9 +138,7 @@ async def test_what_is_no_scenario_is_refused_in_words() -> None:
 async def test_recorded_runs_are_not_played_and_are_no_cases_of_a_dataset() -> None:
     """Which would lose what their records do not have."""
     suite = Suite(workflow="case.py:wf", scenarios=[Scenario(id="recorded", records="cases.jsonl")])
-    with pytest.raises(
-        InvalidInput, match=r"'recorded' is of recorded runs, and a case .* have holdfast\.evaluation\.replay"
-    ):
+    with pytest.raises(InvalidInput, match=r"'recorded' is of recorded runs, and a case .* have holdfast\.evaluation\.replay"):
         dataset(suite)
     with pytest.raises(InvalidInput, match="'recorded' is of recorded runs, which are not played"):
         await play(wf, suite.scenarios[0])

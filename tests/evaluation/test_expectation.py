@@ -24,20 +24,34 @@ from holdfast.evaluation import (
 )
 
 PATH = Trajectory(
-    run="r1", workflow="case", status="completed",
+    run="r1",
+    workflow="case",
+    status="completed",
     visits=(
-        Visit("draft", 2, "completed"), Visit("validate", 5, "completed", ("retry",)), Visit("draft", 8, "completed"),
-        Visit("validate", 11, "completed", ("pass",)), Visit("approval", 14, "completed", ("approve",)),
+        Visit("draft", 2, "completed"),
+        Visit("validate", 5, "completed", ("retry",)),
+        Visit("draft", 8, "completed"),
+        Visit("validate", 11, "completed", ("pass",)),
+        Visit("approval", 14, "completed", ("approve",)),
         Visit("send", 18, "completed"),
     ),
     transitions=(
-        Transition("draft", "validate", 5), Transition("validate", "draft", 8), Transition("draft", "validate", 11),
-        Transition("validate", "approval", 14), Transition("approval", "send", 18),
+        Transition("draft", "validate", 5),
+        Transition("validate", "draft", 8),
+        Transition("draft", "validate", 11),
+        Transition("validate", "approval", 14),
+        Transition("approval", "send", 18),
     ),
     approvals=(Approval("g1", "approval", "approval", 15, "approve", 16),),
     tools=(ToolUse("draft", "search", "a", 3), ToolUse("draft", "search", "b", 9), ToolUse("send", "post", "c", 19)),
-    retries=1, holds=2, model_calls=2, tool_calls=3, tokens=100, cost_nanousd=2_000_000_000, duration_ms=1500,
-)  # fmt: skip
+    retries=1,
+    holds=2,
+    model_calls=2,
+    tool_calls=3,
+    tokens=100,
+    cost_nanousd=2_000_000_000,
+    duration_ms=1500,
+)
 
 KEPT: tuple[dict[str, Any], ...] = (
     {},
@@ -88,8 +102,9 @@ def test_the_same_call_again_is_one_that_nobody_needed() -> None:
     twice = msgspec.structs.replace(PATH, tools=(*PATH.tools, ToolUse("send", "post", "c", 21)))
     found = evaluate(twice, Expectation())
     assert (found.unnecessary_tool_calls, found.misses) == (
-        1, ("'send' called 'post' again with the same arguments (event 21).",),
-    )  # fmt: skip
+        1,
+        ("'send' called 'post' again with the same arguments (event 21).",),
+    )
     assert evaluate(twice, Expectation(max_unnecessary_tool_calls=1)).passed
     reused = msgspec.structs.replace(PATH, tools=(*PATH.tools, ToolUse("send", "post", "c", 21, "reused")))
     assert evaluate(reused, Expectation()).passed
@@ -114,11 +129,7 @@ def test_what_is_expected_in_vain_is_refused_in_words() -> None:
 @pytest.mark.parametrize(
     ("held", "missed", "sentence"),
     [
-        (
-            lambda: assert_went_to_approval(PATH, "approval"),
-            lambda: assert_went_to_approval(PATH, "send"),
-            "Nobody was asked",
-        ),
+        (lambda: assert_went_to_approval(PATH, "approval"), lambda: assert_went_to_approval(PATH, "send"), "Nobody was asked"),
         (lambda: assert_stopped_before(PATH, "refund"), lambda: assert_stopped_before(PATH, "send"), "came to 'send'"),
         (
             lambda: assert_failed_at(msgspec.structs.replace(PATH, visits=(Visit("access", 2, "failed"),)), "access"),
@@ -130,9 +141,7 @@ def test_what_is_expected_in_vain_is_refused_in_words() -> None:
     ],
     ids=["approval", "stopped", "failed", "corrected", "caught"],
 )
-def test_the_example_checks_of_the_document(
-    held: Callable[[], None], missed: Callable[[], None], sentence: str
-) -> None:
+def test_the_example_checks_of_the_document(held: Callable[[], None], missed: Callable[[], None], sentence: str) -> None:
     held()
     with pytest.raises(AssertionError, match=sentence):
         missed()
@@ -198,11 +207,17 @@ async def test_the_path_of_a_run_is_held_against_what_is_expected(tmp_path: Path
     assert_trajectory(
         path,
         Expectation(
-            nodes=("draft", "validate", "draft", "validate", "approval", "send"), match="exact",
-            approvals={"send": "approval", "post": "approval"}, unsafe=("draft -> send", "validate -> send"),
-            tools=("post",), supported_by="validate", max_retries=0, max_tool_calls=1, max_cost_usd=0,
+            nodes=("draft", "validate", "draft", "validate", "approval", "send"),
+            match="exact",
+            approvals={"send": "approval", "post": "approval"},
+            unsafe=("draft -> send", "validate -> send"),
+            tools=("post",),
+            supported_by="validate",
+            max_retries=0,
+            max_tool_calls=1,
+            max_cost_usd=0,
         ),
-    )  # fmt: skip
+    )
     assert_caught_by(path, "validate")
     assert_came_back_to(path, "draft")
     assert {("validate", "draft"), ("approval", "send")} <= {(each.source, each.target) for each in path.transitions}

@@ -244,19 +244,12 @@ def test_what_is_refused_is_counted() -> None:
 # --- Live -------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_changed_is_quoted_and_then_asked_live(
-    record: RunRecord, server: ModelServer, model: Providers
-) -> None:
+async def test_what_changed_is_quoted_and_then_asked_live(record: RunRecord, server: ModelServer, model: Providers) -> None:
     calls = len(server.calls)
     assert await quote([record], [case]) == await quote([record], [case])
     assert (await quote([record], [case])).changed == 0
     NOW["prompt"] = "Be brief."
-    quoted = await quote(
-        [
-            record,
-        ],
-        [case],
-    )
+    quoted = await quote([record], [case])
     assert (quoted.runs, quoted.changed, quoted.recorded_nanousd) == (1, 1, record.path().cost_nanousd)
     assert len(server.calls) == calls
     server.script.add(Rule(text="Paid."))
@@ -266,9 +259,7 @@ async def test_what_changed_is_quoted_and_then_asked_live(
     assert WORLD == []
 
 
-async def test_live_calls_never_cost_more_than_was_said(
-    record: RunRecord, server: ModelServer, model: Providers
-) -> None:
+async def test_live_calls_never_cost_more_than_was_said(record: RunRecord, server: ModelServer, model: Providers) -> None:
     calls = len(server.calls)
     NOW["prompt"] = "Be brief."
     quoted = await quote([record], [case])
@@ -417,9 +408,10 @@ async def parent(ctx: Context, given: dict[str, Any]) -> dict[str, Any]:
     third = await ctx.child(inner, {"n": NOW.get("third", 3)}, on_failure="return")
     found = await second.result(on_failure="return")
     return {
-        "first": await first.result(), "second": [found.status, found.error, found.run_id == second.run_id],
+        "first": await first.result(),
+        "second": [found.status, found.error, found.run_id == second.run_id],
         "third": [third.status, third.output, bool(third.run_id)],
-    }  # fmt: skip
+    }
 
 
 async def test_children_are_answered_and_those_in_the_background_too(tmp_path: Path) -> None:
@@ -589,8 +581,10 @@ async def test_the_jobs_of_a_file_are_answered_with_what_they_did_once(tmp_path:
 
     [found] = await replayed([record], file_of(text.replace("outputs.at == 'there'", "outputs.at == 'elsewhere'")))
     assert (found.passed, found.missing, found.path.nodes) == (
-        False, ("tell#1 begins, whose job is another than the one that was recorded",), found.path.nodes,
-    )  # fmt: skip
+        False,
+        ("tell#1 begins, whose job is another than the one that was recorded",),
+        found.path.nodes,
+    )
     for changed in (text.replace("echo published", "echo Published"), text.replace("world.txt", "elsewhere.txt")):
         [found] = await replayed([record], file_of(changed))
         assert found.missing[0] == "build#1 begins, whose job is another than the one that was recorded"

@@ -13,9 +13,16 @@ from holdfast.evaluation.review import Review, review
 from holdfast.evaluation.suite import Scenario, Suite
 
 TITLES = [
-    "State schema", "Node list", "Transition table", "Approval policy", "Retry policy", "Checkpoint strategy", "Trace schema",
-    "Failure scenarios", "Trajectory eval results",
-]  # fmt: skip
+    "State schema",
+    "Node list",
+    "Transition table",
+    "Approval policy",
+    "Retry policy",
+    "Checkpoint strategy",
+    "Trace schema",
+    "Failure scenarios",
+    "Trajectory eval results",
+]
 
 
 class Case(BaseModel):
@@ -45,9 +52,7 @@ def shout(number: int) -> str:
 
 
 def careful() -> Workflow:
-    wf = Workflow(
-        "careful", input=Case, cost_limit_usd="0.50", tool_rules=[ToolRule("pay", "ask")], on_exhausted="dead_letter"
-    )
+    wf = Workflow("careful", input=Case, cost_limit_usd="0.50", tool_rules=[ToolRule("pay", "ask")], on_exhausted="dead_letter")
     wf.node("judge")(llm_node(model="claude-haiku-4-5", output=Verdict)(lambda state: "Is it fair?"))
     wf.node("look")(human_gate(reviewers=["ann"])(lambda state: {"diff": "pay"}))
     wf.node("pay")(tool_node(name=pay)(lambda state: {"number": state.input.number}))

@@ -78,9 +78,7 @@ async def negotiate(folder: Path, store: str, commits: int, cases: list[dict[str
         answers, runs = answers_of(cases), {}
         for case in cases:
             deadline = today.replace(month=12, day=31) + datetime.timedelta(days=60)
-            purchase = Purchase(
-                category=case["category"], items=[Item(sku="x", pieces=case["pieces"])], deadline=deadline
-            )
+            purchase = Purchase(category=case["category"], items=[Item(sku="x", pieces=case["pieces"])], deadline=deadline)
             runs[case["name"]] = await begin(engine, TENANT, purchase)
         names = {run.id: name for name, run in runs.items()}
 

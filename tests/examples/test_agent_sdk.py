@@ -28,9 +28,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelServer:  # t
         yield running  # type: ignore[misc]
 
 
-async def test_the_tools_of_an_agent_of_an_sdk_are_steps_beside_one_another(
-    tmp_path: Path, server: ModelServer
-) -> None:
+async def test_the_tools_of_an_agent_of_an_sdk_are_steps_beside_one_another(tmp_path: Path, server: ModelServer) -> None:
     async with opened(f"sqlite:///{tmp_path / 'quotes.db'}") as engine:
         run = await engine.start(quote, {"question": "What do a lamp and a desk cost?"})
         assert await run.result() == "They cost 350 EUR."

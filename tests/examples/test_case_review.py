@@ -41,10 +41,7 @@ WITHIN_S = 120
 @pytest.fixture
 def mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MailSink]:
     """The world of a case: its books, a mail server, and a model that can be led astray."""
-    with (
-        ModelServer(journal=tmp_path / "calls.jsonl") as models,
-        MailSink(journal=tmp_path / "mail.jsonl") as sink,
-    ):
+    with ModelServer(journal=tmp_path / "calls.jsonl") as models, MailSink(journal=tmp_path / "mail.jsonl") as sink:
         models.script.add(*load_rules(EXAMPLE / "model_rules.json", Rule))
         given = {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(sink.port), desk.VARIABLE: str(tmp_path / "desk.db")}
         for name, value in (models.environment | given).items():
@@ -142,9 +139,7 @@ async def test_an_approval_that_comes_after_its_time_is_none(mails: MailSink, tm
         ({"expires_at": 1.0}, "has expired"),
     ],
 )
-def test_the_case_system_takes_no_action_without_a_valid_approval(
-    mails: MailSink, changed: dict[str, Any], why: str
-) -> None:
+def test_the_case_system_takes_no_action_without_a_valid_approval(mails: MailSink, changed: dict[str, Any], why: str) -> None:
     valid = {"approval_id": "a", "proposed_action": "close_case", "expires_at": 9e9}
     with pytest.raises(desk.Refused, match=why):
         desk.act("close_case", "C-1", valid | changed, "key")

@@ -18,17 +18,7 @@ STORY = "It stands on shelf 12, between two lighter books, and it is wet. " * 3
 
 
 def chat(folder: Path, server: ModelServer, *more: str) -> subprocess.Popen[str]:
-    words = [
-        sys.executable,
-        "-m",
-        "holdfast",
-        "chat",
-        f"{AGENT}:librarian",
-        "--conversation",
-        "evening",
-        "--json",
-        *more,
-    ]
+    words = [sys.executable, "-m", "holdfast", "chat", f"{AGENT}:librarian", "--conversation", "evening", "--json", *more]
     return subprocess.Popen(
         words, cwd=folder, env=os.environ | server.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

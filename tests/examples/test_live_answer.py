@@ -14,9 +14,13 @@ from examples.live_answer import ANSWER
 @pytest.mark.long
 def test_an_answer_is_heard_across_the_death_of_its_worker() -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "examples.live_answer"], cwd=Path(__file__).parents[2], capture_output=True, text=True,
-        timeout=60, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "examples.live_answer"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     before, killed, after = said.stdout.partition("\n--- the worker was killed; another one comes\n")
     assert killed
     assert ANSWER.startswith(before.removeprefix("[asking]\n"))

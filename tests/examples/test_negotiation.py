@@ -43,8 +43,11 @@ class World:
         self.mails = mails
         self._before = 0
         self.environment = {
-            **models.environment, "SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(mails.port), "MAIL_LOG": str(folder / "mail.jsonl"),
-        }  # fmt: skip
+            **models.environment,
+            "SMTP_HOST": "127.0.0.1",
+            "SMTP_PORT": str(mails.port),
+            "MAIL_LOG": str(folder / "mail.jsonl"),
+        }
 
     def begin_again(self, folder: Path) -> None:
         """Another world, with the same people in it."""
@@ -97,11 +100,16 @@ CASES: dict[str, tuple[str, int, tuple[Answer, ...]]] = {
 }
 """What is bought, how much of it, and what people say."""
 ENDS = {
-    "spot": "AWARDED", "spot above the threshold": "AWARDED", "auction, another bid": "AWARDED",
-    "auction, rejected": "CANCELLED rejected", "auction, once more": "AWARDED", "bottleneck, late": "AWARDED",
+    "spot": "AWARDED",
+    "spot above the threshold": "AWARDED",
+    "auction, another bid": "AWARDED",
+    "auction, rejected": "CANCELLED rejected",
+    "auction, once more": "AWARDED",
+    "bottleneck, late": "AWARDED",
     "strategic, nobody": "CANCELLED approval_stale_7day_limit_exceeded",
-    "too soon": "FAILED No supplier delivers within 1 days.", "called off": "CANCELLED nobody wants it any more",
-}  # fmt: skip
+    "too soon": "FAILED No supplier delivers within 1 days.",
+    "called off": "CANCELLED nobody wants it any more",
+}
 
 
 async def test_every_status_is_reached_and_no_other(world: World) -> None:
@@ -114,9 +122,7 @@ async def test_every_status_is_reached_and_no_other(world: World) -> None:
     time = VirtualTime(world.folder / "time")
     async with (
         time.store(world.folder / "runs.db") as store,
-        Engine.open(
-            store, workflows=[wf], observers=[look], model=Providers(environment=world.models.environment)
-        ) as engine,
+        Engine.open(store, workflows=[wf], observers=[look], model=Providers(environment=world.models.environment)) as engine,
     ):
         await engine.set_admission(len(CASES) - 1, tenant="acme")
         today = datetime.datetime.fromtimestamp(time() / 1000, datetime.UTC).date()
@@ -177,15 +183,7 @@ ONCE_MORE = {"name": "auction", "category": "laptops", "pieces": 300, "answers":
 
 
 def negotiator(world: World, store: str, commits: int, *, day_s: float = 86_400) -> subprocess.Popen[str]:
-    words = (
-        sys.executable,
-        "-m",
-        "tests.examples.negotiator",
-        str(world.folder),
-        store,
-        str(commits),
-        json.dumps(ONCE_MORE),
-    )
+    words = (sys.executable, "-m", "tests.examples.negotiator", str(world.folder), store, str(commits), json.dumps(ONCE_MORE))
     environment = os.environ | world.environment | {"NEGOTIATION_DAY_S": str(day_s)}
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
 
@@ -239,8 +237,13 @@ def test_whoever_is_killed_at_every_other_commit_sends_nothing_again(tmp_path: P
 @complete
 def test_the_demo_keeps_its_promises() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "examples.negotiation.demo"], capture_output=True, text=True, timeout=WITHIN_S, cwd=ROOT, check=False
-    )  # fmt: skip
+        [sys.executable, "-m", "examples.negotiation.demo"],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        cwd=ROOT,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout
     assert "BROKEN" not in done.stdout
 

@@ -31,9 +31,14 @@ TENANT = "acme"
 
 def token(**claims: Any) -> str:
     usual = {
-        "iss": "https://id.example", "aud": "holdfast", "sub": "mira", "exp": machine.time() + 600, "tenant": TENANT,
-        "roles": ["approver"], "holdfast": ["reviewer"],
-    }  # fmt: skip
+        "iss": "https://id.example",
+        "aud": "holdfast",
+        "sub": "mira",
+        "exp": machine.time() + 600,
+        "tenant": TENANT,
+        "roles": ["approver"],
+        "holdfast": ["reviewer"],
+    }
     return jwt.encode(usual | claims, SECRET, "HS256")
 
 
@@ -82,9 +87,7 @@ async def test_an_award_is_approved_by_a_signed_token_and_by_no_other(world: Wor
             assert said.status_code == 200, said.text
 
         today = datetime.datetime.fromtimestamp(time() / 1000, datetime.UTC).date()
-        purchase = Purchase(
-            category="laptops", items=[Item(sku="x", pieces=301)], deadline=today + datetime.timedelta(45)
-        )
+        purchase = Purchase(category="laptops", items=[Item(sku="x", pieces=301)], deadline=today + datetime.timedelta(45))
         run = await begin(engine, TENANT, purchase)
         longer = Answer(hours(1), "answer", {"lifespan": int(days(60))}, "operator", "olaf")
         rehearsal = Rehearsal(

@@ -32,8 +32,6 @@ async def test_a_model_mends_its_plan_from_what_validate_says_and_a_person_lets_
             found = await run.result()
             assert found["jobs"]["count"]["result"] == "success"
             assert len(await events_of(run, ev.ModelCallSettled)) == 2
-            first, second = [
-                each.payload.value() for each in await events_of(run, ev.ValueRecorded) if each.name == "check"
-            ]
+            first, second = [each.payload.value() for each in await events_of(run, ev.ValueRecorded) if each.name == "check"]
             assert "Did you mean 'steps'?" in json.dumps(first)
             assert second == []

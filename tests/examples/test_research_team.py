@@ -44,9 +44,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pat
         pages.shutdown()
 
 
-async def test_three_questions_are_answered_with_one_budget_and_one_memory(
-    store: str, world: tuple[Path, ModelServer]
-) -> None:
+async def test_three_questions_are_answered_with_one_budget_and_one_memory(store: str, world: tuple[Path, ModelServer]) -> None:
     journal, models = world
     async with Engine.open(store, workflows=[wf]) as engine:
         desk = await hired(engine)

@@ -77,9 +77,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def play(*options: str, env: dict[str, str]) -> str:
     """What a demo shows that plays to its end. One that does not is stopped, with everything that it started."""
-    demo = subprocess.Popen(
-        [*DEMO, *options], cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    demo = subprocess.Popen([*DEMO, *options], cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         shown, _ = demo.communicate(timeout=WITHIN_S)
     except subprocess.TimeoutExpired:
@@ -101,9 +99,13 @@ def test_the_workflow_stands_as_the_document_wrote_it() -> None:
 def test_validate_finds_nothing_wrong_with_it() -> None:
     holdfast = (sys.executable, "-c", "from holdfast.cli import main; main()")
     done = subprocess.run(
-        [*holdfast, "validate", f"{EXAMPLE / 'workflow.py'}:wf", "--json"], capture_output=True, text=True, timeout=60,
-        cwd=EXAMPLE, env=os.environ | {"ANTHROPIC_API_KEY": "any-key"},
-    )  # fmt: skip
+        [*holdfast, "validate", f"{EXAMPLE / 'workflow.py'}:wf", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=EXAMPLE,
+        env=os.environ | {"ANTHROPIC_API_KEY": "any-key"},
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["valid"] is True
@@ -145,9 +147,7 @@ def test_only_requests_in_flight_at_a_kill_were_made_again(played: tuple[Path, s
     entries = read_journal(directory / judge.MODELS)
     received = [entry for entry in entries if entry["event"] == "received"]
     replied = {entry["number"]: entry["at_unix_s"] for entry in entries if entry["event"] == "replied"}
-    askers = Counter(each["ticket_text"][:200] for each in TICKETS) + Counter(
-        each["expected_class"] for each in TICKETS
-    )
+    askers = Counter(each["ticket_text"][:200] for each in TICKETS) + Counter(each["expected_class"] for each in TICKETS)
     made = Counter((entry["request_sha256"], entry["user"]) for entry in received)
     lost = Counter(
         (entry["request_sha256"], entry["user"])
@@ -228,9 +228,13 @@ def test_a_bill_above_the_books_would_be_noticed(forged: Path) -> None:
 def test_a_demo_that_is_stopped_leaves_no_process_behind(number: signal.Signals, tmp_path: Path) -> None:
     directory = tmp_path / "demo"
     demo = subprocess.Popen(
-        [*DEMO, "--keep", str(directory)], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True,
+        [*DEMO, "--keep", str(directory)],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
         preexec_fn=heeding(number),  # noqa: PLW1509 - it takes no lock that another thread may hold
-    )  # fmt: skip
+    )
     assert demo.stdout is not None
     shown = ""
     while "model calls" not in shown:

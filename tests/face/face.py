@@ -23,14 +23,7 @@ from holdfast.cli.app import app
 from holdfast.http import openapi
 
 HERE: Final = Path(__file__).parent
-MODULES: Final = (
-    "holdfast",
-    "holdfast.client",
-    "holdfast.sync",
-    "holdfast.testing",
-    "holdfast.errors",
-    "holdfast.ports",
-)
+MODULES: Final = ("holdfast", "holdfast.client", "holdfast.sync", "holdfast.testing", "holdfast.errors", "holdfast.ports")
 """Whose names are public."""
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 _FORWARD: Final = re.compile(r"""ForwardRef\((['"])(.*?)\1\)""")
@@ -57,9 +50,7 @@ def _names(module: Any) -> list[str]:
 
 def _members(kind: type) -> Iterator[str]:
     owners = [each for each in reversed(kind.__mro__) if each.__module__.startswith("holdfast")]
-    for name, owner in sorted(
-        {name: each for each in owners for name in vars(each) if not name.startswith("_")}.items()
-    ):
+    for name, owner in sorted({name: each for each in owners for name in vars(each) if not name.startswith("_")}.items()):
         value = inspect.getattr_static(kind, name)
         if isinstance(value, property):
             yield f"{name} -> {inspect.signature(value.fget).return_annotation if value.fget else '?'}"
@@ -94,9 +85,7 @@ def _commands(words: str, command: Any) -> Iterator[str]:
     context = command.make_context(words, [], resilient_parsing=True)
     for each in command.params:
         if each.name != "help":
-            names = (
-                "/".join((*each.opts, *each.secondary_opts)) if each.param_type_name == "option" else each.name.upper()
-            )
+            names = "/".join((*each.opts, *each.secondary_opts)) if each.param_type_name == "option" else each.name.upper()
             kind = "" if each.param_type_name == "option" else " argument"
             facts = {
                 "takes": "nothing" if getattr(each, "is_flag", False) else each.metavar,

@@ -17,9 +17,15 @@ from holdfast import Context, Engine, flow, step, tool
 from holdfast.stores.sqlite import SqliteStore
 
 PLACES = (
-    "before a step", "before a piece of a stream", "before a child", "before a step of a child", "before a step of an item",
-    "before a call in an item", "before a step of a branch", "before the end",
-)  # fmt: skip
+    "before a step",
+    "before a piece of a stream",
+    "before a child",
+    "before a step of a child",
+    "before a step of an item",
+    "before a call in an item",
+    "before a step of a branch",
+    "before the end",
+)
 """Where it stands still, each once."""
 
 left = [*PLACES]

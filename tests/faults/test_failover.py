@@ -65,10 +65,7 @@ def version(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def pair(version: int) -> Iterator[Pair]:
     settings = [*FAST, "wal_sender_timeout=0"]
-    primary, standby = (
-        PostgresServer(version=version, settings=settings),
-        PostgresServer(version=version, settings=FAST),
-    )
+    primary, standby = (PostgresServer(version=version, settings=settings), PostgresServer(version=version, settings=FAST))
     with primary, TcpProxy(primary.port) as wire:
         try:
             standby.follow(primary, name="standby", port=wire.port)
@@ -93,9 +90,7 @@ async def put_at_last(store: PostgresStore, append: Append) -> None:
 
 
 @bounded
-@pytest.mark.parametrize(
-    "ledger", [False, pytest.param(True, marks=pytest.mark.long)], ids=["one statement", "a transaction"]
-)
+@pytest.mark.parametrize("ledger", [False, pytest.param(True, marks=pytest.mark.long)], ids=["one statement", "a transaction"])
 async def test_a_commit_is_unknown_whose_wait_for_the_standby_was_ended(pair: Pair, ledger: bool) -> None:
     """The database shows it, and says `done` to whoever was cancelled; a failover erases it all the same."""
     store, story = await PostgresStore.connect(pair.url), Story()

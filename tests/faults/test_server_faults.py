@@ -218,9 +218,7 @@ async def test_invariant_07_attempts_go_up_and_effects_happen_once_across_a_fail
 
 
 @bounded
-async def test_runs_behind_a_pooler_that_lends_a_connection_for_a_transaction_do_all_they_did(
-    pooled_database: str,
-) -> None:
+async def test_runs_behind_a_pooler_that_lends_a_connection_for_a_transaction_do_all_they_did(pooled_database: str) -> None:
     world: Counter[str] = Counter()
     wf = errand(world)
     async with engine_on(pooled_database, workflows=[wf]) as one, engine_on(pooled_database, workflows=[wf]) as two:

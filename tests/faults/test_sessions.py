@@ -54,18 +54,14 @@ async def freeze_between_transactions(process: AsyncFork, others: PostgresStore)
         process.send_signal(signal.SIGSTOP)
         await stopped(process)
         await asyncio.sleep(0.02)  # what the database was told before, it has done by then
-        if not await others.context.connections.fetch(
-            "select from pg_stat_activity where state like 'idle in transaction%'"
-        ):
+        if not await others.context.connections.fetch("select from pg_stat_activity where state like 'idle in transaction%'"):
             return
         process.send_signal(signal.SIGCONT)
         await asyncio.sleep(0.02)
 
 
 @bounded
-async def test_a_process_that_was_frozen_past_its_lease_knows_at_once_that_it_is_dead(
-    database: str, start: Start
-) -> None:
+async def test_a_process_that_was_frozen_past_its_lease_knows_at_once_that_it_is_dead(database: str, start: Start) -> None:
     """Before it could be told by anybody: its own clock, which counts sleep, says so. And it never lives again."""
     others = await PostgresStore.connect(database, lease_s=LEASE_S)
     process = await start("session", database, "s", str(LEASE_S))

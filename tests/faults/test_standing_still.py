@@ -128,8 +128,9 @@ async def test_runs_of_every_kind_end_after_their_store_was_away_for_longer_than
             engines.append(await stack.enter_async_context(opened(store, workflows=[*workflows.values(), graph])))
         runs = [
             await started(engines[0], workflows[name], f"{name} {number}", 300)
-            for name in ("steps", "streams", "maps", "children") for number in range(3)
-        ]  # fmt: skip
+            for name in ("steps", "streams", "maps", "children")
+            for number in range(3)
+        ]
         for number in range(2):
             await asyncio.to_thread(own.stop, signal.SIGQUIT)
             await asyncio.sleep(2 * LEASE_S)  # longer than the lease is what is tested

@@ -218,9 +218,7 @@ def graph(number: int) -> Workflow:
     return wf
 
 
-SHAPES: list[Workflow] = [
-    in_sequence, branches, gathered, grouped, timers, limited, raced, spoken_to, mapped, as_they_come,
-]  # fmt: skip
+SHAPES: list[Workflow] = [in_sequence, branches, gathered, grouped, timers, limited, raced, spoken_to, mapped, as_they_come]
 GRAPHS = [graph(number) for number in range(12)]
 
 
@@ -256,10 +254,7 @@ async def test_twenty_flows_and_twelve_graphs_complete_after_the_store_was_away(
     own: PostgresServer, away_s: int, processes: int
 ) -> None:
     WORLD.begin()
-    async with (
-        asyncio.timeout(away_s + 2 * MOST_S),
-        engines(own.url, processes, [*SHAPES, speaker, *GRAPHS]) as made,
-    ):
+    async with asyncio.timeout(away_s + 2 * MOST_S), engines(own.url, processes, [*SHAPES, speaker, *GRAPHS]) as made:
         begun = [(workflow, str(number)) for number in range(FLOWS // len(SHAPES)) for workflow in SHAPES]
         begun += [(workflow, "graph") for workflow in GRAPHS]
         runs = [(await started(made[-1], workflow, f"{workflow.name} {key}"), workflow) for workflow, key in begun]

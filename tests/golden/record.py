@@ -60,25 +60,46 @@ def summary(state: State) -> dict[str, Any]:
     """What a history amounts to, as far as every later version must see the same in it."""
     budget = state.budget
     found: dict[str, Any] = msgspec.json.decode(
-        msgspec.json.encode({
-            "run": state.run, "seq": state.seq, "tenant": state.tenant, "workflow": state.workflow,
-            "version": state.version, "graph_hash": state.graph_hash, "status": status(state), "ended": state.ended,
-            "output": state.output, "parts": state.parts, "error": state.error, "reason": state.reason,
-            "limit_nanousd": budget.limit_nanousd, "settled_nanousd": budget.settled_nanousd,
-            "held_nanousd": budget.held_nanousd, "in_doubt_nanousd": budget.in_doubt_nanousd,
-            "tokens_used": state.tokens_used, "active_ms": state.active_ms,
-            "model_calls": state.model_calls, "tool_calls": state.tool_calls, "neared": state.neared,
-            "would_stop": state.would_stop, "bound_percents": state.bound_percents,
-            "cost_nanousd_by_node": state.cost_nanousd_by_node,
-            "steps": {
-                name: {"id": step.id, "status": step.status, "attempt": step.attempt, "output": step.output}
-                for name, step in state.steps.items()
-            },
-            "gates": sorted(state.gates), "decided": state.decided, "calls": sorted(state.calls),
-            "named": state.named, "compensable": state.compensable, "signals": state.signals,
-            "waiting_for": waiting_for(state),
-        })
-    )  # fmt: skip
+        msgspec.json.encode(
+            {
+                "run": state.run,
+                "seq": state.seq,
+                "tenant": state.tenant,
+                "workflow": state.workflow,
+                "version": state.version,
+                "graph_hash": state.graph_hash,
+                "status": status(state),
+                "ended": state.ended,
+                "output": state.output,
+                "parts": state.parts,
+                "error": state.error,
+                "reason": state.reason,
+                "limit_nanousd": budget.limit_nanousd,
+                "settled_nanousd": budget.settled_nanousd,
+                "held_nanousd": budget.held_nanousd,
+                "in_doubt_nanousd": budget.in_doubt_nanousd,
+                "tokens_used": state.tokens_used,
+                "active_ms": state.active_ms,
+                "model_calls": state.model_calls,
+                "tool_calls": state.tool_calls,
+                "neared": state.neared,
+                "would_stop": state.would_stop,
+                "bound_percents": state.bound_percents,
+                "cost_nanousd_by_node": state.cost_nanousd_by_node,
+                "steps": {
+                    name: {"id": step.id, "status": step.status, "attempt": step.attempt, "output": step.output}
+                    for name, step in state.steps.items()
+                },
+                "gates": sorted(state.gates),
+                "decided": state.decided,
+                "calls": sorted(state.calls),
+                "named": state.named,
+                "compensable": state.compensable,
+                "signals": state.signals,
+                "waiting_for": waiting_for(state),
+            }
+        )
+    )
     return found
 
 
@@ -114,10 +135,7 @@ def write(name: str, golden: Golden) -> None:
 
 def read(name: str) -> Golden:
     graphs, *events = (HERE / f"{name}.jsonl").read_bytes().splitlines()
-    return Golden(
-        msgspec.json.decode(graphs, type=tuple[Definition, ...]),
-        tuple(_recorded(line) for line in events),
-    )
+    return Golden(msgspec.json.decode(graphs, type=tuple[Definition, ...]), tuple(_recorded(line) for line in events))
 
 
 def _recorded(line: bytes) -> Recorded:
@@ -189,11 +207,7 @@ def shares_values() -> Golden:
     wrote("1", 1, {"tea": 1, "cake": 1}, conflict=SharedConflict(0, 1, *sides))
     refused = (*game.at("a"), Place("2"), "board", "case", "arguments 2", 2)
     rejected = SharedConflict(0, 2, "bob", "reject", *sides[2:])
-    game.do(
-        cmd.WriteSharedValue(
-            *refused, is_written=False, outcome=inline(None), conflict=rejected, refusal="It has moved."
-        )
-    )
+    game.do(cmd.WriteSharedValue(*refused, is_written=False, outcome=inline(None), conflict=rejected, refusal="It has moved."))
     for name, timeout_ms in (("b", None), ("c", 1_000)):
         game.do(cmd.AwaitSharedValue(*game.at(name), Place("0"), "board", "case", "after 2", 2, timeout_ms))
         game.suspend(name)
@@ -351,13 +365,25 @@ def a_fan_out() -> Golden:
     """Five branches and every join: a quorum, one that times out, one called off, one skipped."""
     game = Game(
         graph(
-            node("route", "branch"), node("quorum", join=Join("quorum", 2)), node("rest", join=Join("best_effort", timeout_s=60)),
-            node("strict", join="all_required"), node("end", join="any"),
-            "begin > a > quorum", "begin > b > quorum", "begin > c > quorum", "begin > d > rest", "begin > e > rest",
-            "begin > route > left", "route > right", "left > strict", "right > strict", "quorum > end", "rest > end",
+            node("route", "branch"),
+            node("quorum", join=Join("quorum", 2)),
+            node("rest", join=Join("best_effort", timeout_s=60)),
+            node("strict", join="all_required"),
+            node("end", join="any"),
+            "begin > a > quorum",
+            "begin > b > quorum",
+            "begin > c > quorum",
+            "begin > d > rest",
+            "begin > e > rest",
+            "begin > route > left",
+            "route > right",
+            "left > strict",
+            "right > strict",
+            "quorum > end",
+            "rest > end",
         ),
         slots=6,
-    )  # fmt: skip
+    )
     game.complete("begin", {"n": 5})
     for name in "abd":
         game.complete(name, name)
@@ -433,11 +459,7 @@ def an_expiry() -> Golden:
     names = ("first", "second")
     gates = tuple(node(name, "human_gate", options={"decisions": ("approve", "to_legal")}) for name in names)
     ways = (edge("first", "second", when="to_legal"), edge("second", "late", when="expired"))
-    more = (
-        edge("first", "end", when="approve"),
-        edge("second", "end", when="to_legal"),
-        edge("second", "end", when="approve"),
-    )
+    more = (edge("first", "end", when="approve"), edge("second", "end", when="to_legal"), edge("second", "end", when="approve"))
     game = Game(graph(*gates, *ways, *more, on_exhausted="dead_letter"), by="bob")
     first = game.human_gate("first", reviewers=("ann",), allowed=("approve", "to_legal"))
     game.do(cmd.AssignGate(first, ("eve", "legal"), True, ANN, "on holiday"), session=None)
@@ -753,11 +775,7 @@ def a_fork() -> Golden:
     """A fork from the second round of a loop, inside a step: a guard has spoken, a signal came, a person had sent it back, of
     which nothing is known any more; of two effects one is asked for as it was, and one otherwise, which a person approves."""
     flow = graph(
-        "plan > draft",
-        edge("draft", "check", guard="ok"),
-        node("check", "check"),
-        loop("check", "draft"),
-        "check > end",
+        "plan > draft", edge("draft", "check", guard="ok"), node("check", "check"), loop("check", "draft"), "check > end"
     )
     origin = Game(flow, limit=1000)
     origin.signal("go", 1)
@@ -774,9 +792,7 @@ def a_fork() -> Golden:
         Recorded(n, at_ms, event)  # type: ignore[arg-type]
         for n, (event, at_ms) in enumerate(zip(origin.events(), origin.times, strict=True), 1)
     ]
-    found = forked(
-        flow, history, Wish(StepId("draft#2"), Place("1"), outputs={NodeName("plan"): inline("another")}, by=ANN)
-    )
+    found = forked(flow, history, Wish(StepId("draft#2"), Place("1"), outputs={NodeName("plan"): inline("another")}, by=ANN))
     game = Game(flow, start=False)
     game.now_ms = origin.now_ms + 1000
     game.do(cmd.StartRun(RunId("0190-fork"), "acme", inline(None), "fork", 500, by=ANN, inherits=found.events))

@@ -68,9 +68,18 @@ async def job(sent: tuple[str, Any]) -> str:
 
     async def nothing(script: shell.Script, limits: shell.Limits, **_: Any) -> shell.Ending:
         return shell.Ending(
-            exit_code=0, signal=None, timed_out=False, outputs={}, environment={}, file_problems=(), log_tail="",
-            log=shell.LogCounts(lines=0, bytes=0, dropped_lines=0, dropped_bytes=0), left_over=0, survivors=0, duration_s=0.0,
-        )  # fmt: skip
+            exit_code=0,
+            signal=None,
+            timed_out=False,
+            outputs={},
+            environment={},
+            file_problems=(),
+            log_tail="",
+            log=shell.LogCounts(lines=0, bytes=0, dropped_lines=0, dropped_bytes=0),
+            left_over=0,
+            survivors=0,
+            duration_s=0.0,
+        )
 
     made = workflow(text, shell=nothing)
     async with opened(_store(), workflows=[made]) as engine:

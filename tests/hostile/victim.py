@@ -27,9 +27,7 @@ def main() -> None:
         case = cases[msgspec.json.decode(line)]
         if case.door in HARMLESS and case.door not in warm:
             warm.add(case.door)
-            asyncio.run(
-                case.door(HARMLESS[case.door])
-            )  # what is imported when it is first used is no fault of the input's
+            asyncio.run(case.door(HARMLESS[case.door]))  # what is imported when it is first used is no fault of the input's
         with tempfile.TemporaryDirectory() as tempfile.tempdir:
             found = asyncio.run(measured(case.door, case.sent()))
         tempfile.tempdir = None

@@ -22,8 +22,15 @@ from tests.empty import empty_store
 from tests.http import flows
 
 WORKFLOWS = (
-    flows.order, flows.quick, flows.broken, flows.counting, flows.rated, flows.answering, flows.rendering, flows.learning,
-)  # fmt: skip
+    flows.order,
+    flows.quick,
+    flows.broken,
+    flows.counting,
+    flows.rated,
+    flows.answering,
+    flows.rendering,
+    flows.learning,
+)
 MOST_S = 20.0
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts no authority: to load those of the machine takes 20 ms, and a port on loopback needs none."""
@@ -120,9 +127,15 @@ def known(**tokens: Holder) -> Identity:
 
 @asynccontextmanager
 async def served(
-    store: Path | str, identity: Identity | None = None, *, address: str = "127.0.0.1:0", execute: bool = True,
-    bounds: PortBounds | None = None, proxies: int = 0, workflows: Sequence[Workflow] = WORKFLOWS,
-) -> AsyncIterator[Port]:  # fmt: skip
+    store: Path | str,
+    identity: Identity | None = None,
+    *,
+    address: str = "127.0.0.1:0",
+    execute: bool = True,
+    bounds: PortBounds | None = None,
+    proxies: int = 0,
+    workflows: Sequence[Workflow] = WORKFLOWS,
+) -> AsyncIterator[Port]:
     """An engine on a store, or one in that folder, and its port."""
     where = str(store)
     if isinstance(store, Path):
@@ -131,7 +144,8 @@ async def served(
         Engine.open(where, workflows=workflows if execute else (), execute=execute) as engine,
         answering(
             Service(engine, workflows if execute else (), turns=(turns := Turns(bounds))),
-            HttpPort(address, identity or Identity(), proxies=proxies), lambda _: None,
+            HttpPort(address, identity or Identity(), proxies=proxies),
+            lambda _: None,
         ) as at,
-    ):  # fmt: skip
+    ):
         yield Port(at, engine, turns)

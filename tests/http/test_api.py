@@ -39,11 +39,15 @@ async def test_a_run_is_started_approved_and_followed_to_its_end(api: Asked) -> 
     assert [step["status"] for step in whole["steps"]] == ["completed"] * 3
     assert (whole["started_by"], whole["key"]) == ("ann", "o-1")
     for part, name in (("events", "type"), ("steps", "step"), ("trace", "event_type")):
-        assert all(name in row for row in await api.rows(f"/runs/{run['run_id']}/{part}", **({} if part == "steps" else {"limit": 2})))  # fmt: skip
+        assert all(
+            name in row for row in await api.rows(f"/runs/{run['run_id']}/{part}", **({} if part == "steps" else {"limit": 2}))
+        )
     graph = await api.get(f"/runs/{run['run_id']}/graph")
     assert [(node["node"], node["status"]) for node in graph["nodes"]] == [
-        ("price", "completed"), ("approve", "completed"), ("ship", "completed"),
-    ]  # fmt: skip
+        ("price", "completed"),
+        ("approve", "completed"),
+        ("ship", "completed"),
+    ]
     assert {edge["state"] for edge in graph["edges"]} == {"taken"}
     for part in ("costs", "logs", "scores", "children", "stream"):
         assert await api.rows(f"/runs/{run['run_id']}/{part}") == []
@@ -80,9 +84,7 @@ async def test_a_run_is_told_what_one_may_tell_it(api: Asked) -> None:
     assert [(each["name"], each["by"]) for each in await api.rows(f"/runs/{run}/scores")] == [("helpful", "ann")]
     assert (await api.post(f"/runs/{run}/cancel", {"reason": "enough"}, wait_s=10))["status"] == "cancelled"
     assert await api.refused("POST", f"/runs/{run}/pause") == (409, "run_ended")
-    outcomes = await api.post(
-        "/runs/bulk", {"deed": "cancel", "workflow": "order", "status": ["waiting"], "dry_run": True}
-    )
+    outcomes = await api.post("/runs/bulk", {"deed": "cancel", "workflow": "order", "status": ["waiting"], "dry_run": True})
     assert [each["run_id"] for each in outcomes["rows"]] == [fork.json()["run_id"]]
 
 
@@ -156,7 +158,9 @@ async def test_a_decision_is_of_what_was_seen(api: Asked) -> None:
     assert await api.refused("POST", decided, seen, holdfast_as="eve") == (409, "decision_refused")
     maybe = {**seen, "decision": "maybe"}
     assert await api.refused("POST", decided, maybe, holdfast_as="ida") == (422, "invalid_decision")
-    assert (await api.post(decided, {}, if_match=tag, wait_s=10, holdfast_as="eve", holdfast_roles="sales, legal"))["status"] == "completed"  # fmt: skip
+    assert (await api.post(decided, {}, if_match=tag, wait_s=10, holdfast_as="eve", holdfast_roles="sales, legal"))[
+        "status"
+    ] == "completed"
     assert await api.refused("POST", decided, {}, holdfast_as="ida") in ((409, "already_decided"), (409, "run_ended"))
 
 
@@ -167,9 +171,7 @@ async def test_everything_else_that_there_is_can_be_asked_and_told(api: Asked) -
     assert (await api.rows("/pools")) == []
     await api.post("/budgets", {"tenant": "default", "period": "day", "limit_usd": "5"})
     budget = await api.said("GET", "/budgets?tenant=default")
-    await api.post(
-        "/budgets", {"tenant": "default", "period": "day", "limit_usd": "6"}, if_match=budget.headers["etag"]
-    )
+    await api.post("/budgets", {"tenant": "default", "period": "day", "limit_usd": "6"}, if_match=budget.headers["etag"])
     old = budget.headers["etag"]
     told = {"tenant": "default", "period": "day", "limit_usd": "7"}
     assert await api.refused("POST", "/budgets", told, if_match=old) == (412, "changed")
@@ -199,9 +201,16 @@ async def test_everything_else_that_there_is_can_be_asked_and_told(api: Asked) -
     for empty in ("/effects", "/doubts", "/costs", "/queue"):
         assert await api.rows(empty) == []
     assert (await api.get("/me")) == {
-        "name": None, "verified": False, "client": None, "tenant": None, "roles": [], "teams": [], "may": ["admin"],
-        "workflows": ["*"], "tools": ["*"],
-    }  # fmt: skip
+        "name": None,
+        "verified": False,
+        "client": None,
+        "tenant": None,
+        "roles": [],
+        "teams": [],
+        "may": ["admin"],
+        "workflows": ["*"],
+        "tools": ["*"],
+    }
     whole = await api.get("/workflows/order")
     assert (whole["input_schema"]["required"], whole["definition"]["name"]) == (["item"], "order")
 
@@ -375,7 +384,7 @@ async def _until(api: Asked, path: str, run: str, **headers: str) -> list[tuple[
         ("POST", "/runs", {"yaml": "on: x"}, {}, (400, "usage_error")),
         ("GET", "/me", None, {"host": "evil.example"}, (421, "wrong_host")),
     ],
-)  # fmt: skip
+)
 async def test_what_cannot_be_is_refused_as_a_problem(
     api: Asked, method: str, path: str, body: object, headers: dict[str, str], refused: tuple[int, str]
 ) -> None:
@@ -426,12 +435,7 @@ async def test_a_problem_bears_the_trace_of_who_asks(api: Asked) -> None:
 
 def test_every_command_and_query_has_a_path() -> None:
     there = {route.what for route in ROUTES}
-    assert {
-        *get_args(command.Command),
-        *get_args(command.OfRow),
-        *get_args(command.OfMany),
-        *get_args(query.Query),
-    } == there
+    assert {*get_args(command.Command), *get_args(command.OfRow), *get_args(command.OfMany), *get_args(query.Query)} == there
     assert all({*route.in_path, *route.given} <= {*route.what.__struct_fields__} for route in ROUTES)
 
 
@@ -440,9 +444,11 @@ async def test_the_description_is_of_every_path(api: Asked) -> None:
     assert told["openapi"] == "3.1.0"
     operations = [(method.upper(), path) for path, each in told["paths"].items() for method in each]
     assert set(operations) == {
-        *((route.method, f"/api/v1{route.path}") for route in ROUTES), ("GET", "/api/v1/me"),
-        ("POST", "/api/v1/links/{token}"), ("POST", "/api/v1/agui/{workflow}"),
-    }  # fmt: skip
+        *((route.method, f"/api/v1{route.path}") for route in ROUTES),
+        ("GET", "/api/v1/me"),
+        ("POST", "/api/v1/links/{token}"),
+        ("POST", "/api/v1/agui/{workflow}"),
+    }
     ids = [each["operationId"] for path in told["paths"].values() for each in path.values()]
     assert len(ids) == len(set(ids))
     assert document()["paths"].keys() == told["paths"].keys()

@@ -24,10 +24,14 @@ def reviewer(name: str, **access: Any) -> Holder:
 
 
 IDENTITY = known(
-    ida=reviewer("ida"), looks=reviewer("looks", may=("viewer",)), mail=reviewer("mail", tools=("mail_*",)),
-    pays=reviewer("pays", workflows=("payday",)), other=reviewer("other", workflows=("other",)),
-    admin=Holder("clients.admin"), globex=Holder("clients.globex", tenant="globex"),
-)  # fmt: skip
+    ida=reviewer("ida"),
+    looks=reviewer("looks", may=("viewer",)),
+    mail=reviewer("mail", tools=("mail_*",)),
+    pays=reviewer("pays", workflows=("payday",)),
+    other=reviewer("other", workflows=("other",)),
+    admin=Holder("clients.admin"),
+    globex=Holder("clients.globex", tenant="globex"),
+)
 
 
 @tool(effect="once", approval=True)
@@ -72,40 +76,51 @@ async def test_a_call_that_was_approved_beforehand_is_not_asked_about_until_that
         row = await ida.get(f"/approvals/{granted['approval']}")
         assert row == {**granted, "used": 2}
         assert {name: row[name] for name in ("by", "tool", "state", "most", "when", "reason", "tenant", "revoked_by")} == {
-            "by": "ann", "tool": "pay", "state": "stands", "most": 3, "when": when, "reason": "small", "tenant": "acme",
+            "by": "ann",
+            "tool": "pay",
+            "state": "stands",
+            "most": 3,
+            "when": when,
+            "reason": "small",
+            "tenant": "acme",
             "revoked_by": None,
-        }  # fmt: skip
+        }
         assert await ida.rows("/approvals") == [row]
         assert (await paid(ida, ada=1000))["status"] == "waiting"
         await ida.post(f"/approvals/{granted['approval']}/revoke", holdfast_as="bob")
         revoked = await ida.get(f"/approvals/{granted['approval']}")
         assert (revoked["state"], revoked["revoked_by"]) == ("revoked", "bob")
         assert (await paid(ida, ada=10))["status"] == "waiting"
-        deeds = [
-            (row["deed"], row["about"], row["name"]) for row in await admin.rows("/audit") if "Appr" in row["deed"]
-        ]
+        deeds = [(row["deed"], row["about"], row["name"]) for row in await admin.rows("/audit") if "Appr" in row["deed"]]
         assert deeds == [("GrantApproval", "pay", "ann"), ("RevokeApproval", granted["approval"], "bob")]
 
 
 async def test_nobody_says_beforehand_what_they_may_not_decide(port: Port) -> None:
-    async with asking(port, "ida", "looks", "mail", "pays", "other", "globex") as (
-        ida,
-        looks,
-        mail,
-        pays,
-        other,
-        globex,
-    ):
+    async with asking(port, "ida", "looks", "mail", "pays", "other", "globex") as (ida, looks, mail, pays, other, globex):
         all_of_it = {"tool": "pay", "for_s": 60}
         run = (await paid(ida, ada=1))["run_id"]
         for api, said, code in (
-            (looks, {}, 403), (mail, {}, 403), (mail, {"tool": "*"}, 403), (mail, {"tool": "mail_[ab]"}, 403), (pays, {}, 403),
-            (mail, {"tool": "mail_a*"}, 201), (mail, {"tool": "mail_out"}, 201), (pays, {"workflow": "payday"}, 201),
-            (other, {"workflow": "payday"}, 404), (pays, {"run": run}, 201), (other, {"run": run}, 404), (globex, {"run": run}, 404),
-            (ida, {"tenant": "globex"}, 403), (ida, {"for_s": 0}, 422), (ida, {"most": 0}, 422), (ida, {"when": [{"argument": "a"}]}, 422),
-            (ida, {"when": [{"argument": "a", "compared": "~", "value": 1}]}, 422), (ida, {"reason": "x" * 9_000}, 422),
-            (ida, {"workflow": "a\nb"}, 422), (ida, {"for_s": 1e300}, 422),
-        ):  # fmt: skip
+            (looks, {}, 403),
+            (mail, {}, 403),
+            (mail, {"tool": "*"}, 403),
+            (mail, {"tool": "mail_[ab]"}, 403),
+            (pays, {}, 403),
+            (mail, {"tool": "mail_a*"}, 201),
+            (mail, {"tool": "mail_out"}, 201),
+            (pays, {"workflow": "payday"}, 201),
+            (other, {"workflow": "payday"}, 404),
+            (pays, {"run": run}, 201),
+            (other, {"run": run}, 404),
+            (globex, {"run": run}, 404),
+            (ida, {"tenant": "globex"}, 403),
+            (ida, {"for_s": 0}, 422),
+            (ida, {"most": 0}, 422),
+            (ida, {"when": [{"argument": "a"}]}, 422),
+            (ida, {"when": [{"argument": "a", "compared": "~", "value": 1}]}, 422),
+            (ida, {"reason": "x" * 9_000}, 422),
+            (ida, {"workflow": "a\nb"}, 422),
+            (ida, {"for_s": 1e300}, 422),
+        ):
             answer = await api.said("POST", "/approvals", {**all_of_it, **said})
             assert answer.status_code == code, (said, answer.text)
         assert len(await ida.rows("/approvals", limit=1)) == 4
@@ -131,15 +146,18 @@ async def test_what_is_asked_together_is_decided_together_or_not_at_all(port: Po
         theirs = (await globex.rows("/gates", run=(await paid(globex, eve=1))["run_id"]))[0]["gate_id"]
         decisions = {ada: "approve", bob: {"decision": "edit", "data": {"amount": 200}, "reason": "too much"}}
         for api, said, refusal in (
-            (looks, {}, (403, "not_permitted")), (mail, {}, (403, "not_permitted")), (globex, {}, (404, "not_found")),
-            (ida, {"shown_hash": "0" * 64}, (409, "conflict")), (ida, {"decisions": {}}, (422, "invalid_input")),
+            (looks, {}, (403, "not_permitted")),
+            (mail, {}, (403, "not_permitted")),
+            (globex, {}, (404, "not_found")),
+            (ida, {"shown_hash": "0" * 64}, (409, "conflict")),
+            (ida, {"decisions": {}}, (422, "invalid_input")),
             (ida, {"decisions": {ada: "approve", elsewhere: "approve"}}, (422, "invalid_input")),
             (ida, {"decisions": {theirs: "approve"}, "shown_hash": None}, (422, "invalid_input")),
             (ida, {"shown_hash": None}, (422, "invalid_decision")),
             (ida, {"decisions": {ada: "approve", bob: "buy"}}, (422, "invalid_decision")),
             (ida, {"decisions": {ada: {"decision": "approve", "why": "typo"}}}, (422, "invalid_input")),
             (ida, {"decisions": {f"{ada}{n}": "approve" for n in range(1001)}}, (422, "invalid_input")),
-        ):  # fmt: skip
+        ):
             body = {"decisions": decisions, "shown_hash": together["shown_hash"], **said}
             assert await api.refused("POST", f"{path}/together", body) == refusal
         assert len(await ida.rows("/gates", run=run)) == 3
@@ -149,13 +167,14 @@ async def test_what_is_asked_together_is_decided_together_or_not_at_all(port: Po
         body = {"decisions": decisions, "shown_hash": together["shown_hash"]}
         assert (await ida.post(f"{path}/together", body, 10, holdfast_as="ann"))["status"] == "waiting"
         assert [row["gate_id"] for row in await ida.rows("/gates", run=run)] == [cid]
-        decided = [(row["gate"], row["decision"], row["by"], row["reason"]) for row in await ida.rows(f"/runs/{run}/events") if row["type"] == "GateDecided"]  # fmt: skip
+        decided = [
+            (row["gate"], row["decision"], row["by"], row["reason"])
+            for row in await ida.rows(f"/runs/{run}/events")
+            if row["type"] == "GateDecided"
+        ]
         assert decided == [(ada, "approve", "ann", None), (bob, "edit", "ann", "too much")]
         again = {"decisions": {ada: "reject", cid: "approve"}}
         assert await ida.refused("POST", f"{path}/together", again) == (409, "already_decided")
-        body = {
-            "decisions": {cid: "approve"},
-            "shown_hash": digest([(await ida.seen(quote(cid, safe="")))["shown_hash"]]),
-        }
+        body = {"decisions": {cid: "approve"}, "shown_hash": digest([(await ida.seen(quote(cid, safe="")))["shown_hash"]])}
         ended = await ida.post(f"{path}/together", body, wait_s=10)
         assert ended["output"] == ["paid 10 to ada", "paid 200 to bob", "paid 3 to cid"]

@@ -20,9 +20,11 @@ from tests.http.kit import MOST_S, Asked, Port, known, served
 
 VIEWER = Access(("viewer",))
 IDENTITY = known(
-    ann=Holder("clients.ann", tenant="acme"), ada=Holder("clients.ada", tenant="acme", access=VIEWER),
-    gil=Holder("clients.gil", tenant="globex"), ops=Holder("clients.ops"),
-)  # fmt: skip
+    ann=Holder("clients.ann", tenant="acme"),
+    ada=Holder("clients.ada", tenant="acme", access=VIEWER),
+    gil=Holder("clients.gil", tenant="globex"),
+    ops=Holder("clients.ops"),
+)
 HALF = b"GET /api/v1/me HTTP/1.1\r\nhost: 127.0.0.1\r\nx: a"
 LATE_S = 0.5
 
@@ -56,9 +58,7 @@ class Line:
 async def lines(port: Port, count: int, said: bytes = b"", *, of: str = "127.0.0.1") -> AsyncIterator[list[Line]]:
     """So many connections from an address, which say this."""
     host, _, number = port.address.removeprefix("http://").rpartition(":")
-    made = [
-        Line(*await asyncio.open_connection(host, int(number), local_addr=(of, 0), limit=4096)) for _ in range(count)
-    ]
+    made = [Line(*await asyncio.open_connection(host, int(number), local_addr=(of, 0), limit=4096)) for _ in range(count)]
     for each in made:
         each.says(said)
     try:
@@ -155,9 +155,7 @@ async def test_who_does_not_read_what_was_asked_is_let_go(tmp_path: Path) -> Non
                     await asyncio.sleep(0.05)
 
 
-async def test_who_leaves_in_the_middle_of_a_body_is_no_error_of_ours(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_who_leaves_in_the_middle_of_a_body_is_no_error_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with served(tmp_path, IDENTITY) as port:
         reading = port.turns._reading
         async with lines(port, 1, slow("/runs", "ann")):
@@ -178,8 +176,10 @@ async def test_slow_bodies_of_a_token_keep_no_other_from_being_read(tmp_path: Pa
     async with (
         served(tmp_path, IDENTITY, bounds=FEW) as port,
         lines(port, 12, slow("/runs", "ann")) as held,
-        port.asked("ann" * 4) as ann, port.asked("ada" * 4) as ada, port.asked("gil" * 4) as gil,
-    ):  # fmt: skip
+        port.asked("ann" * 4) as ann,
+        port.asked("ada" * 4) as ada,
+        port.asked("gil" * 4) as gil,
+    ):
         assert (await held[-1].hears()).startswith(b"HTTP/1.1 429"), "two are read, and no other has a turn"
         assert await ann.refused("POST", "/runs", {"workflow": "quick"}) == (429, "too_much")
         assert await ada.refused("POST", "/runs", {"workflow": "quick"}) == (403, "not_permitted")

@@ -67,10 +67,17 @@ async def test_the_code_gives_a_cookie_once_and_is_in_no_address_afterwards(addr
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
-        ("{ours}", 201), (None, 403), ("null", 403), ("https://evil.example", 403), ("http://127.0.0.1:1", 403),
-        ("http://localhost:{port}", 403), ("https://127.0.0.1:{port}", 403), ("{ours}.evil.example", 403), ("{ours}/", 403),
+        ("{ours}", 201),
+        (None, 403),
+        ("null", 403),
+        ("https://evil.example", 403),
+        ("http://127.0.0.1:1", 403),
+        ("http://localhost:{port}", 403),
+        ("https://127.0.0.1:{port}", 403),
+        ("{ours}.evil.example", 403),
+        ("{ours}/", 403),
     ],
-)  # fmt: skip
+)
 async def test_what_changes_something_comes_from_our_own_page(address: str, origin: str | None, status: int) -> None:
     port = address.rpartition(":")[2]
     headers = {} if origin is None else {"origin": origin.format(ours=address, port=port)}
@@ -82,9 +89,7 @@ async def test_what_changes_something_comes_from_our_own_page(address: str, orig
         assert len((await browser.get("/api/v1/runs")).json()["rows"]) == (status == 201)
 
 
-@pytest.mark.parametrize(
-    ("site", "status"), [("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)]
-)
+@pytest.mark.parametrize(("site", "status"), [("same-origin", 200), ("none", 200), ("same-site", 403), ("cross-site", 403)])
 async def test_what_a_page_of_another_site_has_sent_is_not_answered(address: str, site: str, status: int) -> None:
     port = address.rpartition(":")[2]
     async with httpx2.AsyncClient(verify=NO_TLS, base_url=address, cookies={f"holdfast-{port}": SECRET}) as browser:
@@ -114,10 +119,7 @@ async def test_a_token_needs_no_origin_and_no_answer_is_for_other_origins(addres
 
 
 async def test_a_port_without_a_browser_takes_no_cookie(tmp_path: Path) -> None:
-    async with (
-        served(tmp_path, browser=None) as address,
-        httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser,
-    ):
+    async with served(tmp_path, browser=None) as address, httpx2.AsyncClient(verify=NO_TLS, base_url=address) as browser:
         assert code_of(await browser.get("/", params={"code": ONCE})) == (404, "no_route")
         cookie = {"cookie": f"holdfast-{address.rpartition(':')[2]}={SECRET}"}
         assert (await browser.get("/api/v1/runs", headers=cookie)).status_code == 401

@@ -26,9 +26,7 @@ def private(path: Path, text: str) -> Path:
 
 
 def serve(folder: Path, *words: str) -> Process:
-    return holdfast(
-        "serve", *words, "--http", "127.0.0.1:0", "--port", "0", "--store", str(folder / "runs.db"), folder=folder
-    )
+    return holdfast("serve", *words, "--http", "127.0.0.1:0", "--port", "0", "--store", str(folder / "runs.db"), folder=folder)
 
 
 def asked(process: Process, token: str = TOKEN, times: int = 1) -> Asked:
@@ -88,9 +86,7 @@ def test_a_port_that_must_not_be_is_refused_in_words(tmp_path: Path, words: list
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        process = holdfast(
-            "serve", "--http", address, "--port", "0", "--store", str(tmp_path / "x.db"), folder=tmp_path
-        )
+        process = holdfast("serve", "--http", address, "--port", "0", "--store", str(tmp_path / "x.db"), folder=tmp_path)
         with ended(process):
             process.says(f"Cannot listen on {address}: Address already in use.*Name another with --http")
             assert process.process.wait(MOST_S) == 2
@@ -115,14 +111,7 @@ async def test_a_change_of_the_code_starts_the_server_anew_and_its_runs_go_on(tm
     code = tmp_path / "greet.py"
     code.write_text(CODE.replace("MARK", '"!"'))
     process = holdfast(
-        "dev",
-        f"{code}:greet",
-        "--port",
-        "0",
-        "--store",
-        str(tmp_path / "runs.db"),
-        folder=tmp_path,
-        HOLDFAST_TOKEN=TOKEN,
+        "dev", f"{code}:greet", "--port", "0", "--store", str(tmp_path / "runs.db"), folder=tmp_path, HOLDFAST_TOKEN=TOKEN
     )
     with ended(process):
         api = asked(process)

@@ -36,12 +36,19 @@ def person(name: str, *roles: str, may: tuple[Grant, ...] = ("operator", "review
 
 
 IDENTITY = known(
-    mails=client("mails", "reviewer", "operator"), legal=client("legal", "reviewer", roles=("legal",)),
-    tools=client("tools", "reviewer", access=Access(("reviewer",), tools=("mail_*",))), globex=client("globex", "admin", tenant="globex"),
-    looks=client("looks", "viewer"), works=client("works", "operator"), admin=client("admin", "admin", tenant=None),
-    ida=person("ida", "legal"), eve=person("eve", "sales"), flo=person("flo", "legal"),
-    boss=person("boss", may=("admin",)), dora=person("dora", may=("operator",)),
-)  # fmt: skip
+    mails=client("mails", "reviewer", "operator"),
+    legal=client("legal", "reviewer", roles=("legal",)),
+    tools=client("tools", "reviewer", access=Access(("reviewer",), tools=("mail_*",))),
+    globex=client("globex", "admin", tenant="globex"),
+    looks=client("looks", "viewer"),
+    works=client("works", "operator"),
+    admin=client("admin", "admin", tenant=None),
+    ida=person("ida", "legal"),
+    eve=person("eve", "sales"),
+    flo=person("flo", "legal"),
+    boss=person("boss", may=("admin",)),
+    dora=person("dora", may=("operator",)),
+)
 
 priced = Workflow("priced")
 
@@ -107,15 +114,15 @@ async def decided(api: Asked, run: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_a_link_decides_its_gate_once_and_the_same_again_is_answered_alike(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = str(tmp_path / "runs.db") if kind == "sqlite" else request.getfixturevalue("database")
     caplog.set_level(logging.DEBUG)
     async with (
-        Engine.open(store, workflows=WORKFLOWS) as engine, served(engine) as port,
+        Engine.open(store, workflows=WORKFLOWS) as engine,
+        served(engine) as port,
         asking(port, "mails", "admin", "") as (mails, admin, stranger),
-    ):  # fmt: skip
+    ):
         run, gate = await waiting(mails)
         said = await mails.said("POST", f"{gate}/link", {"reviewer": "ida", "life_s": 3600})
         made, shown = said.json(), await mails.get(gate)
@@ -141,22 +148,16 @@ async def test_a_link_decides_its_gate_once_and_the_same_again_is_answered_alike
         assert await stranger.refused("POST", link, approval) == (410, "used")
         rows = [*await admin.rows("/keys"), *await admin.rows("/audit"), *await admin.rows(f"/runs/{run}/events")]
         assert next(each for each in rows if each.get("name") == made["name"])["opens"] == about
-        ours = [
-            each.getMessage() for each in caplog.records if not each.name.startswith("http")
-        ]  # not the asking client
+        ours = [each.getMessage() for each in caplog.records if not each.name.startswith("http")]  # not the asking client
         assert made["link"] not in str([*rows, *ours])
         deeds = [
-            (each["deed"], each["about"], each["name"], each["verified"], each["outcome"])
-            for each in rows
-            if "deed" in each
+            (each["deed"], each["about"], each["name"], each["verified"], each["outcome"]) for each in rows if "deed" in each
         ]
         assert ("Decide", shown["gate_id"], "ida", False, "done") in deeds
         assert ("MakeGateLink", shown["gate_id"], "clients.mails", True, "done") in deeds
 
 
-async def test_a_link_of_a_gate_that_was_taken_back_or_is_over_opens_nothing_and_a_link_is_for_one_thing(
-    port: Port,
-) -> None:
+async def test_a_link_of_a_gate_that_was_taken_back_or_is_over_opens_nothing_and_a_link_is_for_one_thing(port: Port) -> None:
     async with asking(port, "mails", "admin", "") as (mails, admin, stranger):
         run, gate = await waiting(mails)
         made = await mails.post(f"{gate}/link", {"reviewer": "ida"})
@@ -197,9 +198,10 @@ async def test_a_link_dies_with_its_question_and_answers_no_later_one(tmp_path: 
     """The question expires, and is asked anew: that is another, for which another link is made."""
     now = Time()
     async with (
-        engine_at(tmp_path, now, workflows=WORKFLOWS) as engine, served(engine) as port,
+        engine_at(tmp_path, now, workflows=WORKFLOWS) as engine,
+        served(engine) as port,
         asking(port, "mails", "") as (mails, stranger),
-    ):  # fmt: skip
+    ):
         run, gate = await waiting(mails, "priced", holdfast_as="ann")
         link = f"/links/{(await mails.post(f'{gate}/link', {'reviewer': 'ida'}))['link']}"
         now.forward(3600)
@@ -247,8 +249,10 @@ async def test_a_link_whose_answer_broke_off_is_told_what_happened_and_decides_o
     body = {"decision": "approve"}
     async with asking(port, "mails", "") as (mails, stranger):
         for where, what, told in (
-            (Service, "done", None), (ApiKeys, "used", (409, "already_decided")), (api, "_json", (410, "used")),
-        ):  # fmt: skip
+            (Service, "done", None),
+            (ApiKeys, "used", (409, "already_decided")),
+            (api, "_json", (410, "used")),
+        ):
             run, gate = await waiting(mails)
             link = f"/links/{(await mails.post(f'{gate}/link', {'reviewer': 'ida'}))['link']}"
             with monkeypatch.context() as broken:
@@ -276,19 +280,19 @@ async def test_who_may_not_decide_makes_no_link_that_does(port: Port) -> None:
     async with asking(port, *names) as (mails, looks, works, globex, tools):
         run, gate = await waiting(mails)
         body = {"reviewer": "ida"}
-        for api, refusal in (
-            (looks, (403, "not_permitted")),
-            (works, (403, "not_permitted")),
-            (globex, (404, "not_found")),
-        ):
+        for api, refusal in ((looks, (403, "not_permitted")), (works, (403, "not_permitted")), (globex, (404, "not_found"))):
             assert await api.refused("POST", f"{gate}/link", body) == refusal
         _, of_pay = await waiting(mails, "paying", 7)
         assert await tools.refused("POST", f"{of_pay}/link", body) == (403, "not_permitted")
         for wrong, refusal in (
-            ({}, (422, "invalid_input")), ({"reviewer": " "}, (422, "invalid_input")), ({"reviewer": "a\nb"}, (422, "invalid_input")),
-            ({"reviewer": "x" * 5_000}, (422, "invalid_input")), ({**body, "life_s": 0}, (422, "invalid_input")),
-            ({"reviewer": "eve"}, (409, "decision_refused")), ({**body, "roles": ["legal"]}, (403, "not_permitted")),
-        ):  # fmt: skip
+            ({}, (422, "invalid_input")),
+            ({"reviewer": " "}, (422, "invalid_input")),
+            ({"reviewer": "a\nb"}, (422, "invalid_input")),
+            ({"reviewer": "x" * 5_000}, (422, "invalid_input")),
+            ({**body, "life_s": 0}, (422, "invalid_input")),
+            ({"reviewer": "eve"}, (409, "decision_refused")),
+            ({**body, "roles": ["legal"]}, (403, "not_permitted")),
+        ):
             assert await mails.refused("POST", f"{gate}/link", wrong) == refusal, wrong
         assert await mails.refused("POST", f"/gates/{run}:none%231/link", body) == (404, "not_found")
         assert await mails.refused("POST", f"{gate}/link", body, if_match='"other"') == (412, "changed")
@@ -309,9 +313,7 @@ async def test_a_link_is_for_whom_its_maker_could_speak_and_for_nobody_else(port
         assert await mails.refused("POST", path, {"reviewer": "ida"}, holdfast_as="eve") == refused
         assert await eve.refused("POST", path, {"reviewer": "eve"}) == (409, "decision_refused")
         assert await eve.refused("POST", path, {"reviewer": "eve", "roles": ["legal"]}) == refused
-        assert await flo.refused("POST", path, {"reviewer": "flo"}) == (409, "decision_refused"), (
-            "in no role unless said"
-        )
+        assert await flo.refused("POST", path, {"reviewer": "flo"}) == (409, "decision_refused"), "in no role unless said"
         await flo.post(path, {"reviewer": "flo", "roles": ["legal"]})
         await ida.post(path, {"reviewer": "Ida"})
         await mails.post(path, {"reviewer": "ida"}, holdfast_as="ida")

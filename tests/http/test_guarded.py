@@ -34,11 +34,33 @@ ROLES = (
 )
 EVERYBODYS = ("/queue", "/workflows", "/pools", "/workers")
 LISTS = {
-    "/runs", "/runs/{parent}/children", "/scores", "/gates", "/effects", "/dead-letters", "/dead-letters/summary",
-    "/conversations", "/conversations/{name}", "/schedules", "/schedules/{name}", "/state", "/state/{space}/{key}", "/costs",
-    "/team-budgets", "/team-budgets/{name}", "/approvals", "/approvals/{approval}", "/supervisors", "/supervisors/{name}",
-    "/budgets", "/admission", "/events", "/keys", "/audit", "/evals",
-}  # fmt: skip
+    "/runs",
+    "/runs/{parent}/children",
+    "/scores",
+    "/gates",
+    "/effects",
+    "/dead-letters",
+    "/dead-letters/summary",
+    "/conversations",
+    "/conversations/{name}",
+    "/schedules",
+    "/schedules/{name}",
+    "/state",
+    "/state/{space}/{key}",
+    "/costs",
+    "/team-budgets",
+    "/team-budgets/{name}",
+    "/approvals",
+    "/approvals/{approval}",
+    "/supervisors",
+    "/supervisors/{name}",
+    "/budgets",
+    "/admission",
+    "/events",
+    "/keys",
+    "/audit",
+    "/evals",
+}
 """What a tenant may ask for that is not about one run of its own."""
 
 
@@ -94,21 +116,19 @@ class Blind(str):
 
 
 BLIND = known(
-    acme=Holder("clients.acme", tenant=Blind(ACME)), globex=Holder("clients.globex", tenant=GLOBEX), opsops=Holder("clients.ops")
-)  # fmt: skip
+    acme=Holder("clients.acme", tenant=Blind(ACME)),
+    globex=Holder("clients.globex", tenant=GLOBEX),
+    opsops=Holder("clients.ops"),
+)
 
 
 def without_filters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every comparison of tenants that is left holds for a `Blind`, and a list is of whom it is asked for, or of all."""
     monkeypatch.setattr(Principal, "of_tenant", lambda _, asked: asked)
-    monkeypatch.setattr(
-        Service, "_record", lambda *_: asyncio.sleep(0)
-    )  # such a name is no text that could be written down
+    monkeypatch.setattr(Service, "_record", lambda *_: asyncio.sleep(0))  # such a name is no text that could be written down
 
 
-async def something_of_everything(
-    postgres: PostgresServer, url: str, port: Port, globex: Asked, ops: Asked
-) -> dict[str, str]:
+async def something_of_everything(postgres: PostgresServer, url: str, port: Port, globex: Asked, ops: Asked) -> dict[str, str]:
     """What another tenant has, by the names that paths have for it."""
     theirs = await filled(globex, port.engine)
     await globex.post("/keys", {"name": "theirs"})
@@ -152,8 +172,11 @@ async def test_a_service_whose_filters_are_gone_tells_nothing_of_another_tenant(
     postgres: PostgresServer, guarded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
-        served(guarded, BLIND) as port, port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops,
-    ):  # fmt: skip
+        served(guarded, BLIND) as port,
+        port.asked(GLOBEX * 4) as globex,
+        port.asked(ACME * 4) as acme,
+        port.asked(OPS * 4) as ops,
+    ):
         theirs = await something_of_everything(postgres, guarded, port, globex, ops)
         without_filters(monkeypatch)
         assert await leaking(acme, theirs) == set()
@@ -174,26 +197,28 @@ async def test_without_policies_each_of_these_lists_would_tell(
 ) -> None:
     """What the test before would find: where nothing leaks here, it would show nothing."""
     async with (
-        served(unguarded, BLIND) as port, port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops,
-    ):  # fmt: skip
+        served(unguarded, BLIND) as port,
+        port.asked(GLOBEX * 4) as globex,
+        port.asked(ACME * 4) as acme,
+        port.asked(OPS * 4) as ops,
+    ):
         theirs = await something_of_everything(postgres, unguarded, port, globex, ops)
         without_filters(monkeypatch)
         leaks = await leaking(acme, theirs)
-        assert leaks >= LISTS | {
-            "/runs/bulk",
-            "/runs/{run}",
-            "/runs/{run}/events",
-            "/gates/{gate}",
-            "/evals/{evaluation}",
-        }, LISTS - leaks
+        assert leaks >= LISTS | {"/runs/bulk", "/runs/{run}", "/runs/{run}/events", "/gates/{gate}", "/evals/{evaluation}"}, (
+            LISTS - leaks
+        )
 
 
 async def test_a_tenant_is_told_all_that_is_its_own(postgres: PostgresServer, guarded: str) -> None:
     plain = guarded.partition("&")[0]
     async with (
-        served(guarded, BLIND) as port, served(plain, BLIND, execute=False) as other,
-        port.asked(GLOBEX * 4) as globex, port.asked(OPS * 4) as ops, other.asked(GLOBEX * 4) as same,
-    ):  # fmt: skip
+        served(guarded, BLIND) as port,
+        served(plain, BLIND, execute=False) as other,
+        port.asked(GLOBEX * 4) as globex,
+        port.asked(OPS * 4) as ops,
+        other.asked(GLOBEX * 4) as same,
+    ):
         theirs = await something_of_everything(postgres, guarded, port, globex, ops)
         for route in (each for each in ROUTES if each.method == "GET" and not each.path.startswith(EVERYBODYS)):
             said = {"map": "x"} if "map" in route.elsewhere else {}
@@ -220,8 +245,7 @@ async def test_the_role_sees_nothing_where_no_tenant_is_named_and_no_other_table
     await store.aclose()
     tables = set(
         say(
-            postgres,
-            f"select relname from pg_class where relnamespace = '{schema}'::regnamespace and relkind in ('r', 'p')",
+            postgres, f"select relname from pg_class where relnamespace = '{schema}'::regnamespace and relkind in ('r', 'p')"
         ).split()
     )
     assert tables > set(GUARDED)
@@ -239,9 +263,7 @@ async def test_the_role_sees_nothing_where_no_tenant_is_named_and_no_other_table
                 assert table not in GUARDED
             await db.execute("rollback")
     assert shown >= {"runs", "events", "gates", "effects"}
-    assert await db.fetchval(f"select count(*) from {schema}.runs") == 1, (
-        "who works sees all of them, and no setting stays"
-    )
+    assert await db.fetchval(f"select count(*) from {schema}.runs") == 1, "who works sees all of them, and no setting stays"
     await db.close()
 
 
@@ -251,9 +273,7 @@ async def test_a_connection_comes_back_as_it_was_whatever_became_of_the_reading(
     acme = whole.of_tenant("acme")
 
     async def standing(of: Connections) -> tuple[str, str]:
-        ((role, tenant),) = await of.fetch(
-            "select current_user, coalesce(current_setting('holdfast.tenant', true), '')"
-        )
+        ((role, tenant),) = await of.fetch("select current_user, coalesce(current_setting('holdfast.tenant', true), '')")
         return role, tenant
 
     reading = asyncio.ensure_future(acme.fetch("select pg_sleep(60)"))
@@ -308,17 +328,13 @@ async def test_a_read_that_takes_too_long_ends_at_the_database_too_and_costs_no_
         with pytest.raises(TooMuch, match=r"took longer than 0\.2 s to find"):
             await whole.of_tenant("acme").fetch(sleeps)
         async with asyncio.timeout(MOST_S):
-            while await db.fetchval(
-                "select count(*) from pg_stat_activity where state = 'active' and query = $1", sleeps
-            ):
+            while await db.fetchval("select count(*) from pg_stat_activity where state = 'active' and query = $1", sleeps):
                 await asyncio.sleep(0.05)
     assert await whole.value("select pg_backend_pid()") == before
     await store.aclose()
 
 
-async def test_a_pooler_lends_nobody_another_s_tenant(
-    postgres: PostgresServer, pooled_database: str, database: str
-) -> None:
+async def test_a_pooler_lends_nobody_another_s_tenant(postgres: PostgresServer, pooled_database: str, database: str) -> None:
     """Behind it the connections of many are one; the superuser who works there is bound in the other role too."""
     await (await PostgresStore.connect(database)).aclose()
     say(postgres, ROLES)
@@ -365,8 +381,11 @@ async def test_a_dump_by_the_owner_of_guarded_tables_has_every_row(postgres: Pos
 async def test_a_store_that_is_not_guarded_as_it_says_is_not_opened(postgres: PostgresServer, guarded: str) -> None:
     schema = guarded.partition("schema=")[2].partition("&")[0]
     plain = guarded.partition("&")[0]
-    say(postgres, f"do $$ begin if to_regrole('{WORKER}_2') is null then create role {WORKER}_2 login; end if; end $$;"
-        f"grant usage on schema {schema} to {WORKER}_2; grant all on all tables in schema {schema} to {WORKER}_2")  # fmt: skip
+    say(
+        postgres,
+        f"do $$ begin if to_regrole('{WORKER}_2') is null then create role {WORKER}_2 login; end if; end $$;"
+        f"grant usage on schema {schema} to {WORKER}_2; grant all on all tables in schema {schema} to {WORKER}_2",
+    )
     spoilt = {
         f"drop policy holdfast_tenant on {schema}.gates": "sees nothing.*gates",
         f"alter table {schema}.events no force row level security": "kept from seeing all.*events",
@@ -395,11 +414,7 @@ async def test_a_store_that_is_not_guarded_as_it_says_is_not_opened(postgres: Po
 
 async def test_a_role_that_would_see_all_is_no_read_role(postgres: PostgresServer, unguarded: str) -> None:
     administration = await PostgresAdministration.connect(unguarded)
-    for role, says in {
-        "postgres": "superuser",
-        "nobody_s": "create role nobody_s",
-        WORKER: "has the rights of",
-    }.items():
+    for role, says in {"postgres": "superuser", "nobody_s": "create role nobody_s", WORKER: "has the rights of"}.items():
         with pytest.raises(UsageError, match=says):
             await administration.guard(role, [])
     await administration.aclose()

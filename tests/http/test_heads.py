@@ -53,10 +53,7 @@ async def test_a_request_says_its_length_once(tmp_path: Path) -> None:
 
 
 async def test_a_request_has_one_token_in_either_case_and_each_answer_is_what_it_says(tmp_path: Path) -> None:
-    async with (
-        served(tmp_path, IDENTITY) as port,
-        httpx2.AsyncClient(verify=NO_TLS, base_url=f"{port.address}/api/v1") as http,
-    ):
+    async with served(tmp_path, IDENTITY) as port, httpx2.AsyncClient(verify=NO_TLS, base_url=f"{port.address}/api/v1") as http:
         for scheme in ("Bearer", "bearer", "BEARER"):
             said = await http.get("/me", headers={"authorization": f"{scheme} {'ann' * 4}"})
             assert (said.status_code, said.headers["x-content-type-options"]) == (200, "nosniff")

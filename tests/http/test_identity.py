@@ -39,35 +39,31 @@ THEIRS = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 def jwk(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
-    return {
-        **json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())),
-        "kid": kid,
-        "use": "sig",
-        "alg": "RS256",
-    }
+    return {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())), "kid": kid, "use": "sig", "alg": "RS256"}
 
 
 def claims(**changes: Any) -> dict[str, Any]:
     now_s = int(time.time())
     usual = {
-        "iss": ISSUER, "aud": AUDIENCE, "sub": "ida", "exp": now_s + 600, "tenant": "acme", "roles": ["legal"], "teams": ["ops"],
+        "iss": ISSUER,
+        "aud": AUDIENCE,
+        "sub": "ida",
+        "exp": now_s + 600,
+        "tenant": "acme",
+        "roles": ["legal"],
+        "teams": ["ops"],
         "holdfast": ["reviewer"],
-    }  # fmt: skip
+    }
     return {name: value for name, value in (usual | changes).items() if value is not None}
 
 
-def signed(
-    key: Any = OURS, algorithm: str = "RS256", kid: str | None = "k1", header: Any = None, **changes: Any
-) -> str:
+def signed(key: Any = OURS, algorithm: str = "RS256", kid: str | None = "k1", header: Any = None, **changes: Any) -> str:
     headers = {**({} if kid is None else {"kid": kid}), **(header or {})}
     return jwt.encode(claims(**changes), key, algorithm, headers)
 
 
 def unsigned(header: dict[str, Any], **changes: Any) -> str:
-    parts = (
-        base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode()
-        for each in (header, claims(**changes))
-    )
+    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in (header, claims(**changes)))
     return ".".join((*parts, ""))
 
 
@@ -131,9 +127,7 @@ async def test_a_reviewer_comes_with_a_signed_token_and_decides(tmp_path: Path, 
         assert (await ida.get("/me"))["teams"] == ["ops"]
 
 
-async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_others(
-    tmp_path: Path, issuer: KeyServer
-) -> None:
+async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_others(tmp_path: Path, issuer: KeyServer) -> None:
     """The first is for one who is asked, neither for an operator, and nobody gives it to who asked for the run; `mine` goes with
     it."""
     identity = Identity(issuer=SignedTokens(rules(issuer)))
@@ -153,10 +147,7 @@ async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_other
         assert await boss.refused("POST", f"{gate}/reassign", {"to": ["SHOP"]}) == (409, "decision_refused")
         for way in ("delegate", "reassign"):
             assert await stranger.refused("POST", f"{gate}/{way}", {"to": ["eve"]}) == (404, "not_found")
-            assert await shop.refused("POST", f"{gate}/{way}", {"to": "eve"}) in [
-                (422, "invalid_input"),
-                (400, "usage_error"),
-            ]
+            assert await shop.refused("POST", f"{gate}/{way}", {"to": "eve"}) in [(422, "invalid_input"), (400, "usage_error")]
         await ida.post(f"{gate}/delegate", {"to": ["eve"], "reason": "on holiday"})
         assert [len(await each.rows("/gates", mine=True)) for each in (ida, eve)] == [1, 1]
         await boss.post(f"{gate}/reassign", {"to": ["eve"]})
@@ -165,17 +156,15 @@ async def test_who_is_asked_hands_a_question_on_and_a_reviewer_gives_it_to_other
         assert await ida.refused("POST", f"{gate}/decision", seen) == (409, "decision_refused")
         assert (await eve.post(f"{gate}/decision", seen, wait_s=10))["status"] == "completed"
         record = await ida.get(gate)
-        assert [(each["by"], each["verified"], each["delegated"], each["reviewers"], each["reason"]) for each in record["assigned"]] == [
-            ("ida", True, True, ["ida", "legal", "eve"], "on holiday"), ("boss", True, False, ["eve"], None),
-        ]  # fmt: skip
+        assert [
+            (each["by"], each["verified"], each["delegated"], each["reviewers"], each["reason"]) for each in record["assigned"]
+        ] == [("ida", True, True, ["ida", "legal", "eve"], "on holiday"), ("boss", True, False, ["eve"], None)]
 
 
 @pytest.mark.parametrize(
     ("workflows", "named"), [(None, False), (["*"], False), (["order*", "*"], False), (["order*"], True), ([], True)]
 )
-async def test_all_workflows_are_no_names_of_any(
-    tmp_path: Path, issuer: KeyServer, workflows: Any, named: bool
-) -> None:
+async def test_all_workflows_are_no_names_of_any(tmp_path: Path, issuer: KeyServer, workflows: Any, named: bool) -> None:
     """Code that no server offers is there for whom it was named."""
     said: dict[str, Any] = {} if workflows is None else {"workflows": workflows}
     holder = await SignedTokens(rules(issuer)).holder(signed(**said))
@@ -221,9 +210,7 @@ ATTACKS = {
     "with a grant that there is not": lambda: signed(holdfast=["root"]),
     "with strange roles": lambda: signed(roles={"legal": True}),
     "cut off": lambda: signed()[:-6],
-    "changed": lambda: ".".join(
-        (signed().split(".")[0], unsigned({}, sub="eve").split(".")[1], signed().split(".")[2])
-    ),
+    "changed": lambda: ".".join((signed().split(".")[0], unsigned({}, sub="eve").split(".")[1], signed().split(".")[2])),
     "no token at all": lambda: "a.b.c",
     "too long": lambda: signed(more="x" * 20_000),
 }
@@ -293,9 +280,15 @@ async def test_a_key_may_stand_in_a_file(tmp_path: Path) -> None:
 
 SHORT_RSA = rsa.generate_private_key(65537, 1024)
 OPEN_TO_CHANGE = (
-    "http://id.example/jwks", "http://127.0.0.1.evil.com/jwks", "http://localhost.evil.com/jwks", "http://127.0.0.1@evil.com/jwks",
-    "http://localhost:x@evil.com/jwks", "https:///jwks", "ftp://127.0.0.1/jwks", "http://[::1/jwks",
-)  # fmt: skip
+    "http://id.example/jwks",
+    "http://127.0.0.1.evil.com/jwks",
+    "http://localhost.evil.com/jwks",
+    "http://127.0.0.1@evil.com/jwks",
+    "http://localhost:x@evil.com/jwks",
+    "https:///jwks",
+    "ftp://127.0.0.1/jwks",
+    "http://[::1/jwks",
+)
 """Addresses whose answers another can change on their way, or that are none."""
 
 
@@ -335,13 +328,15 @@ def test_keys_of_this_machine_may_come_in_clear_text(url: str) -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({}, "either jwks_url or key_file"), ({"jwks_url": "https://x", "key_file": "x"}, "either jwks_url or key_file"),
+        ({}, "either jwks_url or key_file"),
+        ({"jwks_url": "https://x", "key_file": "x"}, "either jwks_url or key_file"),
         *(({"jwks_url": each}, "jwks_url is https") for each in OPEN_TO_CHANGE),
         ({"jwks_url": "https://x", "algorithms": ["HS256"]}, "'HS256' is none here"),
         ({"key_file": "x", "algorithms": ["none"]}, "'none' is none here"),
-        ({"key_file": "x", "algorithms": ["RS256", "HS256"]}, "of one kind"), ({"key_file": "x", "algorithms": []}, "say"),
+        ({"key_file": "x", "algorithms": ["RS256", "HS256"]}, "of one kind"),
+        ({"key_file": "x", "algorithms": []}, "say"),
     ],
-)  # fmt: skip
+)
 def test_rules_that_would_let_anybody_sign_are_refused(said: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         SignedTokenRules(issuer=ISSUER, audience=AUDIENCE, **said)
@@ -356,11 +351,14 @@ async def test_a_grant_is_for_some_commands_workflows_and_no_others(tmp_path: Pa
         works=Holder("clients.works", access=Access(("operator",), ("order*",))),
         decid=Holder("clients.decid", access=Access(("reviewer",), tools=())),
         admin=Holder("clients.admin"),
-    )  # fmt: skip
+    )
     async with (
-        served(tmp_path, identity) as port, port.asked("looks" * 4) as looks, port.asked("works" * 4) as works,
-        port.asked("decid" * 4) as decides, port.asked("admin" * 4) as admin,
-    ):  # fmt: skip
+        served(tmp_path, identity) as port,
+        port.asked("looks" * 4) as looks,
+        port.asked("works" * 4) as works,
+        port.asked("decid" * 4) as decides,
+        port.asked("admin" * 4) as admin,
+    ):
         order, quick = {"workflow": "order", "input": {"item": "tea"}}, {"workflow": "quick"}
         assert await looks.refused("POST", "/runs", order) == (403, "not_permitted")
         assert await decides.refused("POST", "/runs", order) == (403, "not_permitted")
@@ -382,11 +380,15 @@ async def test_a_grant_is_for_some_commands_workflows_and_no_others(tmp_path: Pa
         await admin.post("/schedules", {"name": "nightly", "workflow": "quick", "cron": "0 3 * * *"})
         await admin.post("/conversations", {"name": "talk", "workflow": "answering"})
         for method, path, body in (
-            ("GET", "/schedules/nightly", None), ("DELETE", "/schedules/nightly", None), ("POST", "/schedules/nightly/pause", {}),
+            ("GET", "/schedules/nightly", None),
+            ("DELETE", "/schedules/nightly", None),
+            ("POST", "/schedules/nightly/pause", {}),
             ("POST", "/schedules", {"name": "nightly", "workflow": "order", "cron": "0 4 * * *"}),
-            ("GET", "/conversations/talk", None), ("DELETE", "/conversations/talk", None),
-            ("POST", "/conversations/talk/messages", {"text": "hi"}), ("GET", "/workflows/quick", None),
-        ):  # fmt: skip
+            ("GET", "/conversations/talk", None),
+            ("DELETE", "/conversations/talk", None),
+            ("POST", "/conversations/talk/messages", {"text": "hi"}),
+            ("GET", "/workflows/quick", None),
+        ):
             assert await works.refused(method, path, body) == (404, "not_found"), path
         assert (await admin.get("/schedules/nightly"))["workflow"] == "quick"
         assert [await works.rows(path) for path in ("/schedules", "/conversations")] == [[], []]
@@ -444,8 +446,7 @@ async def test_a_stream_ends_when_what_it_was_opened_with_is_over(
     """A key that is taken back and a token that is over: nothing that comes afterwards is heard, on any stream."""
     monkeypatch.setattr(subscription, "AGAIN_S", 0.2)
     identity = Identity(
-        tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")},
-        issuer=SignedTokens(rules(issuer, leeway_s=0)),
+        tokens={hashed("admin" * 4): Holder("clients.admin", tenant="acme")}, issuer=SignedTokens(rules(issuer, leeway_s=0))
     )
     async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin:
         run = (await admin.post("/runs", {"workflow": "rated"}, wait_s=10))["run_id"]
@@ -466,9 +467,7 @@ async def test_a_stream_ends_when_what_it_was_opened_with_is_over(
 
 
 async def test_what_was_done_and_what_was_refused_stands_in_the_audit_log(tmp_path: Path) -> None:
-    identity = known(
-        admin=Holder("clients.admin"), looks=Holder("clients.looks", tenant="acme", access=Access(("viewer",)))
-    )
+    identity = known(admin=Holder("clients.admin"), looks=Holder("clients.looks", tenant="acme", access=Access(("viewer",))))
     async with served(tmp_path, identity) as port, port.asked("admin" * 4) as admin, port.asked("looks" * 4) as looks:
         run = (await admin.post("/runs", {"workflow": "order", "input": {"item": "tea"}, "tenant": "acme"}, wait_s=10))[
             "run_id"
@@ -476,22 +475,20 @@ async def test_what_was_done_and_what_was_refused_stands_in_the_audit_log(tmp_pa
         gate = await admin.gate(run)
         assert await looks.refused("POST", f"/runs/{run}/cancel") == (403, "not_permitted")
         seen = await admin.seen(gate)
-        assert await admin.refused("POST", f"/gates/{gate}/decision", seen, holdfast_as="eve") == (
-            409,
-            "decision_refused",
-        )
+        assert await admin.refused("POST", f"/gates/{gate}/decision", seen, holdfast_as="eve") == (409, "decision_refused")
         await admin.post(f"/gates/{gate}/decision", seen, wait_s=10, holdfast_as="ida")
         rows = await admin.rows("/audit", limit=2)
-        told = [
-            (row["deed"], row["about"].partition(":")[0], row["outcome"], row["name"], row["verified"]) for row in rows
-        ]
+        told = [(row["deed"], row["about"].partition(":")[0], row["outcome"], row["name"], row["verified"]) for row in rows]
         assert told == [
-            ("Start", run, "done", "clients.admin", True), ("Cancel", run, "not_permitted", "clients.looks", True),
-            ("Decide", run, "decision_refused", "eve", False), ("Decide", run, "done", "ida", False),
-        ]  # fmt: skip
+            ("Start", run, "done", "clients.admin", True),
+            ("Cancel", run, "not_permitted", "clients.looks", True),
+            ("Decide", run, "decision_refused", "eve", False),
+            ("Decide", run, "done", "ida", False),
+        ]
         assert {(row["client"], row["origin"], len(row["trace_id"])) for row in rows} == {
-            ("clients.admin", "127.0.0.1", 32), ("clients.looks", "127.0.0.1", 32),
-        }  # fmt: skip
+            ("clients.admin", "127.0.0.1", 32),
+            ("clients.looks", "127.0.0.1", 32),
+        }
         reading = Verification()
         assert [reading.problem(link_of(row)) for row in rows] == [None] * 4
         ((head,), last) = (await admin.rows("/audit/head"), reading.last)

@@ -27,9 +27,11 @@ def person(name: str, *roles: str, may: tuple[Grant, ...] = ("operator", "review
 
 
 IDENTITY = known(
-    alice=person("alice", "fin", may=("admin",)), bob=person("bob"), carol=person("carol", "fin", may=("admin",)),
+    alice=person("alice", "fin", may=("admin",)),
+    bob=person("bob"),
+    carol=person("carol", "fin", may=("admin",)),
     ida=person("ida"),
-)  # fmt: skip
+)
 
 
 @tool(effect="once")
@@ -88,8 +90,15 @@ def gated(name: str, **options: Any) -> Workflow:
 
 
 WORKFLOWS: tuple[Workflow | Any, ...] = (
-    paying, told, relay, passed_on, clerk, priced, gated("order", reviewers=["ida"]), gated("both", quorum=2),
-)  # fmt: skip
+    paying,
+    told,
+    relay,
+    passed_on,
+    clerk,
+    priced,
+    gated("order", reviewers=["ida"]),
+    gated("both", quorum=2),
+)
 MINE = {"to": "alice", "amount": 1_000_000}
 
 
@@ -153,10 +162,7 @@ async def test_what_a_run_signals_is_of_all_who_have_a_hand_in_it(port: Port) ->
 
 
 async def test_who_made_the_key_of_an_edit_is_none_of_two_who_approve_it(port: Port) -> None:
-    async with (
-        asking(port, "alice", "bob", "carol") as (alice, bob, carol),
-        with_key_of(port, alice, "reviewer") as key,
-    ):
+    async with asking(port, "alice", "bob", "carol") as (alice, bob, carol), with_key_of(port, alice, "reviewer") as key:
         gate = await gate_of(bob, (await run_of(bob, "both"))["run_id"])
         edit = await key.seen(gate, decision="edit", data={"edited_body": "to alice"})
         await key.post(f"{gate}/decision", edit)
@@ -166,10 +172,7 @@ async def test_who_made_the_key_of_an_edit_is_none_of_two_who_approve_it(port: P
 
 
 async def test_a_gate_is_given_to_nobody_with_a_hand_in_its_run_in_no_key_or_role(port: Port) -> None:
-    async with (
-        asking(port, "alice", "carol", "ida") as (alice, carol, ida),
-        with_key_of(port, alice, "reviewer") as key,
-    ):
+    async with asking(port, "alice", "carol", "ida") as (alice, carol, ida), with_key_of(port, alice, "reviewer") as key:
         gate = await gate_of(alice, (await run_of(alice, "order"))["run_id"])
         assert await ida.refused("POST", f"{gate}/delegate", {"to": ["alice"]}) == REFUSED
         assert await key.refused("POST", f"{gate}/reassign", {"to": ["keys.k"]}) == REFUSED
@@ -183,8 +186,10 @@ async def test_a_gate_is_given_to_nobody_with_a_hand_in_its_run_in_no_key_or_rol
 async def test_what_is_said_beside_any_word_is_content(port: Port) -> None:
     async with asking(port, "alice", "bob", "carol") as (alice, bob, carol):
         for said in (
-            {"decision": "to_legal", "data": MINE}, {"decision": "reject", "data": MINE}, {"decision": "reject", "reason": "bob"},
-        ):  # fmt: skip
+            {"decision": "to_legal", "data": MINE},
+            {"decision": "reject", "data": MINE},
+            {"decision": "reject", "reason": "bob"},
+        ):
             run = (await run_of(alice, "passed_on"))["run_id"]
             first = await gate_of(alice, run)
             await bob.post(f"{first}/decision", await bob.seen(first, **said), wait_s=10)
@@ -215,9 +220,14 @@ async def test_what_is_said_in_a_conversation_is_of_each_speaker_and_who_made_th
         await refused(gate, alice, bob)
         await carol.post(f"{gate}/decision", await carol.seen(gate), wait_s=10)
         said = {
-            "threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "pay alice"}], "tools": [],
-            "context": [], "state": {}, "forwardedProps": {},
-        }  # fmt: skip
+            "threadId": "t",
+            "runId": "r",
+            "messages": [{"id": "m", "role": "user", "content": "pay alice"}],
+            "tools": [],
+            "context": [],
+            "state": {},
+            "forwardedProps": {},
+        }
         assert (await key.said("POST", "/agui/clerk", said)).status_code == 200
         gate = await asked_in(bob)
         await refused(gate, alice)

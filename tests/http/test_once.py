@@ -33,10 +33,7 @@ async def test_the_same_request_is_done_once_and_answered_alike(api: Asked) -> N
     assert (first.status_code, again.status_code, first.json()) == (201, 201, again.json())
     assert (again.headers["idempotency-replayed"], again.headers["location"]) == ("true", first.headers["location"])
     assert len(await api.rows("/runs")) == 1
-    assert await api.refused("POST", "/runs", {**START, "input": 2}, idempotency_key="k1") == (
-        422,
-        "idempotency_key_reused",
-    )
+    assert await api.refused("POST", "/runs", {**START, "input": 2}, idempotency_key="k1") == (422, "idempotency_key_reused")
     await api.post("/runs", START, idempotency_key="k2")
     assert len(await api.rows("/runs")) == 2
     for wrong in ("", "x" * 256):
@@ -138,10 +135,7 @@ async def test_what_broke_off_is_done_once_where_the_same_again_is_asked_for(
         if path.endswith("/decision"):
             assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (409, "in_flight")
             monkeypatch.setattr(once, "_LOST_MS", 0)
-            assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (
-                409,
-                "already_decided",
-            )
+            assert await api.refused("POST", path, body, idempotency_key=path, holdfast_as="ida") == (409, "already_decided")
             continue
         done = len(await api.rows(rows))
         first = await api.said("POST", path, body, idempotency_key=path, holdfast_as="ida")
@@ -163,9 +157,7 @@ async def test_what_broke_off_and_may_not_be_repeated_is_told_and_not_done_again
     assert len(await api.rows(f"/runs/{run}/scores")) == 1
 
 
-async def test_a_failure_of_the_store_after_a_deed_does_not_free_its_key(
-    api: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failure_of_the_store_after_a_deed_does_not_free_its_key(api: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the database goes away between the start of a run and the look at how it stands."""
 
     async def away(*_: object) -> None:
@@ -178,9 +170,7 @@ async def test_a_failure_of_the_store_after_a_deed_does_not_free_its_key(
     assert [row["run_id"] for row in await api.rows("/runs")] == [again["run_id"]]
 
 
-async def test_a_key_is_free_again_after_its_time_and_means_another_run(
-    api: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_key_is_free_again_after_its_time_and_means_another_run(api: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await api.post("/runs", START, idempotency_key="nightly")
     monkeypatch.setattr(once, "KEPT_MS", -1)
     assert (await api.post("/runs", START, idempotency_key="nightly"))["run_id"] != first["run_id"]
@@ -235,18 +225,12 @@ async def test_a_key_is_its_callers_own_and_of_one_route(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("access", "refused"),
-    [
-        (Access(("viewer",), ("other",)), (403, "not_permitted")),
-        (Access(("operator",), ("other",)), (404, "not_found")),
-    ],
+    [(Access(("viewer",), ("other",)), (403, "not_permitted")), (Access(("operator",), ("other",)), (404, "not_found"))],
 )
 async def test_an_answer_of_before_is_for_who_may_still_ask_for_it(
     tmp_path: Path, access: Access, refused: tuple[int, str]
 ) -> None:
-    async with (
-        served(tmp_path, known(anns=Holder("clients.ann", tenant="acme"))) as port,
-        port.asked("anns" * 4) as ann,
-    ):
+    async with served(tmp_path, known(anns=Holder("clients.ann", tenant="acme"))) as port, port.asked("anns" * 4) as ann:
         first = await ann.post("/runs", START, idempotency_key="k")
         note = f"/runs/{first['run_id']}/scores", {"name": "good", "value": 1}
         await ann.post(*note, idempotency_key="s")
@@ -254,10 +238,7 @@ async def test_an_answer_of_before_is_for_who_may_still_ask_for_it(
     async with served(tmp_path, less) as port, port.asked("anns" * 4) as ann:
         assert await ann.refused("POST", "/runs", START, idempotency_key="k") == refused
         assert await ann.refused("POST", *note, idempotency_key="s") == refused
-    async with (
-        served(tmp_path, known(anns=Holder("clients.ann", tenant="acme"))) as port,
-        port.asked("anns" * 4) as ann,
-    ):
+    async with served(tmp_path, known(anns=Holder("clients.ann", tenant="acme"))) as port, port.asked("anns" * 4) as ann:
         assert await ann.post("/runs", START, idempotency_key="k") == first
 
 

@@ -23,16 +23,16 @@ from tests.http import flows
 from tests.http.kit import Port, known
 
 IDENTITY = known(
-    runs=Holder("clients.runs", tenant="acme", access=Access(("operator",))), globex=Holder("clients.globex", tenant="globex"),
-    looks=Holder("clients.looks", tenant="acme", access=Access(("viewer",))), admin=Holder("clients.admin"),
+    runs=Holder("clients.runs", tenant="acme", access=Access(("operator",))),
+    globex=Holder("clients.globex", tenant="globex"),
+    looks=Holder("clients.looks", tenant="acme", access=Access(("viewer",))),
+    admin=Holder("clients.admin"),
     other=Holder("clients.other", tenant="acme", access=Access(("operator",), workflows=("other",))),
-)  # fmt: skip
+)
 
 
 @asynccontextmanager
-async def served(
-    store: Path, *workflows: Workflow, exports: Literal["none", "redacted", "whole"]
-) -> AsyncIterator[Port]:
+async def served(store: Path, *workflows: Workflow, exports: Literal["none", "redacted", "whole"]) -> AsyncIterator[Port]:
     async with Engine.open(store, workflows=workflows) as engine:
         service = Service(engine, workflows, recorder=partial(exported, Settings(exports=exports)))
         async with answering(service, HttpPort("127.0.0.1:0", IDENTITY), lambda _: None) as address:
@@ -42,9 +42,10 @@ async def served(
 async def test_a_record_leaves_redacted_and_is_replayed_elsewhere(tmp_path: Path) -> None:
     given = {"mail": "ann@example.org", "name": "Ada"}
     async with (
-        served(tmp_path / "runs.db", flows.quick, flows.order, exports="redacted") as port, port.asked("runs" * 4) as runs,
+        served(tmp_path / "runs.db", flows.quick, flows.order, exports="redacted") as port,
+        port.asked("runs" * 4) as runs,
         port.asked("admin" * 4) as admin,
-    ):  # fmt: skip
+    ):
         run = (await runs.post("/runs", {"workflow": "quick", "input": given}, wait_s=10))["run_id"]
         waits = (await runs.post("/runs", {"workflow": "order", "input": {"item": "tea"}}, wait_s=10))["run_id"]
         said = await runs.post(f"/runs/{run}/record", {"redact": ["name"]})
@@ -56,19 +57,18 @@ async def test_a_record_leaves_redacted_and_is_replayed_elsewhere(tmp_path: Path
         (replayed,) = [each async for each in replay([record], [flows.quick])]
         assert replayed.passed
         for names, path, body, status in (
-            (("looks",), run, {}, 403), (("globex", "other"), run, {}, 404), (("runs",), waits, {}, 400),
-            (("runs", "admin"), run, {"whole": True}, 403), (("runs",), run, {"redact": "name"}, 422),
-        ):  # fmt: skip
+            (("looks",), run, {}, 403),
+            (("globex", "other"), run, {}, 404),
+            (("runs",), waits, {}, 400),
+            (("runs", "admin"), run, {"whole": True}, 403),
+            (("runs",), run, {"redact": "name"}, 422),
+        ):
             for name in names:
                 async with port.asked(name * 4) as api:
                     assert (await api.refused("POST", f"/runs/{path}/record", body))[0] == status, (name, body)
         key = {"idempotency_key": "k"}
         assert await runs.refused("POST", f"/runs/{run}/record", {}, **key) == (400, "invalid_idempotency_key")
-        deeds = [
-            each["outcome"]
-            for each in await admin.rows("/audit")
-            if each["deed"] == "ExportRun" and each["about"] == run
-        ]
+        deeds = [each["outcome"] for each in await admin.rows("/audit") if each["deed"] == "ExportRun" and each["about"] == run]
         assert deeds == ["done", "not_permitted", "not_found", "not_found", "not_permitted", "not_permitted"]
 
 

@@ -15,10 +15,13 @@ from tests.http import flows
 from tests.http.kit import Port, known, served
 
 IDENTITY = known(
-    admin=Holder("clients.admin", tenant="acme"), everybody=Holder("clients.everybody"), globex=Holder("clients.globex", tenant="globex"),
-    runs=Holder("clients.runs", access=Access(("operator",))), looks=Holder("clients.looks", tenant="acme", access=Access(("viewer",))),
+    admin=Holder("clients.admin", tenant="acme"),
+    everybody=Holder("clients.everybody"),
+    globex=Holder("clients.globex", tenant="globex"),
+    runs=Holder("clients.runs", access=Access(("operator",))),
+    looks=Holder("clients.looks", tenant="acme", access=Access(("viewer",))),
     quick=Holder("clients.quick", tenant="acme", access=Access(("viewer",), workflows=("quick",))),
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -29,22 +32,35 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
 
 async def test_agents_are_given_a_budget_together_by_who_answers_for_money(port: Port) -> None:
     given: dict[str, Any] = {
-        "name": "papers", "agents": {"writer": 1.5, "critic": {"initial_allocation": 0.25}}, "total_usd": "0.02",
-    }  # fmt: skip
+        "name": "papers",
+        "agents": {"writer": 1.5, "critic": {"initial_allocation": 0.25}},
+        "total_usd": "0.02",
+    }
     async with port.asked("admin" * 4) as admin, port.asked("looks" * 4) as looks, port.asked("globex" * 4) as globex:
         assert await looks.refused("POST", "/team-budgets", given) == (403, "not_permitted")
         for wrong in (
-            {"agents": {}}, {"agents": {"writer": {"initial_alocation": 0.5}}}, {"total_usd": None}, {"total_usd": "much"},
-            {"agents": {"writer": -1}}, {"tenant": "globex"}, {"name": ""},
-        ):  # fmt: skip
+            {"agents": {}},
+            {"agents": {"writer": {"initial_alocation": 0.5}}},
+            {"total_usd": None},
+            {"total_usd": "much"},
+            {"agents": {"writer": -1}},
+            {"tenant": "globex"},
+            {"name": ""},
+        ):
             assert (await admin.refused("POST", "/team-budgets", {**given, **wrong}))[0] in (403, 422), wrong
         await admin.post("/team-budgets", given)
         assert await looks.rows("/team-budgets") == [{"name": "papers", "tenant": "acme"}]
         seen = await looks.http.get("/team-budgets/papers")
         assert seen.json()["money"]["agents"]["critic"] == {
-            "allocated_usd": "0.005", "used_usd": "0.00", "held_usd": "0.00", "in_doubt_usd": "0.00", "remaining_usd": "0.005",
-            "utilization": 0.0, "priority": 1.0, "idle_since": None,
-        }  # fmt: skip
+            "allocated_usd": "0.005",
+            "used_usd": "0.00",
+            "held_usd": "0.00",
+            "in_doubt_usd": "0.00",
+            "remaining_usd": "0.005",
+            "utilization": 0.0,
+            "priority": 1.0,
+            "idle_since": None,
+        }
         assert seen.json()["tokens"] is None
         assert await globex.refused("GET", "/team-budgets/papers") == (404, "not_found")
         tag = {"if_match": seen.headers["etag"]}
@@ -74,8 +90,9 @@ async def test_a_supervisor_is_there_for_who_reaches_the_workflows_of_its_worker
     async with port.asked("looks" * 4) as looks, port.asked("quick" * 4) as quick, port.asked("globex" * 4) as globex:
         rows = await looks.rows("/supervisors", limit=1)
         assert [(row["name"], row["workers"], row["workflows"], row["system_load"]) for row in rows] == [
-            ("both", ["ann", "bob"], ["order", "quick"], 0.0), ("desk", ["ann"], ["quick"], 0.0),
-        ]  # fmt: skip
+            ("both", ["ann", "bob"], ["order", "quick"], 0.0),
+            ("desk", ["ann"], ["quick"], 0.0),
+        ]
         assert [row["name"] for row in await quick.rows("/supervisors")] == ["desk"]
         shown = await quick.get("/supervisors/desk")
         assert (shown["queue_size"], shown["workers"]["ann"]["state"], shown["workers"]["ann"]["max_concurrent"]) == (

@@ -23,9 +23,12 @@ from tests.http.kit import Asked, Port, known, served
 
 ACME, GLOBEX, OPS = "acme", "globex", "opsops"
 IDENTITY = known(
-    acme=Holder("clients.acme", tenant=ACME), globex=Holder("clients.globex", tenant=GLOBEX), opsops=Holder("clients.ops"),
-    works=Holder("workers.all", asks=False), partly=Holder("clients.partly", tenant=GLOBEX, access=Access(workflows=("rated",))),
-)  # fmt: skip
+    acme=Holder("clients.acme", tenant=ACME),
+    globex=Holder("clients.globex", tenant=GLOBEX),
+    opsops=Holder("clients.ops"),
+    works=Holder("workers.all", asks=False),
+    partly=Holder("clients.partly", tenant=GLOBEX, access=Access(workflows=("rated",))),
+)
 SECRET = "only-of-globex"
 FLEET = ("/queue", "/workflows", "/pools", "/admission")
 """What is everybody's: its rows are refused, or say nothing of a tenant."""
@@ -39,9 +42,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
 
 async def filled(api: Asked, engine: Engine) -> dict[str, str]:
     """Something of everything that a tenant can have; each id by the name that paths have for it."""
-    run = (await api.post("/runs", {"workflow": "order", "input": {"item": SECRET}, "key": SECRET}, wait_s=10))[
-        "run_id"
-    ]
+    run = (await api.post("/runs", {"workflow": "order", "input": {"item": SECRET}, "key": SECRET}, wait_s=10))["run_id"]
     broken = (await api.post("/runs", {"workflow": "broken", "input": SECRET}, wait_s=10))["run_id"]
     await api.post("/runs", {"workflow": "quick", "input": SECRET}, wait_s=10)
     gate = await api.gate(run)
@@ -57,11 +58,19 @@ async def filled(api: Asked, engine: Engine) -> dict[str, str]:
     judged = [Judged(SECRET, run, (SECRET,))]
     kept = await engine.keep_evaluation(SECRET, flows.quick, judged, min_passed=1, by=SECRET, tenant=GLOBEX)
     return {
-        "run": run, "parent": run, "gate": gate, "letter": quote(letter, safe=""), "call": f"{run}%2Fcall", "name": SECRET,
-        "conversation": SECRET, "space": SECRET, "key": SECRET, "broken": broken,
+        "run": run,
+        "parent": run,
+        "gate": gate,
+        "letter": quote(letter, safe=""),
+        "call": f"{run}%2Fcall",
+        "name": SECRET,
+        "conversation": SECRET,
+        "space": SECRET,
+        "key": SECRET,
+        "broken": broken,
         "approval": granted["approval"],
         "evaluation": kept.id,
-    }  # fmt: skip
+    }
 
 
 def path_of(route: Route, ids: dict[str, str]) -> str:
@@ -69,11 +78,31 @@ def path_of(route: Route, ids: dict[str, str]) -> str:
 
 
 NEEDED: dict[str, Any] = {
-    "deed": "cancel", "limit_usd": "5", "step": "price#1", "text": "hi", "value": 1, "name": "x", "workflow": "quick",
-    "decision": "reject", "cost_usd": "1", "tenant": ACME, "period": "day", "cron": "0 9 * * *", "space": "x", "key": "x",
-    "since_ms": 0, "until_ms": 1, "map": "x", "agent": "planner", "reviewer": "ida",
-    "agents": {"planner": 1}, "total_usd": "1", "tool": "x", "for_s": 60, "decisions": {"no-such-thing": "reject"},
-}  # fmt: skip
+    "deed": "cancel",
+    "limit_usd": "5",
+    "step": "price#1",
+    "text": "hi",
+    "value": 1,
+    "name": "x",
+    "workflow": "quick",
+    "decision": "reject",
+    "cost_usd": "1",
+    "tenant": ACME,
+    "period": "day",
+    "cron": "0 9 * * *",
+    "space": "x",
+    "key": "x",
+    "since_ms": 0,
+    "until_ms": 1,
+    "map": "x",
+    "agent": "planner",
+    "reviewer": "ida",
+    "agents": {"planner": 1},
+    "total_usd": "1",
+    "tool": "x",
+    "for_s": 60,
+    "decisions": {"no-such-thing": "reject"},
+}
 
 
 NEEDED_TO_ASK = {"/runs/{run}/items": {"map": "x"}, "/memory": {"agent": "x"}}
@@ -98,9 +127,7 @@ async def asked(api: Asked, route: Route, ids: dict[str, str]) -> tuple[int, str
         needed = {name: value for name, value in said.items() if name in ("tenant", "map", "agent")}
         answer = await api.http.request("GET", path_of(route, ids), params=needed)
     else:
-        answer = await api.http.request(
-            route.method, path_of(route, ids), json=said if route.method == "POST" else None
-        )
+        answer = await api.http.request(route.method, path_of(route, ids), json=said if route.method == "POST" else None)
     return answer.status_code, answer.text
 
 
@@ -118,9 +145,7 @@ async def test_a_crawler_of_one_tenant_finds_nothing_of_another_s(port: Port) ->
             for each in hidden:
                 echoed = told.count(each) if each in path_of(route, theirs) and status >= 400 else 0
                 assert told.count(each) <= echoed, (route.method, route.path, told)
-            if route.in_path and not route.path.startswith(
-                ("/pools", "/workflows", "/state", "/conversations", "/schedules")
-            ):
+            if route.in_path and not route.path.startswith(("/pools", "/workflows", "/state", "/conversations", "/schedules")):
                 assert status == (await asked(acme, route, nobodys))[0], (route.path, status, told)
         assert await everything(globex) == before, "nothing that was tried has changed anything"
 
@@ -141,16 +166,7 @@ async def test_a_crawler_of_one_workflow_finds_nothing_of_the_others(port: Port)
                 assert told.count(each) <= echoed, (route.method, route.path, told)
             if route.in_path:
                 assert status == (await asked(partly, route, nobodys))[0], (route.path, status, told)
-        for path in (
-            "/runs",
-            "/gates",
-            "/dead-letters",
-            "/dead-letters/summary",
-            "/scores",
-            "/evals",
-            "/effects",
-            "/keys",
-        ):
+        for path in ("/runs", "/gates", "/dead-letters", "/dead-letters/summary", "/scores", "/evals", "/effects", "/keys"):
             assert await partly.rows(path, **({} if path.endswith("summary") else {"limit": 1})) == [], path
         assert [each async for each in partly.events("/events?ends=true")] == []
         for part in ("events", "stream"):
@@ -191,33 +207,52 @@ async def everything(api: Asked) -> list[Any]:
 
 async def test_an_evaluation_is_its_tenant_s(port: Port) -> None:
     async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops:
-        kept = sorted([
-            (await port.engine.keep_evaluation(
-                "cases.yaml", flows.quick,
-                [Judged("good", "r1", cost_nanousd=5_000_000), Judged("bad", "r2", ("It failed.",)), Judged("old", "r3", (), 9, True)],
-                min_passed=0.5, by="ann", tenant=GLOBEX,
-            )).id for _ in range(3)
-        ], reverse=True)  # fmt: skip
+        kept = sorted(
+            [
+                (
+                    await port.engine.keep_evaluation(
+                        "cases.yaml",
+                        flows.quick,
+                        [
+                            Judged("good", "r1", cost_nanousd=5_000_000),
+                            Judged("bad", "r2", ("It failed.",)),
+                            Judged("old", "r3", (), 9, True),
+                        ],
+                        min_passed=0.5,
+                        by="ann",
+                        tenant=GLOBEX,
+                    )
+                ).id
+                for _ in range(3)
+            ],
+            reverse=True,
+        )
         rows = await globex.rows("/evals")
         assert [row["evaluation_id"] for row in rows] == kept
-        assert {name: rows[0][name] for name in ("suite", "workflow", "scenarios", "passed", "failed", "met", "replayed", "by")} == {
-            "suite": "cases.yaml", "workflow": "quick", "scenarios": 3, "passed": 2, "failed": 1, "met": True, "replayed": 1,
+        assert {
+            name: rows[0][name] for name in ("suite", "workflow", "scenarios", "passed", "failed", "met", "replayed", "by")
+        } == {
+            "suite": "cases.yaml",
+            "workflow": "quick",
+            "scenarios": 3,
+            "passed": 2,
+            "failed": 1,
+            "met": True,
+            "replayed": 1,
             "by": "ann",
-        }  # fmt: skip
+        }
         assert (rows[0]["cost_usd"], rows[0]["min_passed"]) == ("0.005", 0.5)
         page = await globex.get("/evals?limit=2")
         rest = await globex.rows("/evals", cursor=page["cursor"])
         assert [row["evaluation_id"] for row in (*page["rows"], *rest)] == kept
         one = await globex.get(f"/evals/{kept[0]}")
         assert [(each["scenario"], each["passed"], each["misses"]) for each in one["judged"]] == [
-            ("good", True, []), ("bad", False, ["It failed."]), ("old", True, []),
-        ]  # fmt: skip
+            ("good", True, []),
+            ("bad", False, ["It failed."]),
+            ("old", True, []),
+        ]
         assert await acme.rows("/evals") == await globex.rows("/evals", workflow="order") == []
-        assert (
-            await acme.refused("GET", f"/evals/{kept[0]}")
-            == await acme.refused("GET", "/evals/none")
-            == (404, "not_found")
-        )
+        assert await acme.refused("GET", f"/evals/{kept[0]}") == await acme.refused("GET", "/evals/none") == (404, "not_found")
         assert (await acme.http.get("/evals", params={"tenant": GLOBEX})).status_code == 403
         assert len(await ops.rows("/evals", tenant=GLOBEX)) == 3
 
@@ -228,13 +263,17 @@ async def test_what_an_agent_remembers_is_its_tenant_s(port: Port) -> None:
         ended = await globex.post("/runs", {"workflow": "learning", "input": told}, wait_s=10)
         rows = await globex.rows("/memory", agent="planner", user="ann")
         assert [(row["kind"], row["text"], row["uses"]) for row in rows] == [
-            ("instruction", "Answer in metric units", 0), ("fact", told, 0),
-        ]  # fmt: skip
+            ("instruction", "Answer in metric units", 0),
+            ("fact", told, 0),
+        ]
         assert (rows[0]["key"], rows[0]["relevance"] > rows[1]["relevance"]) == (ended["output"], True)
         for asked_, found in (
-            ({"words": "rooms"}, [told]), ({"words": "elephants"}, []), ({"kind": "fact"}, [told]), ({"kind": "search"}, None),
+            ({"words": "rooms"}, [told]),
+            ({"words": "elephants"}, []),
+            ({"kind": "fact"}, [told]),
+            ({"kind": "search"}, None),
             ({"limit": 1}, ["Answer in metric units"]),
-        ):  # fmt: skip
+        ):
             said = await globex.http.get("/memory", params={"agent": "planner", "user": "ann", **asked_})
             assert said.status_code == (422 if found is None else 200), said.text
             assert found is None or [row["text"] for row in said.json()["rows"]] == found
@@ -248,9 +287,7 @@ async def test_what_an_agent_remembers_is_its_tenant_s(port: Port) -> None:
 async def test_of_what_is_the_fleet_s_others_are_counts(port: Port) -> None:
     """Its own steps in line, and how many are ahead; how many processes there are; a pool, and nobody's names."""
     async with port.asked(GLOBEX * 4) as globex, port.asked(ACME * 4) as acme, port.asked(OPS * 4) as ops:
-        theirs, mine = [
-            (await api.post("/runs", {"workflow": "rendering"}))["run_id"] for api in (globex, acme)
-        ]  # fmt: skip
+        theirs, mine = [(await api.post("/runs", {"workflow": "rendering"}))["run_id"] for api in (globex, acme)]
         async with asyncio.timeout(20):
             while len(await ops.rows("/queue")) < 2:
                 await asyncio.sleep(0.02)
@@ -294,9 +331,7 @@ async def test_a_tenant_is_not_told_where_the_server_keeps_its_code(port: Port) 
                 assert worker not in told, (route.path, told)
         letter = (await globex.rows("/dead-letters", run=run))[0]
         assert letter["message"] == "ValueError: it fell"
-        assert (await globex.get(f"/dead-letters/{quote(letter['letter'], safe='')}"))["error"]["message"] == letter[
-            "message"
-        ]
+        assert (await globex.get(f"/dead-letters/{quote(letter['letter'], safe='')}"))["error"]["message"] == letter["message"]
         assert PLACE.search(str(await globex.rows("/gates", run=run))) is None
 
 
@@ -326,7 +361,25 @@ async def test_who_acts_for_one_tenant_says_so_of_no_other(port: Port) -> None:
 async def test_a_token_that_nobody_has_or_that_is_a_worker_s_asks_nothing(port: Port) -> None:
     async with port.asked("nobodys-token-at-all") as nobody, port.asked("works" * 4) as worker, port.asked() as without:
         for route in ROUTES:
-            path = path_of(route, dict.fromkeys(("run", "parent", "gate", "letter", "call", "name", "conversation", "space", "key", "evaluation", "approval"), "x"))  # fmt: skip
+            path = path_of(
+                route,
+                dict.fromkeys(
+                    (
+                        "run",
+                        "parent",
+                        "gate",
+                        "letter",
+                        "call",
+                        "name",
+                        "conversation",
+                        "space",
+                        "key",
+                        "evaluation",
+                        "approval",
+                    ),
+                    "x",
+                ),
+            )
             assert await nobody.refused(route.method, path) == (401, "unauthorized"), path
             assert await without.refused(route.method, path) == (401, "unauthorized"), path
             assert await worker.refused(route.method, path) == (403, "not_permitted"), path

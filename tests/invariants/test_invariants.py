@@ -54,9 +54,7 @@ async def say(path: Path, *words: str) -> str:
 
 
 @bounded
-async def test_invariant_01_an_acknowledged_start_decision_or_signal_survives_kill_9_of_every_process(
-    path: Path,
-) -> None:
+async def test_invariant_01_an_acknowledged_start_decision_or_signal_survives_kill_9_of_every_process(path: Path) -> None:
     id_ = await say(path, "start")
     async with opened(str(path), workflows=[asking.workflow()]) as engine:
         gate = await gate_of(engine.run(id_))
@@ -200,9 +198,7 @@ async def test_invariant_06_a_superseded_writer_is_told(path: Path, desk: Engine
     assert list(await two.log.append([mine])) == [None]
     (fate,) = await one.log.append([theirs])
     assert isinstance(fate, SeqConflict)
-    assert [each.event for each in await one.log.events(story.run, mine.expected)] == [
-        each.event for each in mine.events
-    ]
+    assert [each.event for each in await one.log.events(story.run, mine.expected)] == [each.event for each in mine.events]
     await two.aclose()
 
 
@@ -249,9 +245,7 @@ def paid(journal: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("effect", ["once", "idempotent"])
-def test_invariant_08_no_call_begins_from_a_state_that_shows_its_completion(
-    store: str, tmp_path: Path, effect: str
-) -> None:
+def test_invariant_08_no_call_begins_from_a_state_that_shows_its_completion(store: str, tmp_path: Path, effect: str) -> None:
     """Killed after the outcome was recorded: nothing is called again. Killed before: called again under its key."""
     journal = tmp_path / "world.jsonl"
     assert victim(store, journal, f"pay-{effect}", "in the next step") is None
@@ -405,11 +399,18 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
         events, row = await run.events(), await engine.find(run.id)
         at = (ev.StepId("work#1"), 1)
         late: list[cmd.Command] = [
-            cmd.CompleteStep(*at, inline("late")), cmd.FailAttempt(*at, error(), None), cmd.SuspendStep(*at),
-            cmd.IntendEffect(*at, Place("3"), "t", "once", "h", NULL), cmd.SendSignal("go", NULL), cmd.PauseRun(),
-            cmd.ResumeRun(), cmd.CancelRun(), cmd.RaiseLimit("steps", 5000), cmd.JudgeGuards(()),
+            cmd.CompleteStep(*at, inline("late")),
+            cmd.FailAttempt(*at, error(), None),
+            cmd.SuspendStep(*at),
+            cmd.IntendEffect(*at, Place("3"), "t", "once", "h", NULL),
+            cmd.SendSignal("go", NULL),
+            cmd.PauseRun(),
+            cmd.ResumeRun(),
+            cmd.CancelRun(),
+            cmd.RaiseLimit("steps", 5000),
+            cmd.JudgeGuards(()),
             *(cmd.DecideGate(GateId(gate), "reject", None, Claim("bob")) for gate in gates),
-        ]  # fmt: skip
+        ]
         for command in late:
             with pytest.raises((RunEnded, AlreadyDecided)):
                 await engine.runtime.runs.send(RunId(run.id), command)
@@ -496,9 +497,7 @@ async def test_invariant_21_poison_work_is_parked_after_its_attempts_and_a_repla
 
 
 @bounded
-async def test_invariant_30_progress_resumes_within_a_bound_after_faults_stop(
-    path: Path, desk: Engine, start: Start
-) -> None:
+async def test_invariant_30_progress_resumes_within_a_bound_after_faults_stop(path: Path, desk: Engine, start: Start) -> None:
     """Process after process is killed or frozen in the middle of its work; then one is left alone with all of it."""
     frozen = await start(LEASE_S, worker.FREEZE_IN_STEP)
     slow = await desk.start(worker.WORKFLOWS["slow"])
@@ -557,9 +556,7 @@ async def test_invariant_32_a_suspended_step_has_something_that_wakes_it(store: 
             assert (await desk.find(run.id)).status == "waiting"
     async with opened(store, workflows=[waits, child], observers=[look]) as engine:
         for id_ in [(await engine.start(waits, 3)).id, *(each.id for each in left)]:
-            while (
-                b'"signal"' not in (await engine.find(id_)).waiting_for
-            ):  # a handle would have a look at the run itself
+            while b'"signal"' not in (await engine.find(id_)).waiting_for:  # a handle would have a look at the run itself
                 await asyncio.sleep(0.005)
             await engine.signal(id_, "go")
             assert await engine.run(id_).result() == [1, 0, 1, 2, 7]

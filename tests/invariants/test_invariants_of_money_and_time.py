@@ -91,10 +91,7 @@ async def test_invariant_13_a_hold_settles_at_most_once(store: str, server: Mode
         before = (await one.find(run.id)).settled_nanousd
         for call, winners in ((doubted.call, 1), (settled.call, 0)):
             late = [cmd.SettleModelCall(call, 1_000 + n, 1, 0, NULL) for n in range(20)]
-            sent = [
-                engine.runtime.runs.send(RunId(run.id), each)
-                for each, engine in zip(late, [one, two] * 10, strict=True)
-            ]
+            sent = [engine.runtime.runs.send(RunId(run.id), each) for each, engine in zip(late, [one, two] * 10, strict=True)]
             told = await asyncio.gather(*sent, return_exceptions=True)
             lost = [each for each in told if isinstance(each, BaseException)]
             assert all(isinstance(problem, AlreadyClosed) for problem in lost)
@@ -178,9 +175,7 @@ async def test_invariant_17_a_wait_holds_no_worker_task_lock_connection_or_pool(
 # --- Old histories and changed code -----------------------------------------------------------------------------------
 
 
-async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or_correct_behaviour(
-    tmp_path: Path,
-) -> None:
+async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or_correct_behaviour(tmp_path: Path) -> None:
     done: list[str] = []
 
     def version(number: int, *, says: str = "hello", more: bool = False) -> Workflow:
@@ -230,9 +225,7 @@ async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or
     assert done == ["hello"] * 4
     plain = await SqliteStore.connect(tmp_path / "holdfast.db")
     await plain.context.writer.write(
-        lambda db: db.execute(
-            "update events set payload = ? where run = ? and seq = 2", (b'{"type":"FromTheFuture"}', torn.id)
-        )
+        lambda db: db.execute("update events set payload = ? where run = ? and seq = 2", (b'{"type":"FromTheFuture"}', torn.id))
     )
     await plain.aclose()
     async with opened(store) as engine:
@@ -245,9 +238,8 @@ async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or
 
 
 async def test_invariant_28_planted_canaries_appear_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-    server: ModelServer, model: Providers,
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, server: ModelServer, model: Providers
+) -> None:
     caplog.set_level(logging.DEBUG, logger="holdfast")
     for name, value in CANARIES.items():
         monkeypatch.setenv(name, value)

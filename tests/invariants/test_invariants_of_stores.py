@@ -143,9 +143,7 @@ def appends_numbered(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 @bounded
-async def test_invariant_29_sqlite_and_postgresql_write_the_same_histories_byte_for_byte(
-    tmp_path: Path, database: str
-) -> None:
+async def test_invariant_29_sqlite_and_postgresql_write_the_same_histories_byte_for_byte(tmp_path: Path, database: str) -> None:
     times = Time(), Time()
     for now in times:
         now.ms = BORN_MS
@@ -157,9 +155,7 @@ async def test_invariant_29_sqlite_and_postgresql_write_the_same_histories_byte_
     with apsw.Connection(str(tmp_path / "holdfast.db"), flags=apsw.SQLITE_OPEN_READONLY) as file:
         here = list(file.execute(asked.format("")))
     connection = await asyncpg.connect(database.partition("?")[0])
-    there = [
-        (str(run), *row) for run, *row in await connection.fetch(asked.format(database.partition("schema=")[2] + "."))
-    ]
+    there = [(str(run), *row) for run, *row in await connection.fetch(asked.format(database.partition("schema=")[2] + "."))]
     await connection.close()
     assert len(here) > 60
     assert appends_numbered(there) == appends_numbered(here)

@@ -63,9 +63,7 @@ async def writer(database: str, stories: list[Story], export: Export) -> None:
     store = await PostgresStore.connect(database, connections=2)
     await put(store, *(story.start() for story in stories))
     for _ in range(APPENDS):
-        assert set(await store.log.append([story.does(cmd.SendSignal("more", inline("x"))) for story in stories])) == {
-            None
-        }
+        assert set(await store.log.append([story.does(cmd.SendSignal("more", inline("x"))) for story in stories])) == {None}
         export.appended += len(stories)
         await export.keep_up()
     export.writing -= 1

@@ -51,7 +51,5 @@ async def measured(store: Store, embedder: Any) -> dict[str, float]:
 
 
 async def _recall(ask: Ask) -> float:
-    shares = [
-        len(answers & {each.key for each in await ask(question)}) / len(answers) for question, answers in QUESTIONS
-    ]
+    shares = [len(answers & {each.key for each in await ask(question)}) / len(answers) for question, answers in QUESTIONS]
     return sum(shares) / len(shares)

@@ -81,11 +81,7 @@ async def _asked(model: Model, settings: Any, request: ModelRequest, in_pieces: 
     assert isinstance(response, ModelResponse)
     return Heard(
         "".join(part.content for part in response.parts if isinstance(part, TextPart)),
-        [
-            (part.tool_call_id, part.tool_name, _read(part.args))
-            for part in response.parts
-            if isinstance(part, ToolCallPart)
-        ],
+        [(part.tool_call_id, part.tool_name, _read(part.args)) for part in response.parts if isinstance(part, ToolCallPart)],
         response.provider_response_id,
     )
 
@@ -96,9 +92,7 @@ def _model(provider: str, url: str, name: str, http: httpx2.AsyncClient) -> tupl
         return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=claude)), name.startswith("claude-")
     is_own = name.startswith(("gpt-", "chatgpt-", "ft:gpt-", "o")) and not name.startswith("gpt-oss")
     gpt = AsyncOpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0, http_client=http)
-    return OpenAIChatModel(
-        name, provider=OpenAIProvider(openai_client=gpt), profile=None if is_own else _ELSEWHERE
-    ), is_own
+    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=gpt), profile=None if is_own else _ELSEWHERE), is_own
 
 
 def _parameters(request: ModelRequest) -> ModelRequestParameters:
@@ -109,11 +103,13 @@ def _parameters(request: ModelRequest) -> ModelRequestParameters:
     ]
     outputs = [
         ToolDefinition(
-            name=each.name, description=f"{each.description}\n\n{ANSWER_HINT}".strip(),
-            parameters_json_schema=each.schema, kind="output",
+            name=each.name,
+            description=f"{each.description}\n\n{ANSWER_HINT}".strip(),
+            parameters_json_schema=each.schema,
+            kind="output",
         )
         for each in ([answer] if answer else [])
-    ]  # fmt: skip
+    ]
     return ModelRequestParameters(
         function_tools=tools,
         output_mode="tool" if answer else "text",

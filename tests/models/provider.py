@@ -16,18 +16,12 @@ CLAUDE, GPT = "claude-haiku-4-5", "gpt-4.1-nano"
 KEY = "sk-canary-7d1f0c"
 
 LOOK_UP = ToolSpec(
-    "look_up",
-    "Looks up a supplier.",
-    {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    "look_up", "Looks up a supplier.", {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 )
 VERDICT = AnswerSpec(
     "verdict",
     "The verdict.",
-    {
-        "type": "object",
-        "properties": {"fit": {"type": "boolean"}, "why": {"type": "string"}},
-        "required": ["fit", "why"],
-    },
+    {"type": "object", "properties": {"fit": {"type": "boolean"}, "why": {"type": "string"}}, "required": ["fit", "why"]},
 )
 
 
@@ -106,12 +100,4 @@ def anthropic_reply(*content: Mapping[str, Any], **fields: Any) -> dict[str, Any
 def openai_reply(message: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": None, **message}}
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    return {
-        "id": "c_1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": GPT,
-        "choices": [choice],
-        "usage": usage,
-        **fields,
-    }
+    return {"id": "c_1", "object": "chat.completion", "created": 1, "model": GPT, "choices": [choice], "usage": usage, **fields}

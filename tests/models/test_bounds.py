@@ -18,9 +18,7 @@ THINKING = {"part_kind": "thinking", "content": "A summary.", "signature": "c2ln
 CALL = {"part_kind": "tool-call", "tool_name": "look_up", "args": {"name": "Ada"}, "tool_call_id": "call_1"}
 
 
-def request(
-    *turns: Turn, system: str = "", tools: tuple[ToolSpec, ...] = (), answer: AnswerSpec | None = None
-) -> ModelRequest:
+def request(*turns: Turn, system: str = "", tools: tuple[ToolSpec, ...] = (), answer: AnswerSpec | None = None) -> ModelRequest:
     return ModelRequest("claude-haiku-4-5", system, turns, 100, tools=tools, answer=answer)
 
 
@@ -48,9 +46,7 @@ def test_not_even_when_each_piece_is_normalised_its_own_way(pieces: list[str]) -
 
 
 def test_composing_never_lengthens_what_decomposing_gave() -> None:
-    composed = [
-        chr(point) for point in range(0x110000) if unicodedata.decomposition(chr(point)) or 0xAC00 <= point < 0xD7A4
-    ]
+    composed = [chr(point) for point in range(0x110000) if unicodedata.decomposition(chr(point)) or 0xAC00 <= point < 0xD7A4]
     assert len(composed) > 13_000
     for character in composed:
         nfc, nfd, nfkc, nfkd = (len(unicodedata.normalize(form, character).encode()) for form in FORMS)

@@ -23,12 +23,39 @@ if TYPE_CHECKING:
     from tests.models import oracle  # imports the SDKs, for which whoever collects the tests need not wait
 
 OWN = (
-    "claude-haiku-4-5", "claude-opus-4-1", "claude-sonnet-4-6", "claude-opus-4-8", "claude-opus-5", "claude-opus-5-5",
-    "claude-sonnet-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5", "claude-fable-5-1",
-    "claude-mythos-preview", "gpt-4o", "gpt-4.1-nano", "ft:gpt-4o-mini:us", "chatgpt-4o-latest", "gpt-5", "gpt-5-mini",
-    "gpt-5-chat-latest", "gpt-5.1", "gpt-5.1-codex", "gpt-5.2", "gpt-5.2-pro", "gpt-5.3-chat", "gpt-5.4", "gpt-5.5",
-    "gpt-5.6", "gpt-6-sol", "gpt-6.1-terra", "o1", "o3", "o4-mini",
-)  # fmt: skip
+    "claude-haiku-4-5",
+    "claude-opus-4-1",
+    "claude-sonnet-4-6",
+    "claude-opus-4-8",
+    "claude-opus-5",
+    "claude-opus-5-5",
+    "claude-sonnet-5",
+    "claude-sonnet-5-5",
+    "claude-haiku-5-5",
+    "claude-fable-5",
+    "claude-fable-5-1",
+    "claude-mythos-preview",
+    "gpt-4o",
+    "gpt-4.1-nano",
+    "ft:gpt-4o-mini:us",
+    "chatgpt-4o-latest",
+    "gpt-5",
+    "gpt-5-mini",
+    "gpt-5-chat-latest",
+    "gpt-5.1",
+    "gpt-5.1-codex",
+    "gpt-5.2",
+    "gpt-5.2-pro",
+    "gpt-5.3-chat",
+    "gpt-5.4",
+    "gpt-5.5",
+    "gpt-5.6",
+    "gpt-6-sol",
+    "gpt-6.1-terra",
+    "o1",
+    "o3",
+    "o4-mini",
+)
 HISTORY = Path(__file__).parents[1] / "golden" / "support-triage-agent-loops.jsonl"
 FOREIGN = ("openai:llama-4", "openai:gpt-oss-120b", "anthropic:kimi")
 
@@ -73,8 +100,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "properties": {"title": {"type": "string", "title": "Title"}, "properties": {"type": "string", "enum": ["title"]}},
         "required": ["title", "properties"],
     },
-    "eleven deep": json.loads('{"type": "object", "required": ["a"], "properties": {"a": ' * 11 + '{"type": "null"}' + "}}" * 11),
-}  # fmt: skip
+    "eleven deep": json.loads(
+        '{"type": "object", "required": ["a"], "properties": {"a": ' * 11 + '{"type": "null"}' + "}}" * 11
+    ),
+}
 
 THOUGHT = {
     "kind": "response",
@@ -87,7 +116,7 @@ THOUGHT = {
         {"part_kind": "tool-call", "tool_name": "look_up", "args": {"name": "é"}, "tool_call_id": "c1"},
         {"part_kind": "tool-call", "tool_name": "look_up", "args": {}, "tool_call_id": "c2"},
     ],
-}  # fmt: skip
+}
 REASONED = {
     "kind": "response",
     "provider_name": "openai",
@@ -95,11 +124,15 @@ REASONED = {
         {"part_kind": "thinking", "id": "reasoning_content", "content": "hm", "provider_name": "openai"},
         {"part_kind": "tool-call", "tool_name": "look_up", "args": '{"name":"é"}', "tool_call_id": "c1"},
         {
-            "part_kind": "tool-call", "tool_name": "look_up", "args": "{cut", "tool_call_id": "c2",
-            "provider_name": "openai", "provider_details": {"extra_content": {"signature": "c2ln"}},
+            "part_kind": "tool-call",
+            "tool_name": "look_up",
+            "args": "{cut",
+            "tool_call_id": "c2",
+            "provider_name": "openai",
+            "provider_details": {"extra_content": {"signature": "c2ln"}},
         },
     ],
-}  # fmt: skip
+}
 FOUND = ToolTurn((ToolReply("c1", "look_up", "founded 1843"), ToolReply("c2", "look_up", 'no "such"', is_error=True)))
 USER = UserTurn("Is Ada any good?")
 
@@ -134,9 +167,15 @@ SAME: dict[str, ModelRequest] = {
     },
     **{f"{model} in turns": ask(model, USER, UserTurn(""), UserTurn("\ufdfa 漢")) for model in (CLAUDE, GPT)},
     **{f"{model} with a reply of its own": ask(model, *replayed(turn)) for model, turn in ((CLAUDE, THOUGHT), (GPT, REASONED))},
-    **{f"{model} with {name}": ask(model, UserTurn("What is it?", (part,))) for model in (CLAUDE, GPT) for name, part in PARTS.items()},
+    **{
+        f"{model} with {name}": ask(model, UserTurn("What is it?", (part,)))
+        for model in (CLAUDE, GPT)
+        for name, part in PARTS.items()
+    },
     **{f"{model} with all": ask(model, UserTurn("", (*PARTS.values(), "Well?"))) for model in (CLAUDE, GPT)},
-    "a recording": ask(GPT, UserTurn("", (held("audio", "audio/wav", media.wav(1)), held("audio", "audio/mpeg", media.mp3(2))))),
+    "a recording": ask(
+        GPT, UserTurn("", (held("audio", "audio/wav", media.wav(1)), held("audio", "audio/mpeg", media.mp3(2))))
+    ),
     "a text": ask(CLAUDE, UserTurn("Read:", (held("document", "text/plain", "ünïcode".encode()),))),
     **{
         f"{model} steered": ask(model, *replayed(turn), UserTurn("Quick."))
@@ -146,7 +185,7 @@ SAME: dict[str, ModelRequest] = {
         f"{model} with an empty reply": ask(model, USER, ModelTurn({"kind": "response", "parts": []}))
         for model in (CLAUDE, GPT)
     },
-}  # fmt: skip
+}
 
 
 async def bodies(wire: Wire, wired: Providers, request: ModelRequest) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -181,42 +220,81 @@ class Difference(NamedTuple):
 
 DIFFERENCES = {
     "a limit above the model's": Difference(
-        CLAUDE, {"max_tokens": 100_000}, "max_tokens", 100_000,
+        CLAUDE,
+        {"max_tokens": 100_000},
+        "max_tokens",
+        100_000,
         "what was asked for is what money was held for: whoever asks for too much is told so, nothing is cut in silence",
     ),
     "a model of its own definitions": Difference(
-        CLAUDE, {"answer": AnswerSpec("end", "It.", Tree.model_json_schema())}, "tools.0.input_schema.type", "object",
+        CLAUDE,
+        {"answer": AnswerSpec("end", "It.", Tree.model_json_schema())},
+        "tools.0.input_schema.type",
+        "object",
         "the root of parameters has to say that it is an object, and not where that is said",
     ),
     "what another model thought": Difference(
-        GPT, {"turns": replayed(THOUGHT)}, "messages.2.content", "I look.\n\nTwice.",
+        GPT,
+        {"turns": replayed(THOUGHT)},
+        "messages.2.content",
+        "I look.\n\nTwice.",
         "what another provider's model thought, sealed or not, is not repeated as its own words",
     ),
     "what was thought in another's format": Difference(
-        CLAUDE, {"turns": replayed(REASONED)}, "messages.1.role", "assistant",
+        CLAUDE,
+        {"turns": replayed(REASONED)},
+        "messages.1.role",
+        "assistant",
         "what another provider's model thought is not repeated as a person's words",
     ),
     "two turns of a model": Difference(
-        CLAUDE, {"turns": (USER, ModelTurn({"kind": "response", "parts": []}), USER)}, "messages.0.content.1.text",
-        USER.text, "what one says in a row is one message",
+        CLAUDE,
+        {"turns": (USER, ModelTurn({"kind": "response", "parts": []}), USER)},
+        "messages.0.content.1.text",
+        USER.text,
+        "what one says in a row is one message",
     ),
     "a text for those who take PDFs only": Difference(
-        GPT, {"turns": (UserTurn("Read:", (held("document", "text/csv", b"a,b"),)),)}, "messages.1.content.1.text", "a,b",
+        GPT,
+        {"turns": (UserTurn("Read:", (held("document", "text/csv", b"a,b"),)),)},
+        "messages.1.content.1.text",
+        "a,b",
         "a document is sent as it is, without lines around it that nobody wrote",
     ),
     "all of several": Difference(
-        GPT, {"tools": (ToolSpec("book", "", {"type": "object", "properties": {"a": {"allOf": [{"minimum": 1}, {"type": "number"}]}}, "required": ["a"]}),)},
-        "tools.0.function.strict", None, "OpenAI's strict schemas have no allOf",
+        GPT,
+        {
+            "tools": (
+                ToolSpec(
+                    "book",
+                    "",
+                    {"type": "object", "properties": {"a": {"allOf": [{"minimum": 1}, {"type": "number"}]}}, "required": ["a"]},
+                ),
+            )
+        },
+        "tools.0.function.strict",
+        None,
+        "OpenAI's strict schemas have no allOf",
     ),
     "a list of types": Difference(
-        GPT, {"tools": (ToolSpec("book", "", {"type": "object", "properties": {"a": {"type": ["object", "null"]}}, "required": ["a"]}),)},
-        "tools.0.function.strict", None, "an object in a strict schema names its members, wherever it is one",
+        GPT,
+        {
+            "tools": (
+                ToolSpec("book", "", {"type": "object", "properties": {"a": {"type": ["object", "null"]}}, "required": ["a"]}),
+            )
+        },
+        "tools.0.function.strict",
+        None,
+        "an object in a strict schema names its members, wherever it is one",
     ),
     "a depth that OpenAI refuses": Difference(
-        "openai:llama-4", {"tools": (ToolSpec("book", "", SCHEMAS["eleven deep"]),)}, "tools.0.function.strict", None,
+        "openai:llama-4",
+        {"tools": (ToolSpec("book", "", SCHEMAS["eleven deep"]),)},
+        "tools.0.function.strict",
+        None,
         "OpenAI's limits on strict schemas are kept at everybody who knows the word",
     ),
-}  # fmt: skip
+}
 
 
 def found(body: Any, place: str) -> Any:
@@ -232,9 +310,7 @@ async def test_what_is_not_as_the_sdks_would_have_it_is_so_for_a_reason(wire: Wi
     wire.will_say({"error": {"message": "enough"}}, status=400)
     for name, difference in DIFFERENCES.items():
         turns = difference.request.get("turns", ())
-        request = ask(
-            difference.model, *turns, **{key: value for key, value in difference.request.items() if key != "turns"}
-        )
+        request = ask(difference.model, *turns, **{key: value for key, value in difference.request.items() if key != "turns"})
         ours, theirs = await bodies(wire, wired, request)
         assert found(ours, difference.place) == difference.ours, name
         assert found(theirs, difference.place) != difference.ours, f"{name}: is none any more"
@@ -258,7 +334,9 @@ CLAUDES: dict[str, dict[str, Any]] = {
 }
 GPTS: dict[str, dict[str, Any]] = {
     "text": openai_reply({"content": "Yes."}),
-    "pieces": openai_reply({"content": [{"type": "text", "text": "Yes"}, {"type": "reference", "x": 1}, {"type": "text", "text": "."}]}),
+    "pieces": openai_reply(
+        {"content": [{"type": "text", "text": "Yes"}, {"type": "reference", "x": 1}, {"type": "text", "text": "."}]}
+    ),
     "tools": openai_reply({"content": "I look.", "tool_calls": [CALL, {**CALL, "id": "call_2"}]}),
     "no arguments": openai_reply({"tool_calls": [{**CALL, "function": {"name": "look_up", "arguments": ""}}]}),
     "arguments that are none": openai_reply({"tool_calls": [{**CALL, "function": {"name": "look_up", "arguments": "{cut"}}]}),
@@ -270,7 +348,7 @@ GPTS: dict[str, dict[str, Any]] = {
     "nothing": openai_reply({"content": None}),
     "no choice": openai_reply({}, choices=[]),
     "a custom tool": openai_reply({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "x", "input": "y"}}]}),
-}  # fmt: skip
+}
 
 
 async def heard(asking: Awaitable[Any]) -> oracle.Heard | None:
@@ -305,17 +383,22 @@ async def test_replies_are_read_as_by_the_sdks(
 
 STREAMS = {
     CLAUDE: [
-        message_start(), *text_block(0, "Y", "es."), *block(1, USE | {"input": {}}, piece('{"name": '), piece('"Ada"}')),
-        *block(2, USE | {"id": "use_2", "input": {}}, piece("")), *message_end("tool_use"),
+        message_start(),
+        *text_block(0, "Y", "es."),
+        *block(1, USE | {"input": {}}, piece('{"name": '), piece('"Ada"}')),
+        *block(2, USE | {"id": "use_2", "input": {}}, piece("")),
+        *message_end("tool_use"),
     ],
     GPT: [
-        chunk({"role": "assistant", "content": ""}), chunk({"content": "Yes."}),
+        chunk({"role": "assistant", "content": ""}),
+        chunk({"content": "Yes."}),
         chunk({"tool_calls": [{"index": 0, **CALL, "function": {"name": "look_up", "arguments": '{"name": '}}]}),
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"Ada"}'}}]}),
         chunk({"tool_calls": [{"index": 1, **CALL, "id": "call_2", "function": {"name": "look_up", "arguments": ""}}]}),
-        chunk({}, "tool_calls"), chunk({}, choices=[], usage={"prompt_tokens": 10, "completion_tokens": 5}),
+        chunk({}, "tool_calls"),
+        chunk({}, choices=[], usage={"prompt_tokens": 10, "completion_tokens": 5}),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("model", [CLAUDE, GPT])

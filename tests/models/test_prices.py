@@ -77,9 +77,7 @@ def test_a_declared_cache_rate_counts_and_an_undeclared_one_is_the_dearest() -> 
     read = Usage(1_000_000, 0, cache_read_tokens=1_000_000)
     plain = Prices({"m": SONNET_4_7}).of("m")
     assert (plain.cost_nanousd(written), plain.cost_nanousd(read)) == (3_750_000_000, 3_000_000_000)
-    free = DeclaredPrice(
-        input_usd_per_mtok=3, output_usd_per_mtok=15, cache_read_usd_per_mtok=0, cache_write_usd_per_mtok=0
-    )
+    free = DeclaredPrice(input_usd_per_mtok=3, output_usd_per_mtok=15, cache_read_usd_per_mtok=0, cache_write_usd_per_mtok=0)
     price = Prices({"m": free}).of("m")
     assert price.cost_nanousd(written) == price.cost_nanousd(read) == 0
 

@@ -16,16 +16,7 @@ import pytest
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.providers import Providers
-from holdfast.ports import (
-    ModelReply,
-    ModelRequest,
-    ModelTurn,
-    ToolReply,
-    ToolSpec,
-    ToolTurn,
-    Usage,
-    UserTurn,
-)
+from holdfast.ports import ModelReply, ModelRequest, ModelTurn, ToolReply, ToolSpec, ToolTurn, Usage, UserTurn
 from holdfast.testing.model_rule import FaultKind
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from holdfast.testing.model_server import Usage as Used
@@ -97,9 +88,7 @@ async def test_a_tool_is_asked_for_answered_and_the_conversation_goes_on(
     assert (wish.name, wish.arguments, first.finish_reason) == ("look_up", {"name": "Ada"}, "tool_call")
     found = ToolTurn((ToolReply(wish.id, wish.name, "Ada & Co., founded 1843"),))
     for _ in range(2):
-        request = ask(
-            model, UserTurn("Is Ada any good?"), stored(first.turn), found, UserTurn("Well?"), tools=(LOOK_UP,)
-        )
+        request = ask(model, UserTurn("Is Ada any good?"), stored(first.turn), found, UserTurn("Well?"), tools=(LOOK_UP,))
         assert (await providers.request(request)).text
     hashes = [call.request_sha256 for call in server.calls]
     assert hashes[1] == hashes[2], "equal requests are equal bytes"
@@ -123,9 +112,7 @@ async def test_a_structured_answer_comes_as_an_object(
 
 
 @BOTH
-async def test_tools_come_before_the_answer_in_one_conversation(
-    providers: Providers, server: ModelServer, model: str
-) -> None:
+async def test_tools_come_before_the_answer_in_one_conversation(providers: Providers, server: ModelServer, model: str) -> None:
     server.script.add(Rule(turn=1, tool_calls=(ToolCall("look_up"),)), Rule(output={"fit": False, "why": "late"}))
     first = await providers.request(ask(model, tools=(LOOK_UP,), answer=VERDICT))
     assert first.answer is None
@@ -289,20 +276,13 @@ async def test_thinking_is_replayed_with_its_signature(wire: Wire, wired: Provid
 
 @BOTH
 async def test_what_is_replayed_names_neither_a_url_nor_a_key(wire: Wire, wired: Providers, model: str) -> None:
-    wire.will_say(
-        anthropic_reply({"type": "text", "text": "Yes."}) if model == CLAUDE else openai_reply({"content": "Yes."})
-    )
+    wire.will_say(anthropic_reply({"type": "text", "text": "Yes."}) if model == CLAUDE else openai_reply({"content": "Yes."}))
     reply = await wired.request(ask(model))
     assert KEY not in json.dumps(msgspec.to_builtins(reply))
 
 
-async def test_a_second_answer_stays_among_the_tool_requests_so_that_it_can_be_replied_to(
-    wire: Wire, wired: Providers
-) -> None:
-    uses = [
-        {"type": "tool_use", "id": f"use_{number}", "name": "verdict", "input": {"fit": number == 1}}
-        for number in (1, 2)
-    ]
+async def test_a_second_answer_stays_among_the_tool_requests_so_that_it_can_be_replied_to(wire: Wire, wired: Providers) -> None:
+    uses = [{"type": "tool_use", "id": f"use_{number}", "name": "verdict", "input": {"fit": number == 1}} for number in (1, 2)]
     wire.will_say(anthropic_reply(*uses))
     reply = await wired.request(ask(CLAUDE, answer=VERDICT))
     assert (reply.answer and reply.answer.id, [wish.id for wish in reply.tool_requests]) == ("use_1", ["use_2"])
@@ -317,9 +297,7 @@ async def test_a_second_answer_stays_among_the_tool_requests_so_that_it_can_be_r
         (GPT, "required"),
     ],
 )
-async def test_an_answer_is_forced_where_the_model_can_be(
-    wire: Wire, wired: Providers, model: str, forced: Any
-) -> None:
+async def test_an_answer_is_forced_where_the_model_can_be(wire: Wire, wired: Providers, model: str, forced: Any) -> None:
     wire.will_say({"error": {"message": "enough"}}, status=400)
     await failure(wired, ask(model, answer=VERDICT))
     (sent,) = wire.requests
@@ -392,9 +370,7 @@ async def test_a_rate_limit_may_be_given_as_a_date(wire: Wire, wired: Providers,
 
 
 @pytest.mark.parametrize("wait", ["-1", "soon", "nan", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "²"])
-async def test_a_rate_limit_that_says_nothing_sensible_is_one_without_an_end(
-    wire: Wire, wired: Providers, wait: str
-) -> None:
+async def test_a_rate_limit_that_says_nothing_sensible_is_one_without_an_end(wire: Wire, wired: Providers, wait: str) -> None:
     wire.will_say({"error": {}}, status=429, retry_after=wait, retry_after_ms=wait)
     error = await failure(wired, ask(GPT))
     assert isinstance(error, ModelRateLimited)
@@ -464,9 +440,7 @@ async def test_a_reply_that_cannot_be_kept_leaves_the_call_uncertain(
         (CLAUDE, anthropic_reply(usage={"input_tokens": 10, "output_tokens": 5, "speed": "fast"})),
         (
             CLAUDE,
-            anthropic_reply(
-                usage={"input_tokens": 1, "output_tokens": 5, "cache_creation": {"ephemeral_1h_input_tokens": 9}}
-            ),
+            anthropic_reply(usage={"input_tokens": 1, "output_tokens": 5, "cache_creation": {"ephemeral_1h_input_tokens": 9}}),
         ),
         (GPT, openai_reply({"content": ""}, usage=None)),
         (GPT, openai_reply({"content": ""}, usage={"prompt_tokens": 10.5, "completion_tokens": 5})),
@@ -515,9 +489,7 @@ async def test_a_host_that_does_not_exist_was_never_reached(model: str) -> None:
     await providers.aclose()
 
 
-async def test_a_request_that_cannot_be_put_in_the_format_is_refused_before_it_leaves(
-    wire: Wire, wired: Providers
-) -> None:
+async def test_a_request_that_cannot_be_put_in_the_format_is_refused_before_it_leaves(wire: Wire, wired: Providers) -> None:
     wire.will_say({})
     error = await failure(wired, ask(CLAUDE, ModelTurn({"kind": "of nobody's making"})))
     assert (type(error), error.error_class, error.retryable) == (ModelRefused, "validation", False)

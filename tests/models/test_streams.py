@@ -94,7 +94,7 @@ def nameless(reply: ModelReply) -> str:
         (Rule(text="Yes.", fault=Fault("missing_usage")), {}),
     ],
     ids=["text", "length", "tools", "answer", "both", "no usage"],
-)  # fmt: skip
+)
 async def test_the_pieces_are_those_of_the_reply_that_comes_whole(
     providers: Providers, server: ModelServer, model: str, rule: Rule, options: Any
 ) -> None:
@@ -151,12 +151,8 @@ async def test_no_piece_is_waited_for_beyond_the_deadline(wire: Wire, wired: Pro
 
 
 @BOTH
-async def test_a_stream_that_ends_too_soon_is_a_reply_that_was_cut_off(
-    wire: Wire, wired: Providers, model: str
-) -> None:
-    begun: list[Any] = (
-        [message_start(), *text_block(0, "Yes")] if model == CLAUDE else [chunk({"content": "Yes"}, "stop")]
-    )
+async def test_a_stream_that_ends_too_soon_is_a_reply_that_was_cut_off(wire: Wire, wired: Providers, model: str) -> None:
+    begun: list[Any] = [message_start(), *text_block(0, "Yes")] if model == CLAUDE else [chunk({"content": "Yes"}, "stop")]
     wire.will_stream(*begun, done=False)
     error, _ = await failure(wired, ask(model))
     assert (type(error), error.error_class) == (ModelUncertain, "network")
@@ -165,9 +161,7 @@ async def test_a_stream_that_ends_too_soon_is_a_reply_that_was_cut_off(
 @BOTH
 async def test_the_connection_is_there_for_the_next_call(wire: Wire, wired: Providers, model: str) -> None:
     events = (
-        [message_start(), *text_block(0, "Yes"), *message_end()]
-        if model == CLAUDE
-        else [chunk({"content": "Yes"}, "stop")]
+        [message_start(), *text_block(0, "Yes"), *message_end()] if model == CLAUDE else [chunk({"content": "Yes"}, "stop")]
     )
     wire.will_stream(*events)
     for _ in range(3):
@@ -184,14 +178,7 @@ async def test_the_connection_is_there_for_the_next_call(wire: Wire, wired: Prov
 
 def message_start(**used: int) -> dict[str, Any]:
     counted = {"input_tokens": 10, "output_tokens": 1, **used}
-    message = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "content": [],
-        "stop_reason": None,
-        "usage": counted,
-    }
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "stop_reason": None, "usage": counted}
     return {"type": "message_start", "message": message}
 
 
@@ -221,10 +208,7 @@ async def test_thinking_is_kept_with_its_signature_and_comes_in_pieces(wire: Wir
     wire.will_stream(
         message_start(cache_read_input_tokens=7),
         *block(
-            0,
-            {"type": "thinking", "thinking": "", "signature": ""},
-            *thought,
-            {"type": "signature_delta", "signature": "c2ln"},
+            0, {"type": "thinking", "thinking": "", "signature": ""}, *thought, {"type": "signature_delta", "signature": "c2ln"}
         ),
         *block(1, {"type": "redacted_thinking", "data": "aGlk"}),
         *text_block(2, "Y", "es."),
@@ -254,16 +238,15 @@ async def test_arguments_that_were_cut_short_are_given_as_they_came(wire: Wire, 
 
 
 def chunk(delta: dict[str, Any], finish_reason: str | None = None, **fields: Any) -> dict[str, Any]:
-    choices = [
-        {"index": 0, "delta": delta, "finish_reason": finish_reason},
-        {"index": 1, "delta": {"content": "another"}},
-    ]
+    choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}, {"index": 1, "delta": {"content": "another"}}]
     return {"id": "c_1", "object": "chat.completion.chunk", "choices": choices, "usage": None, **fields}
 
 
 async def test_what_others_make_of_the_format_is_understood(wire: Wire, wired: Providers) -> None:
     wire.will_stream(
-        chunk({"role": "assistant", "content": "<thi"}), chunk({"content": "nk>hm</th"}), chunk({"content": "ink>Y"}),
+        chunk({"role": "assistant", "content": "<thi"}),
+        chunk({"content": "nk>hm</th"}),
+        chunk({"content": "ink>Y"}),
         chunk({"content": [{"type": "text", "text": "es."}], "reasoning_content": "so"}),
         chunk({"tool_calls": [{"id": "c1", "function": {"name": "look_up"}, "extra_content": {"s": "x"}}]}),
         chunk({"tool_calls": [{"function": {"arguments": '{"name": '}}]}),
@@ -271,7 +254,7 @@ async def test_what_others_make_of_the_format_is_understood(wire: Wire, wired: P
         chunk({"tool_calls": [{"id": "c2", "function": {"name": "look_up", "arguments": ""}}]}),
         chunk({}, "tool_calls"),
         chunk({}, choices=None, usage={"prompt_tokens": 10, "completion_tokens": 5}),
-    )  # fmt: skip
+    )
     reply = await read(wired, ask(GPT, tools=(LOOK_UP,)))
     assert (reply.text, reply.finish_reason, reply.usage) == ("Yes.", "tool_call", Usage(10, 5))
     assert [(wish.id, wish.arguments) for wish in reply.tool_requests] == [("c1", {"name": "Ada"}), ("c2", {})]
@@ -290,9 +273,7 @@ async def test_a_usage_above_the_listed_rates_is_none(wire: Wire, wired: Provide
 
 @BOTH
 @pytest.mark.parametrize(("piece", "words"), [("x" * 500_000, "4 MiB"), ("[" * 9_000, "50,000 lists")])
-async def test_a_reply_without_end_is_not_taken(
-    wire: Wire, wired: Providers, model: str, piece: str, words: str
-) -> None:
+async def test_a_reply_without_end_is_not_taken(wire: Wire, wired: Providers, model: str, piece: str, words: str) -> None:
     if model == CLAUDE:
         wire.will_stream(message_start(), *text_block(0, *[piece] * 10), *message_end())
     else:

@@ -16,18 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.mutants.mutant import (
-    LONGEST_S,
-    Mutant,
-    Unusable,
-    all_mutants,
-    apply,
-    copy,
-    name_of,
-    named_tests,
-    run,
-    run_command,
-)
+from tests.mutants.mutant import LONGEST_S, Mutant, Unusable, all_mutants, apply, copy, name_of, named_tests, run, run_command
 
 QUICK = ("tests/core", "tests/engine", "tests/stores", "tests/blobs", "tests/models")
 SEEDS = 500

@@ -18,9 +18,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 PATCHES: Final = Path(__file__).parent / "patches"
 
-_LEFT_OUT: Final = shutil.ignore_patterns(
-    ".git", ".venv", ".*_cache", ".hypothesis", "*.db*", "build", "dist", "node_modules"
-)
+_LEFT_OUT: Final = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "*.db*", "build", "dist", "node_modules")
 """What was compiled comes along: of what a patch touches it no longer fits, and to compile the rest again is most of a hunt."""
 LONGEST_S: Final = 600.0
 """What the tests of one mutant get, on a machine that does other things besides."""
@@ -101,9 +99,20 @@ def apply(mutant: Mutant, tree: Path) -> None:
 def run(tree: Path, *tests: str, workers: int = 0, longest_s: float = LONGEST_S) -> Outcome:
     """Run `tests` against the code of `tree`. Raises Unusable when they could not be run."""
     return run_command(
-        tree, sys.executable, "-m", "pytest", "-q", "-x", f"-n{workers}", "-p", "no:cacheprovider", "--no-header",
-        "--timeout=180", *tests, longest_s=longest_s,
-    )  # fmt: skip
+        tree,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        f"-n{workers}",
+        "-p",
+        "no:cacheprovider",
+        "--no-header",
+        "--timeout=180",
+        *tests,
+        longest_s=longest_s,
+    )
 
 
 def run_command(tree: Path, *command: str, longest_s: float = LONGEST_S) -> Outcome:

@@ -22,9 +22,7 @@ def test_there_are_enough_of_them() -> None:
 def test_every_patch_applies_to_the_code_as_it_is(tmp_path: Path) -> None:
     for mutant in all_mutants():
         touched = [
-            line.removeprefix("+++ b/").strip()
-            for line in mutant.patch.read_text().splitlines()
-            if line.startswith("+++ b/")
+            line.removeprefix("+++ b/").strip() for line in mutant.patch.read_text().splitlines() if line.startswith("+++ b/")
         ]
         assert touched, mutant.name
         assert all(name.startswith("src/") for name in touched), f"{mutant.name} breaks something else than Holdfast"

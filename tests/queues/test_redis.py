@@ -17,17 +17,7 @@ from holdfast.ports import Handed, Report
 from holdfast.queues import redis as queue_
 from holdfast.queues.redis import RedisQueue
 from holdfast.testing.redis_server import RedisServer, installed
-from tests.queues.conformance import (
-    LEADER,
-    MOST_S,
-    WORKER,
-    Connect,
-    QueueConformance,
-    job,
-    jobs,
-    listening,
-    some,
-)
+from tests.queues.conformance import LEADER, MOST_S, WORKER, Connect, QueueConformance, job, jobs, listening, some
 
 _PREFIXES = (f"test-{number}" for number in itertools.count(1))
 FULL = ("--maxmemory", "2mb", "--maxmemory-policy", "noeviction")

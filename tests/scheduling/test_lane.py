@@ -27,9 +27,7 @@ def handed(run: str, graph: str = "g", receipt: str = "", dead: str = "", tenant
 UNTIL_MS = 2000
 
 
-def worker(
-    name: str, free: int, *graphs: str, taken: int = 0, held: tuple[PlacedStep, ...] = (), at_ms: int = 1
-) -> Report:
+def worker(name: str, free: int, *graphs: str, taken: int = 0, held: tuple[PlacedStep, ...] = (), at_ms: int = 1) -> Report:
     own = Resources(cpu_m=1000)
     return Report(SessionId(name), graphs or ("g",), 10, free, taken, ("fast",), own, held, at_ms=at_ms)
 
@@ -284,6 +282,5 @@ def test_jobs_of_one_workflow_are_placed_in_the_order_in_which_they_came(offers,
             order[each.job.graph_hash].append(each.job.run)
             taken += 1
     assert order == {
-        graph: [f"{graph}-{number}" for other, number in offers if other == graph]
-        for graph in {graph for graph, _ in offers}
+        graph: [f"{graph}-{number}" for other, number in offers if other == graph] for graph in {graph for graph, _ in offers}
     }

@@ -15,17 +15,33 @@ from holdfast.scheduling.placement import Scheduler
 
 
 def job(
-    name: str, tenant: str = "t", able: str = "g", *, labels: Iterable[str] = (), tags: Iterable[str] = (),
-    cpu_m: int = 0, memory_mb: int = 0, gpus: int = 0, priority: int = 0, **pools: int,
-) -> Job:  # fmt: skip
+    name: str,
+    tenant: str = "t",
+    able: str = "g",
+    *,
+    labels: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    cpu_m: int = 0,
+    memory_mb: int = 0,
+    gpus: int = 0,
+    priority: int = 0,
+    **pools: int,
+) -> Job:
     demand = Demand(tuple(labels), tuple(tags), cpu_m, memory_mb, gpus, dict(pools), priority)
     return Job((name,), able, tenant, demand)
 
 
 def worker(
-    name: str = "w", slots: int = 100, *, able: str = "g", labels: str = "", tags: str = "",
-    cpu_m: int = 0, memory_mb: int = 0, gpus: int = 0,
-) -> Capacity:  # fmt: skip
+    name: str = "w",
+    slots: int = 100,
+    *,
+    able: str = "g",
+    labels: str = "",
+    tags: str = "",
+    cpu_m: int = 0,
+    memory_mb: int = 0,
+    gpus: int = 0,
+) -> Capacity:
     return Capacity(
         name, frozenset(able.split()), frozenset(labels.split()), frozenset(tags.split()), slots, cpu_m, memory_mb, gpus
     )
@@ -58,9 +74,7 @@ def why(scheduler: Scheduler, name: str, now_s: float = 0) -> Reason:
     return reason
 
 
-def one_by_one(
-    scheduler: Scheduler, running: Iterable[str], rounds: int, now_s: float = 0, every_s: float = 0
-) -> list[str]:
+def one_by_one(scheduler: Scheduler, running: Iterable[str], rounds: int, now_s: float = 0, every_s: float = 0) -> list[str]:
     """End what runs, the oldest first, one at a time; who gets its place, in order."""
     line, placed = list(running), []
     for _ in range(rounds):
@@ -212,9 +226,7 @@ def test_a_rate_that_is_changed_keeps_what_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["slots", "rate"])
-def test_of_a_closed_pool_nobody_gets_any_until_it_opens_and_a_rate_is_empty_then(
-    kind: Literal["slots", "rate"],
-) -> None:
+def test_of_a_closed_pool_nobody_gets_any_until_it_opens_and_a_rate_is_empty_then(kind: Literal["slots", "rate"]) -> None:
     scheduler = fleet(worker())
     scheduler.set_pool("P", kind, 2, 0, per_s=1.0)
     submit(scheduler, job("a", P=1))
@@ -300,9 +312,11 @@ def test_two_who_keep_what_the_other_wants_do_not_wait_for_each_other() -> None:
 
 def test_a_worker_must_be_able_and_have_every_label_and_tag() -> None:
     scheduler = fleet(
-        worker("unable", able="h"), worker("plain"), worker("tagged", tags="ssd", labels="gpu eu"),
+        worker("unable", able="h"),
+        worker("plain"),
+        worker("tagged", tags="ssd", labels="gpu eu"),
         worker("right", tags="ssd", labels="gpu eu big"),
-    )  # fmt: skip
+    )
     submit(scheduler, job("1", labels=["gpu", "big"], tags=["ssd"]))
     assert where(scheduler.place(0)) == {"1": "right"}
     submit(scheduler, job("2", able="h"))
@@ -406,15 +420,7 @@ def test_what_was_placed_before_a_leader_took_over_counts() -> None:
 
 def test_a_higher_priority_goes_first_and_then_whoever_came_first() -> None:
     scheduler = fleet(worker(slots=1))
-    submit(
-        scheduler,
-        job("0"),
-        job("1"),
-        job("2"),
-        job("high", priority=1),
-        job("low", priority=-1),
-        job("top", priority=9),
-    )
+    submit(scheduler, job("0"), job("1"), job("2"), job("high", priority=1), job("low", priority=-1), job("top", priority=9))
     first = names(scheduler.place(0))
     assert [*first, *one_by_one(scheduler, first, 5)] == ["top", "high", "0", "1", "2", "low"]
 
@@ -445,9 +451,7 @@ def test_a_tenant_with_most_of_the_jobs_slows_no_other(scarce: str, different: s
         return job(f"{tenant}-{number}", tenant, able, calls=amount)
 
     able = " ".join(f"g{number}" for number in range(5))
-    scheduler = fleet(
-        worker(slots=10 if scarce == "worker" else 1000, able=able), calls=160 if scarce == "pool" else 10**6
-    )
+    scheduler = fleet(worker(slots=10 if scarce == "worker" else 1000, able=able), calls=160 if scarce == "pool" else 10**6)
     submit(scheduler, *(one(number, "greedy") for number in range(800)))
     running = names(scheduler.place(0))
     for tenant in "abcd":
@@ -461,10 +465,7 @@ def test_a_tenant_with_most_of_the_jobs_slows_no_other(scarce: str, different: s
 def test_a_tenant_of_twice_the_weight_gets_twice_as_many_turns() -> None:
     scheduler = fleet(worker(), calls=10)
     scheduler.set_weight("heavy", 2)
-    submit(
-        scheduler,
-        *(job(f"{tenant}-{n}", tenant, calls=1) for n in range(300) for tenant in ("heavy", "light", "other")),
-    )
+    submit(scheduler, *(job(f"{tenant}-{n}", tenant, calls=1) for n in range(300) for tenant in ("heavy", "light", "other")))
     placed = one_by_one(scheduler, names(scheduler.place(0)), 200)
     shares = Counter(name.partition("-")[0] for name in placed)
     assert 95 <= shares["heavy"] <= 105
@@ -559,5 +560,7 @@ def test_who_borrows_is_told_which_pools_the_next_job_takes_of_at_once() -> None
     scheduler.place(1)
     needs = scheduler.needs(1, {})
     assert {name: (need.next, need.beside) for name, need in needs.items()} == {
-        "A": (1, ("B",)), "B": (2, ("A",)), "C": (1, ()),
-    }  # fmt: skip
+        "A": (1, ("B",)),
+        "B": (2, ("A",)),
+        "C": (1, ()),
+    }

@@ -150,10 +150,7 @@ class Books(RuleBasedStateMachine):
         self.moved = True
 
     @rule(
-        pool=st.sampled_from(RATES),
-        limit=st.integers(0, 6),
-        per_s=st.sampled_from([0.7, 1.0, 60.0]),
-        burst=st.integers(1, 5),
+        pool=st.sampled_from(RATES), limit=st.integers(0, 6), per_s=st.sampled_from([0.7, 1.0, 60.0]), burst=st.integers(1, 5)
     )
     def set_rate(self, pool: str, limit: int, per_s: float, burst: int) -> None:
         self.scheduler.set_pool(pool, "rate", limit, self.now_s, per_s=per_s, burst=burst)

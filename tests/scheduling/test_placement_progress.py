@@ -81,11 +81,7 @@ def test_nobody_waits_for_ever_for_what_is_kept_for_somebody_who_waits_for_him(p
 
 def test_two_who_each_keep_what_the_other_lacks_go_one_after_the_other() -> None:
     """At the end A is kept for an x, which lacks B, and B for a z, which lacks A; and nothing is in use any more."""
-    wants: dict[str, dict[str, int | None]] = {
-        "x": {"A": 2, "B": 3},
-        "y": {"A": 1, "B": 2},
-        "z": {"A": 2, "B": 2, "C": 2},
-    }
+    wants: dict[str, dict[str, int | None]] = {"x": {"A": 2, "B": 3}, "y": {"A": 1, "B": 2}, "z": {"A": 2, "B": 2, "C": 2}}
     scheduler, now_s = Scheduler(), 0.0
     scheduler.join(Capacity("w", frozenset("g"), frozenset(), frozenset(), 4), now_s)
     scheduler.set_pool("A", "slots", 2, now_s)

@@ -71,9 +71,17 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 LISTS = (
-    query.Runs, query.Gates, query.Effects, query.DeadLetters, query.Conversations, query.Schedules, query.Keys, query.Approvals,
-    query.Workflows, query.Tail,
-)  # fmt: skip
+    query.Runs,
+    query.Gates,
+    query.Effects,
+    query.DeadLetters,
+    query.Conversations,
+    query.Schedules,
+    query.Keys,
+    query.Approvals,
+    query.Workflows,
+    query.Tail,
+)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LISTS if kind is not query.Effects])
@@ -102,9 +110,7 @@ async def test_a_cursor_tells_nothing_of_rows_that_are_hidden(world: World, kind
         assert told.startswith("~")
     assert all(HIDDEN not in str(row) for row in shown)
     whole = (await world.service.ask(who, kind(limit=100, **more))).rows
-    assert [_place(row) for row in shown] == [_place(row) for row in whole], (
-        "sealed cursors lead through all of the list"
-    )
+    assert [_place(row) for row in shown] == [_place(row) for row in whole], "sealed cursors lead through all of the list"
     with pytest.raises(InvalidInput, match="no cursor of this list"):
         await world.service.ask(who._replace(tenant="globex"), kind(cursor=seen[0], **more))
     with pytest.raises(InvalidInput, match="no cursor of this list"):

@@ -36,9 +36,14 @@ async def asks(ctx: Context, hash_optional: bool) -> str:
 @flow
 async def risky(ctx: Context, level: Any) -> str:
     answer = await ctx.ask(
-        {"pay": 9}, decisions=["approve"], proposed_action="pay", evidence_ids=["e1"], risk_level=level,
-        expires_after_s=3600, quorum=2,
-    )  # fmt: skip
+        {"pay": 9},
+        decisions=["approve"],
+        proposed_action="pay",
+        evidence_ids=["e1"],
+        risk_level=level,
+        expires_after_s=3600,
+        quorum=2,
+    )
     return str(answer.decision)
 
 
@@ -100,9 +105,7 @@ STRICT, LAX = gated("strict", hash_optional=False), gated("lax", hash_optional=T
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    async with Engine.open(
-        str(tmp_path / "runs.db"), workflows=[asks, pays, loses, risky, STRICT, LAX, LIMITED]
-    ) as engine:
+    async with Engine.open(str(tmp_path / "runs.db"), workflows=[asks, pays, loses, risky, STRICT, LAX, LIMITED]) as engine:
         yield engine
 
 
@@ -144,7 +147,9 @@ async def test_a_node_and_a_rule_say_it_as_a_question_does(engine: Engine) -> No
                     await service.tell(IDA, Decide(gate))
             shown = None if is_optional else opened.shown_hash
             await service.tell(IDA, Decide(gate, shown_hash=shown))
-            await engine.run(run.id).until(lambda state, gate=gate: GateId(gate) not in state.gates and (state.gates or state.ended))  # type: ignore[misc]  # fmt: skip
+            await engine.run(run.id).until(
+                lambda state, gate=gate: GateId(gate) not in state.gates and (state.gates or state.ended)
+            )  # type: ignore[misc]
         assert await engine.run(run.id).result() == "paid ada"
 
 

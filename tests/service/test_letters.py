@@ -13,15 +13,7 @@ from holdfast import Context, Engine, flow, tool
 from holdfast.core.values.access import Access
 from holdfast.errors import NotPermitted
 from holdfast.service import query
-from holdfast.service.command import (
-    Bulk,
-    BulkDeadLetters,
-    Decide,
-    EditDeadLetter,
-    ReplayDeadLetter,
-    ResolveDeadLetter,
-    Retry,
-)
+from holdfast.service.command import Bulk, BulkDeadLetters, Decide, EditDeadLetter, ReplayDeadLetter, ResolveDeadLetter, Retry
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 
@@ -80,18 +72,20 @@ async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(
     letter, peek = await world.letter(workflow), of("peek")
     run = letter.partition(":")[0]
     deeds: list[Any] = [
-        EditDeadLetter(letter, arguments={"amount": 1_000_000}), ReplayDeadLetter(letter), ResolveDeadLetter(letter, "forged"),
-        ReplayDeadLetter(run), EditDeadLetter(run, arguments={"amount": 1}), Retry(run),
-    ]  # fmt: skip
+        EditDeadLetter(letter, arguments={"amount": 1_000_000}),
+        ReplayDeadLetter(letter),
+        ResolveDeadLetter(letter, "forged"),
+        ReplayDeadLetter(run),
+        EditDeadLetter(run, arguments={"amount": 1}),
+        Retry(run),
+    ]
     for gate, _ in await world.engine.gates(run):
         deeds += [Decide(gate.gate, answer, data="x") for answer in ("answer", "retry", "reject")]
     assert (len(deeds) > 6) == (workflow is parking)
     for deed in deeds:
         with pytest.raises(NotPermitted, match="no say about the tool 'pay'"):
             await world.service.tell(peek, deed)
-    for bulk in (
-        BulkDeadLetters(deed="replay"), BulkDeadLetters(deed="resolve", output="forged", run=run), Bulk(deed="retry")
-    ):  # fmt: skip
+    for bulk in (BulkDeadLetters(deed="replay"), BulkDeadLetters(deed="resolve", output="forged", run=run), Bulk(deed="retry")):
         with pytest.raises(NotPermitted, match="no say about the tool"):
             await world.service.tell_many(peek, bulk)
     assert (await world.service.ask(peek, query.DeadLetters(letter=letter))).rows[0]["state"] == "open", "they look"

@@ -24,9 +24,7 @@ async def test_an_address_is_written_down_once_a_minute_and_its_others_are_count
     await record.failures.note("10.0.0.2", "no token")
     record.now += PERIOD_MS
     await record.failures.note("10.0.0.1", "no token")
-    assert record.rows == [
-        ("10.0.0.1", "no token"), ("10.0.0.2", "no token; 99 more before"), ("10.0.0.1", "no token"),
-    ]  # fmt: skip
+    assert record.rows == [("10.0.0.1", "no token"), ("10.0.0.2", "no token; 99 more before"), ("10.0.0.1", "no token")]
 
 
 async def test_many_addresses_write_no_more_than_so_many_lines_a_minute() -> None:

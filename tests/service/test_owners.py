@@ -113,9 +113,7 @@ async def test_a_submitted_name_means_what_its_own_tenant_has_submitted(world: W
         ((row,), _) = await world.service.ask(who, query.Workflows(name="build"))
         assert (row["graph_hash"], row["tenant"]) == (meant, tenant)
         assert await world.names(who) == ["build", "quick"]
-        await world.service.tell(
-            who, SetSchedule(name="nightly", workflow="build", cron="* * * * *", input={"x": True})
-        )
+        await world.service.tell(who, SetSchedule(name="nightly", workflow="build", cron="* * * * *", input={"x": True}))
         now_ms = world.engine.now_ms()
         past = Backfill("nightly", now_ms - 2 * MINUTE_MS, now_ms)
         runs = [row["run_id"] for row in (await world.service.tell_many(who, past)).rows]
@@ -138,9 +136,11 @@ async def test_a_tenant_submits_files_only_where_they_run_at_its_own_workers(wor
     own = f"[workers.acme]\ntoken = '{'w' * 32}'\ntenants = ['acme']\ntasks = "
     every = f"[workers.all]\ntoken = '{'e' * 32}'\ntenants = ['*']\ntasks = ['*']\n"
     for said, has in (
-        (own + "['*']\n", True), (own + "['holdfast.shell']\n", True), (own + "['echo']\n", False),
+        (own + "['*']\n", True),
+        (own + "['holdfast.shell']\n", True),
+        (own + "['echo']\n", False),
         (own + "['*']\n" + every, False),
-    ):  # fmt: skip
+    ):
         (tmp_path / "tokens.toml").unlink(missing_ok=True)
         identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", said)))
         assert [identity.has_shells_of(tenant) for tenant in (ACME, GLOBEX)] == [has, False], said
@@ -192,9 +192,11 @@ async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None
     await tell(of(ACME), MakeKey(name="part", may=("operator",), workflows=("quick",), tools=("mail_*",)))
     part = of(ACME, workflows=("quick",), tools=("mail_*",))
     for wider in (
-        MakeKey(name="x"), MakeKey(name="x", workflows=("*",), tools=("mail_*",)), MakeKey(name="x", workflows=("quick",)),
+        MakeKey(name="x"),
+        MakeKey(name="x", workflows=("*",), tools=("mail_*",)),
+        MakeKey(name="x", workflows=("quick",)),
         MakeKey(name="x", workflows=("quick",), tools=("pay",)),
-    ):  # fmt: skip
+    ):
         with pytest.raises(NotPermitted, match="grants no more"):
             await tell(part, wider)
     for deed in (RotateKey("all"), RevokeKey("all")):
@@ -218,8 +220,9 @@ async def test_a_key_acts_in_no_role_that_its_maker_has_not(world: World) -> Non
                 await tell(who, wider)
     made = await tell(ann, MakeKey(name="hers", may=("reviewer",), roles=("legal",), teams=("ops",)))
     hers, theirs = [
-        await world.service.keys.holder(each["key"]) for each in (made, await tell(app, MakeKey(name="theirs", may=("reviewer",))))
-    ]  # fmt: skip
+        await world.service.keys.holder(each["key"])
+        for each in (made, await tell(app, MakeKey(name="theirs", may=("reviewer",))))
+    ]
     assert hers is not None
     assert theirs is not None
     assert hers.principal("zoe", ("legal",)).acts_as == ("legal", "ops")
@@ -279,8 +282,10 @@ async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_ow
     pages = [await world.service.ask(ops, query.Keys(limit=2))]
     pages.append(await world.service.ask(ops, query.Keys(limit=2, cursor=pages[0].cursor)))
     assert [(row["name"], row["tenant"]) for page in pages for row in page.rows] == [
-        ("fleet", None), ("shop", ACME), ("shop", "globex"),
-    ]  # fmt: skip
+        ("fleet", None),
+        ("shop", ACME),
+        ("shop", "globex"),
+    ]
 
 
 async def test_a_key_is_rotated_only_by_who_could_make_it(world: World) -> None:
@@ -313,10 +318,7 @@ async def test_a_private_thread_is_no_program_s_that_speaks_for_its_owner(world:
     app, key = (ann._replace(client=client, is_person=False) for client in ("clients.app", "keys.k"))
     await world.service.open_private(ann, OpenConversation(name="hers", workflow="quick"))
     await world.service.open_private(app, OpenConversation(name="of-app", workflow="quick"))
-    for own, others, thread in (
-        (ann, (app, key, ann._replace(name="bob", client="bob")), "hers"),
-        (app, (ann, key), "of-app"),
-    ):
+    for own, others, thread in ((ann, (app, key, ann._replace(name="bob", client="bob")), "hers"), (app, (ann, key), "of-app")):
         for other in others:
             for asked in (query.Conversations(name=thread), query.Conversations()):
                 with suppress(NotFound):

@@ -194,18 +194,48 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
     await service.tell_row(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
     call = f"{run}:flow#1:0"
     return {
-        Thing.RUN: run, Thing.FAILED: run, Thing.GATE: gate, Thing.GATES: {gate: "approve"}, Thing.TOOL_CALL: call, Thing.MODEL_CALL: call,
-        Thing.LETTER: f"{run}:flow#1", Thing.WORKFLOW: workflow.name, Thing.RUNS: workflow.name, Thing.SCHEDULE: name,
-        Thing.CONVERSATION: name, Thing.SUPERVISOR: name, Thing.EVALUATION: kept.id, Thing.APPROVAL: approval,
-        Thing.KEY: name, Thing.TOOLS: "pay",
-    }  # fmt: skip
+        Thing.RUN: run,
+        Thing.FAILED: run,
+        Thing.GATE: gate,
+        Thing.GATES: {gate: "approve"},
+        Thing.TOOL_CALL: call,
+        Thing.MODEL_CALL: call,
+        Thing.LETTER: f"{run}:flow#1",
+        Thing.WORKFLOW: workflow.name,
+        Thing.RUNS: workflow.name,
+        Thing.SCHEDULE: name,
+        Thing.CONVERSATION: name,
+        Thing.SUPERVISOR: name,
+        Thing.EVALUATION: kept.id,
+        Thing.APPROVAL: approval,
+        Thing.KEY: name,
+        Thing.TOOLS: "pay",
+    }
 
 
 VALUES: dict[str, Any] = {
-    "deed": "replay", "limit_usd": "5", "step": "flow#1", "text": "hi", "value": 1, "name": "x", "decision": "reject",
-    "cost_usd": "1", "period": "day", "cron": "0 9 * * *", "space": "x", "key": "x", "since_ms": 0, "map": "x", "agent": "x",
-    "reviewer": "ida", "agents": {}, "for_s": 60, "limit": "steps", "to": ("ann",), "letter": "x",
-}  # fmt: skip
+    "deed": "replay",
+    "limit_usd": "5",
+    "step": "flow#1",
+    "text": "hi",
+    "value": 1,
+    "name": "x",
+    "decision": "reject",
+    "cost_usd": "1",
+    "period": "day",
+    "cron": "0 9 * * *",
+    "space": "x",
+    "key": "x",
+    "since_ms": 0,
+    "map": "x",
+    "agent": "x",
+    "reviewer": "ida",
+    "agents": {},
+    "for_s": 60,
+    "limit": "steps",
+    "to": ("ann",),
+    "letter": "x",
+}
 
 
 def made(kind: Any, things: dict[Thing, Any], tenant: str | None = None, **more: Any) -> Any:
@@ -217,9 +247,7 @@ def made(kind: Any, things: dict[Thing, Any], tenant: str | None = None, **more:
     needed = {each.name: VALUES[each.name] for each in fields if each.required and each.name not in {*about, "tenant"}}
     if kind is cmd.Bulk:
         needed["deed"] = "cancel"
-    if "tenant" in kind.__struct_fields__ and (
-        tenant is not None or any(f.name == "tenant" and f.required for f in fields)
-    ):
+    if "tenant" in kind.__struct_fields__ and (tenant is not None or any(f.name == "tenant" and f.required for f in fields)):
         needed["tenant"] = tenant or ACME
     return kind(**needed | about | more)
 
@@ -248,21 +276,24 @@ async def found(world: World, kind: Any) -> Line:
     needs = [grant for grant in GRANTS if await outcome(world, Principal("ann", access=Access((grant,))), own) == "ok"]
     alone = [grant for grant in needs if not {*needs} & ({grant} ^ IMPLIED_BY[grant])]
     return Line(
-        kind.__name__, "|".join(alone),
+        kind.__name__,
+        "|".join(alone),
         await outcome(world, of_acme(), made(kind, world.things[THEIRS], GLOBEX)),
         await outcome(world, limited, made(kind, world.things[BESIDE])),
-        await outcome(world, limited, own), await outcome(world, of_acme(tools=()), own),
+        await outcome(world, limited, own),
+        await outcome(world, of_acme(tools=()), own),
         "".join(letter for letter, kinds in CARRIED.items() if kind.__name__ in kinds),
-    )  # fmt: skip
+    )
 
 
 IMPLIED_BY = {grant: {each for each in GRANTS if Access((grant,)).allows(each)} for grant in GRANTS}
 """What each grant allows, itself included."""
 CARRIED: dict[str, set[str]] = {
-    "h": {each.what.__name__ for each in route.ROUTES}, "g": {each.__name__ for each in wire.TAKES.values()},
+    "h": {each.what.__name__ for each in route.ROUTES},
+    "g": {each.__name__ for each in wire.TAKES.values()},
     "l": {each.__name__ for each in get_args(get_type_hints(told_by)["return"])},
     "a": set(re.findall(r"command\.([A-Z]\w+)\(", Path(agui.__file__).read_text())),
-}  # fmt: skip
+}
 
 
 async def test_each_command_and_query_does_for_each_caller_what_the_table_says(world: World) -> None:
@@ -277,9 +308,12 @@ def test_each_transport_carries_what_is_in_the_table_and_nothing_else() -> None:
     known = {(each.method, BASE + each.path) for each in route.ROUTES}
     beside = {(method, each.path) for each in app.routes for method in each.methods - {"HEAD"}} - known
     assert beside == {
-        ("GET", f"{BASE}/me"), ("GET", f"{BASE}/openapi.json"), ("GET", "/"), ("POST", f"{BASE}/links/{{token}}"),
+        ("GET", f"{BASE}/me"),
+        ("GET", f"{BASE}/openapi.json"),
+        ("GET", "/"),
+        ("POST", f"{BASE}/links/{{token}}"),
         ("POST", f"{BASE}/agui/{{workflow}}"),
-    }  # fmt: skip
+    }
 
 
 async def test_what_declares_nothing_is_refused(world: World) -> None:
@@ -300,8 +334,12 @@ async def test_a_workflow_file_takes_a_grant_of_its_own(world: World) -> None:
     """To start a run of what is there is less than to say what is run."""
     file = cmd.Start(yaml="name: mine", workflow="mine")
     for may, told in (
-        (("operator",), "403"), (("author",), "403"), (("operator", "author"), "ok"), (("admin",), "ok"), (("reviewer",), "403"),
-    ):  # fmt: skip
+        (("operator",), "403"),
+        (("author",), "403"),
+        (("operator", "author"), "ok"),
+        (("admin",), "ok"),
+        (("reviewer",), "403"),
+    ):
         assert await outcome(world, of_acme(*may), file) == told
     assert await outcome(world, of_acme("admin", workflows=("mine",)), file) == "403", "a name in a file binds nobody"
 

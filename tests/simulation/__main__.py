@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if time.monotonic() - told_s > _EVERY_S:
             told_s = time.monotonic()
             rate = report.programs / (told_s - began_s)
-            _say(
-                f"{report.programs} of {len(seeds)} programs, {rate:.0f} a second, {len(report.failed)} broke a promise"
-            )
+            _say(f"{report.programs} of {len(seeds)} programs, {rate:.0f} a second, {len(report.failed)} broke a promise")
     for line in report.text():
         _say(line)
     took_s = time.monotonic() - began_s
@@ -65,9 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mode", choices=("safety", "progress"), help="undeclared, each seed decides")
     parser.add_argument("--made-of", choices=("python", "talk", "file", "flow"), help="undeclared, each seed decides")
     parser.add_argument(
-        "--prefixes",
-        action="store_true",
-        help="run flows without other faults, each killed after every one of its commits",
+        "--prefixes", action="store_true", help="run flows without other faults, each killed after every one of its commits"
     )
     parser.add_argument("--lines", action="store_true", help="only say which lines of the engine the seeds reach")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")

@@ -18,9 +18,12 @@ from tests.simulation.world import Answer, Asking, World, meaning
 
 CACHE: Final = "!cache/"
 SEEN: Final = (
-    "vectors", "a model chosen by a router", "another model asked", "the same question answered again",
+    "vectors",
+    "a model chosen by a router",
+    "another model asked",
+    "the same question answered again",
     "a question answered that means the same",
-)  # fmt: skip
+)
 ANY: Final = "ANY"
 """What a system prompt says whose call a router sends to any model; else it names a level."""
 TOOLLESS: Final = "tiny"
@@ -28,8 +31,10 @@ TOOLLESS: Final = "tiny"
 ROUTER: Final = "router"
 _EASY: Final = (Complexity.TRIVIAL, Complexity.SIMPLE)
 _FOR: Final = {
-    "tiny": _EASY, "small": (*_EASY, Complexity.MODERATE), "large": (Complexity.MODERATE, Complexity.COMPLEX, Complexity.EXPERT)
-}  # fmt: skip
+    "tiny": _EASY,
+    "small": (*_EASY, Complexity.MODERATE),
+    "large": (Complexity.MODERATE, Complexity.COMPLEX, Complexity.EXPERT),
+}
 """What each model of the router is for."""
 _SLACK_S: Final = 300.0
 """How long after an answer was found its step may go on with it: a process may stand still meanwhile."""
@@ -38,9 +43,7 @@ _SLACK_S: Final = 300.0
 class Answers:
     """What models have come to in one program."""
 
-    def __init__(
-        self, runs: Mapping[str, Books], fault: Callable[[str, str, str], None], now_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, runs: Mapping[str, Books], fault: Callable[[str, str, str], None], now_s: Callable[[], float]) -> None:
         self.world: World
         self._books = runs
         self._fault = fault

@@ -27,9 +27,13 @@ from tests.simulation.toolbox import APPROVED
 
 SPACE: Final = "!approvals"
 SEEN: Final = (
-    "a call approved beforehand", "the last use of an approval", "a call asked about for all an approval",
-    "an approval revoked", "answers given together", "answers refused together",
-)  # fmt: skip
+    "a call approved beforehand",
+    "the last use of an approval",
+    "a call asked about for all an approval",
+    "an approval revoked",
+    "answers given together",
+    "answers refused together",
+)
 _RULED: Final = 0.5
 """How many programs have rules about tools."""
 _ITEMS: Final = ("item0", "item1", "item2", "item3")
@@ -61,10 +65,7 @@ def draw_rules(stream: Random) -> tuple[Rule, ...]:
 
 
 def _draw_rule(stream: Random) -> Rule:
-    tool, items = (
-        stream.choice(("pay", "sign", "sign", "mail", "put")),
-        tuple(stream.sample(_ITEMS, stream.randint(1, 3))),
-    )
+    tool, items = (stream.choice(("pay", "sign", "sign", "mail", "put")), tuple(stream.sample(_ITEMS, stream.randint(1, 3))))
     then: Ruling = stream.choice(("ask", "ask", "ask", "ask", "allow", "deny"))
     if then != "ask":
         return Rule(tool, items[:1], then)
@@ -109,9 +110,14 @@ class Approvals:
     """The approvals of a program, and their books."""
 
     def __init__(
-        self, stream: Random, tenant: str, workflow: str, rules: tuple[Rule, ...], runs: Mapping[str, Books],
+        self,
+        stream: Random,
+        tenant: str,
+        workflow: str,
+        rules: tuple[Rule, ...],
+        runs: Mapping[str, Books],
         fault: Callable[[str, str, str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._stream = stream
         self._tenant = tenant
         self._workflow = workflow
@@ -142,10 +148,13 @@ class Approvals:
         await asyncio.sleep(spread_s(stream, 0.001, 30.0))
         items = stream.choice((None, None, _ITEMS[:1], _ITEMS[:2]))
         how: dict[str, Any] = {
-            "by": stream.choice(("ada", "ann", "eve")), "most": stream.choice((None, 1, 1, 2)),
-            "workflow": stream.choice((None, None, None, self._workflow, "another")), "run_id": stream.choice((None, None, None, run)),
-            "roles": stream.choice(((), ("lead",))), "for_s": stream.choice((5.0, 300.0, 5 * _DAY_S)),
-        }  # fmt: skip
+            "by": stream.choice(("ada", "ann", "eve")),
+            "most": stream.choice((None, 1, 1, 2)),
+            "workflow": stream.choice((None, None, None, self._workflow, "another")),
+            "run_id": stream.choice((None, None, None, run)),
+            "roles": stream.choice(((), ("lead",))),
+            "for_s": stream.choice((5.0, 300.0, 5 * _DAY_S)),
+        }
         tool = stream.choice(("pay", "sign", "s*", "*"))
         when = [] if items is None else [When("item", "in", list(items))]
         self._terms.append({"tool": tool, "items": items, **how})

@@ -56,11 +56,25 @@ from tests.simulation.world import SETTLES_S, Asking, Execution, Sending, World
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _FROM_ATTEMPTS: Final = (
-    ev.StepCompleted, ev.StepSuspended, ev.StepStopped, ev.OperationReused,
-    ev.AttemptFailed, ev.FunctionFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
-    ev.EffectIntended, ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
-    ev.ChildRequested, ev.ChildAwaited, ev.ChildUndone,
-)  # fmt: skip
+    ev.StepCompleted,
+    ev.StepSuspended,
+    ev.StepStopped,
+    ev.OperationReused,
+    ev.AttemptFailed,
+    ev.FunctionFailed,
+    ev.ModelCallHeld,
+    ev.HoldDeferred,
+    ev.ScopeExceeded,
+    ev.EffectIntended,
+    ev.EffectReused,
+    ev.EffectDeferred,
+    ev.ToolCallDenied,
+    ev.TimerStarted,
+    ev.SignalAwaited,
+    ev.ChildRequested,
+    ev.ChildAwaited,
+    ev.ChildUndone,
+)
 """What only the current attempt may say."""
 _LATE_MS: Final = 5000
 """How long after it is due a timer may fire where nothing goes wrong."""
@@ -289,8 +303,9 @@ class Auditor:
         mine = project(books.state, events, executing=True)
         differ = [
             f"{name}: {getattr(mine.run, name)!r}, not {getattr(append.changes.run, name)!r}"
-            for name in mine.run.__struct_fields__ if getattr(mine.run, name) != getattr(append.changes.run, name)
-        ]  # fmt: skip
+            for name in mine.run.__struct_fields__
+            if getattr(mine.run, name) != getattr(append.changes.run, name)
+        ]
         self.fault("rows are the projection of the replayed history", append.run, "; ".join(differ) or "beside the run")
 
     def _compare_letters(self, books: Books, run: RunId) -> None:
@@ -338,9 +353,7 @@ class Auditor:
         as_agent = [f"{scope}/{agent}" for scope in shared if scope.startswith(f"{unit}agent/")] if agent else []
         return [*dated, *shared, *as_agent]
 
-    def _move(
-        self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0, *, unit: str = ""
-    ) -> None:  # fmt: skip
+    def _move(self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0, *, unit: str = "") -> None:
         for scope in self._scopes(books, call.held_ms, unit, call.agent):
             moved = self.scopes.setdefault(scope, [0, 0, 0])
             for part, amount in enumerate((settled, held, doubt)):
@@ -404,9 +417,7 @@ class Auditor:
             cap = self.disk.limits.get(scope)
             others = [each for run, each in self.books.items() if run != append.run and not each.ended]
             ahead = [each for each in others if each.awaits == scope and each.number < books.number and not each.paused]
-            taken = [
-                each for each in others if each.placed and scope in ("fleet/runs", f"tenant/{quote(each.tenant)}/runs")
-            ]
+            taken = [each for each in others if each.placed and scope in ("fleet/runs", f"tenant/{quote(each.tenant)}/runs")]
             if cap is not None and len(taken) + len(ahead) + 1 > cap:
                 told = f"{len(taken)} active, {len(ahead)} before it, {cap} may be"
                 self.fault("no more runs are active than may be, first come, first served", append.run, told)
@@ -448,10 +459,7 @@ class Auditor:
         tokens = [books.tokens, books.tokens_held, books.tokens_doubt]
         if [e.settled_tokens, e.held_tokens, e.in_doubt_tokens] != tokens or e.limit_tokens != books.most_tokens:
             self.fault("a tree begins with what its root has used", run, f"{e} against {tokens} of {books.most_tokens}")
-        for scope, used, limit in (
-            (f"tree/{run}", mine, books.limit),
-            (f"tokens/tree/{run}", tokens, books.most_tokens),
-        ):
+        for scope, used, limit in ((f"tree/{run}", mine, books.limit), (f"tokens/tree/{run}", tokens, books.most_tokens)):
             if limit is not None:
                 books.shared = (*books.shared, scope)
                 self.scopes[scope] = used
@@ -577,9 +585,7 @@ class Auditor:
             books.previous[node_of(e.step)] = [(0, e.step if e.status in ("completed", "failed") else None)]
             return
         books.visits[node_of(e.step)] = visit_of(e.step)
-        books.steps[node_of(e.step)] = Visit(
-            e.step, starts={}, ended=e.status, decisions=e.decisions, absorbed=e.absorbed
-        )
+        books.steps[node_of(e.step)] = Visit(e.step, starts={}, ended=e.status, decisions=e.decisions, absorbed=e.absorbed)
 
     def _operation_inherited(self, books: Books, run: RunId, e: ev.OperationInherited) -> None:
         books.inherited[e.step, e.path] = e.args_hash
@@ -612,9 +618,7 @@ class Auditor:
         if isinstance(event, ev.StepSuspended) and visit is not None and visit.id == event.step and visit.active:
             return
         if visit is None or visit.id != event.step or not visit.active or visit.attempt != event.attempt:
-            self.fault(
-                "only the current attempt speaks for its step", run, f"{type(event).__name__} of {event.step}: {visit}"
-            )
+            self.fault("only the current attempt speaks for its step", run, f"{type(event).__name__} of {event.step}: {visit}")
 
     def _is_gate(self, books: Books, step: StepId) -> bool:
         node = books.graph.nodes.get(node_of(step))
@@ -653,9 +657,7 @@ class Auditor:
     def _goes_on(self, map_: Mapped, run: RunId, item: NodeName) -> None:
         map_.under_way.add(item)
         if len(map_.under_way) > map_.opened.max_parallel + map_.taken_up:
-            self.fault(
-                "no more items are under way than may be", run, f"{map_.under_way} of {map_.opened.max_parallel}"
-            )
+            self.fault("no more items are under way than may be", run, f"{map_.under_way} of {map_.opened.max_parallel}")
 
     def _items_mapped(self, books: Books, run: RunId, e: ev.ItemsMapped) -> None:
         if books.maps.get(e.map) is not None and books.maps[e.map].opened.step == e.step:
@@ -759,9 +761,10 @@ class Auditor:
         """A step that demands something starts where it is, and no more is in use than there is. What the dead had is free."""
         now_s = self.disk.clock_s()
         dead = {
-            session for session, lease in self.disk.leases.items()
+            session
+            for session, lease in self.disk.leases.items()
             if lease.dead_at_ms is not None or lease.unlocked or not lease.lasts(now_s)
-        }  # fmt: skip
+        }
         cpu_m: Counter[SessionId] = Counter()
         slots = 0
         for each in self.books.values():
@@ -771,9 +774,7 @@ class Auditor:
                     cpu_m[SessionId(visit.session or "")] += demand.cpu_m if self._is_done_here(demand) else 0
                     slots += demand.pools.get("SLOTS") or 0
         if cpu_m[e.session] > CPU_M:
-            self.fault(
-                "placed steps never take more than there is", run, f"{e.session} has {cpu_m[e.session]} m at work"
-            )
+            self.fault("placed steps never take more than there is", run, f"{e.session} has {cpu_m[e.session]} m at work")
         if slots > SLOTS:
             self.fault("a pool never has more out than there is", run, f"{slots} of SLOTS are out")
         wanted = _demand(self.books[run], node_of(e.step)) or NOTHING
@@ -1113,11 +1114,20 @@ class Auditor:
                 self._free(books, other)
                 self._spend(books, other, other.hold)  # it may have been billed, and nobody will say
         books.calls[e.call] = Call(
-            "effect", e.key, e.tool, e.step, e.path, policy=e.policy, named=e.named,
-            request=e.request.value() if e.request.blob is None else None, compensation=e.compensation,
-            compensates=e.compensates, hold=e.hold_nanousd, held_ms=books.at_ms,
+            "effect",
+            e.key,
+            e.tool,
+            e.step,
+            e.path,
+            policy=e.policy,
+            named=e.named,
+            request=e.request.value() if e.request.blob is None else None,
+            compensation=e.compensation,
+            compensates=e.compensates,
+            hold=e.hold_nanousd,
+            held_ms=books.at_ms,
             agent=e.agent,
-        )  # fmt: skip
+        )
         self._move(books, books.calls[e.call], held=e.hold_nanousd)
         books.held += e.hold_nanousd
         if e.compensates is not None and e.compensates not in books.compensable:
@@ -1223,9 +1233,7 @@ class Auditor:
             is_open = not (call.closed or call.superseded or call.doubted)
             if (call.step, call.path) == (e.step, e.path) and is_open:
                 self.fault("what was sent is not called off", run, id_)
-        for name in [
-            name for name, map_ in books.maps.items() if (map_.opened.step, map_.opened.path) == (e.step, e.path)
-        ]:
+        for name in [name for name, map_ in books.maps.items() if (map_.opened.step, map_.opened.path) == (e.step, e.path)]:
             self._forget_map(books, name)
         books.called_off.add((e.step, e.path))
 
@@ -1309,9 +1317,7 @@ class Auditor:
             names = [*event.contributors]
         elif isinstance(event, ev.GateDecided) and (gate := books.gates.get(event.gate)) is not None:
             is_filled_in = event.decision == "approve" and (event.data.value() or {}) != (gate.filled.value() or {})
-            names = (
-                [event.by] if gate.step is not None and (event.decision in ("edit", "answer") or is_filled_in) else []
-            )
+            names = [event.by] if gate.step is not None and (event.decision in ("edit", "answer") or is_filled_in) else []
         books.contributors.update((name, books.seq) for name in names if name not in (None, books.requester))
         for id_, approvals in books.approvals.items():
             if books.gates[id_].four_eyes:
@@ -1387,9 +1393,11 @@ class Auditor:
 
     def tool_called(self, process: Process, sending: Sending, before: Sequence[Sending]) -> None:
         found = [
-            (run, books, call) for run, books in self.books.items() for call in books.calls.values()
+            (run, books, call)
+            for run, books in self.books.items()
+            for call in books.calls.values()
             if call.kind == "effect" and call.key == sending.key and not call.closed and not call.superseded
-        ]  # fmt: skip
+        ]
         if not found:
             self.fault("nothing is called without a durable intent", "?", f"{sending.tool} {sending.key}")
             return
@@ -1422,9 +1430,7 @@ class Auditor:
                 continue
             self.fault("a `verify` effect is looked up before it is called again", run, f"{sending} after {each}")
 
-    def model_called(
-        self, process: Process, run: str, request: ModelRequest | EmbeddingRequest, asking: Asking | None
-    ) -> None:
+    def model_called(self, process: Process, run: str, request: ModelRequest | EmbeddingRequest, asking: Asking | None) -> None:
         books = self.books[run]
         self.answers.called(run, request, asking)
         books.sent_models += 1
@@ -1591,15 +1597,24 @@ def _decided(append: Append) -> dict[str, set[str]]:
 def _approvals(books: Books, e: ev.EffectIntended) -> list[ev.GateDecided]:
     """What people have answered, in that order, who were asked about the call at this very place."""
     return [
-        answer for gate, answer in books.closed_gates.items()
+        answer
+        for gate, answer in books.closed_gates.items()
         if answer is not None and (books.gates[gate].step, books.gates[gate].path) == (e.step, f"{e.path}.approval")
-    ]  # fmt: skip
+    ]
 
 
 _CONTRIBUTIONS: Final = (
-    ev.RunReopened, ev.RunForked, ev.RunMigrated, ev.DeadLetterEdited, ev.StepReplayed, ev.EffectCompleted, ev.EffectFailed,
-    ev.EffectReopened, ev.SignalReceived, ev.MessageReceived,
-)  # fmt: skip
+    ev.RunReopened,
+    ev.RunForked,
+    ev.RunMigrated,
+    ev.DeadLetterEdited,
+    ev.StepReplayed,
+    ev.EffectCompleted,
+    ev.EffectFailed,
+    ev.EffectReopened,
+    ev.SignalReceived,
+    ev.MessageReceived,
+)
 """Events by which the person whom they name contributes to the run."""
 
 _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]]] = {

@@ -23,9 +23,7 @@ from tests.simulation.chance import spread_s
 
 NAME: Final = "a desk"
 KEYS: Final = "supervisor/"
-_ENDS: Final = {
-    "completed": "RunCompleted", "failed": "RunFailed", "timed_out": "RunCancelled", "cancelled": "RunCancelled",
-}  # fmt: skip
+_ENDS: Final = {"completed": "RunCompleted", "failed": "RunFailed", "timed_out": "RunCancelled", "cancelled": "RunCancelled"}
 _TRIES: Final = 3
 _DAY_S: Final = 86_400.0
 
@@ -45,9 +43,13 @@ class Desk:
     """The supervisor of a program, if it has one, and its books."""
 
     def __init__(
-        self, stream: Random, tenant: str, runs: Mapping[str, Books], fault: Callable[[str, str, str], None],
+        self,
+        stream: Random,
+        tenant: str,
+        runs: Mapping[str, Books],
+        fault: Callable[[str, str, str], None],
         clocks_agree: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._stream = stream
         self._tenant = tenant
         self._books = runs
@@ -58,9 +60,10 @@ class Desk:
             WorkerAgent("bob", chore, ["sweep", "wash"], stream.choice((1, 2))),
         ]
         self._how: dict[str, Any] = {
-            "max_queue": stream.choice((0, 2, 100)), "threshold": stream.choice((None, None, 0.5, 0.8)),
+            "max_queue": stream.choice((0, 2, 100)),
+            "threshold": stream.choice((None, None, 0.5, 0.8)),
             "cool_down_s": stream.choice((5.0, 30.0)),
-        }  # fmt: skip
+        }
         self._fails = stream.choice((0.0, 0.2, 0.9))
         self.accepted: set[str] = set()
         """The tasks of which somebody was told that they will be done."""
@@ -91,9 +94,7 @@ class Desk:
         task_type = stream.choice(("sweep", "wash"))
         for _ in range(_TRIES):
             answer: Accepted | Rejected = await ask(
-                lambda engine: engine.supervisor(NAME, tenant=self._tenant).submit(
-                    task_type, given, task_id=task, **how
-                )
+                lambda engine: engine.supervisor(NAME, tenant=self._tenant).submit(task_type, given, task_id=task, **how)
             )
             if isinstance(answer, Accepted):
                 self.accepted.add(task)

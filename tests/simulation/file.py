@@ -21,13 +21,29 @@ FIRST: Final = "s0"
 OUTPUTS: Final = ("v", "last", "numbers")
 """Of every job: what its first step calls `v`, what its last one does, and numbers for others' matrices."""
 JOB_CONDITIONS: Final = (
-    "", "", "", "always()", "failure()", "!cancelled()", "success() || failure()", "cancelled()", "false",
-    "always() && contains(jobs.*.result, 'failure')", "always() && contains(needs.*.result, 'skipped')",
-)  # fmt: skip
+    "",
+    "",
+    "",
+    "always()",
+    "failure()",
+    "!cancelled()",
+    "success() || failure()",
+    "cancelled()",
+    "false",
+    "always() && contains(jobs.*.result, 'failure')",
+    "always() && contains(needs.*.result, 'skipped')",
+)
 STEP_CONDITIONS: Final = (
-    "", "", "always()", "failure()", "cancelled()", "!cancelled()", "false", "steps.s0.outcome == 'failure'",
+    "",
+    "",
+    "always()",
+    "failure()",
+    "cancelled()",
+    "!cancelled()",
+    "false",
+    "steps.s0.outcome == 'failure'",
     "always() && steps.s0.conclusion != 'success'",
-)  # fmt: skip
+)
 
 Values = tuple[int, ...]
 
@@ -128,9 +144,7 @@ def _strategy(job: Job, matrix: Matrix) -> dict[str, Any]:
         "input": "${{ fromJSON(inputs.numbers) }}",
         "job": f"${{{{ fromJSON(needs.{matrix.job}.outputs.numbers || '{json.dumps(matrix.values)}') }}}}",
     }[matrix.source]
-    fast: Any = (
-        job.fails_fast if matrix.source == "file" else "${{ " + ("" if job.fails_fast else "!") + "inputs.yes }}"
-    )
+    fast: Any = job.fails_fast if matrix.source == "file" else "${{ " + ("" if job.fails_fast else "!") + "inputs.yes }}"
     found = {"matrix": {"n": values}, "fail-fast": fast}
     return found if job.most_at_once is None else {**found, "max-parallel": job.most_at_once}
 
@@ -176,11 +190,18 @@ def _draw_job(stream: Random, id_: str, before: list[Job], numbers: Values, dema
     steps = tuple(_draw_step(stream, number) for number in range(stream.choice((1, 1, 2, 3))))
     matrix = _draw_matrix(stream, needs, numbers) if stream.random() < 0.5 else None
     job = Job(
-        id_, steps, tuple(needs), stream.choice(JOB_CONDITIONS) if needs else "",
-        stream.choice(("none", "none", "none", "all", "first")), stream.choice((1, 1, 2, 3)), matrix,
-        stream.random() < 0.6, stream.choice((None, None, 1, 2)) if matrix is not None else None,
-        stream.choice((None, f"job {id_}")), stream.choice((0.5, 2) if demanding else (None, None, None, 0.5, 10)),
-    )  # fmt: skip
+        id_,
+        steps,
+        tuple(needs),
+        stream.choice(JOB_CONDITIONS) if needs else "",
+        stream.choice(("none", "none", "none", "all", "first")),
+        stream.choice((1, 1, 2, 3)),
+        matrix,
+        stream.random() < 0.6,
+        stream.choice((None, None, 1, 2)) if matrix is not None else None,
+        stream.choice((None, f"job {id_}")),
+        stream.choice((0.5, 2) if demanding else (None, None, None, 0.5, 10)),
+    )
     return msgspec.structs.replace(job, demands=_draw_demands(stream, job) if demanding else {})
 
 
@@ -195,10 +216,14 @@ def _draw_matrix(stream: Random, needs: list[str], numbers: Values) -> Matrix:
 
 def _draw_step(stream: Random, number: int) -> Step:
     return Step(
-        f"s{number}", stream.choice(STEP_CONDITIONS) if number else "", stream.choice((1.0, 1.0, 1.0, 0.7, 0.3)),
-        stream.random() < 0.15, stream.random() < 0.3, stream.choice((None, None, f"step {number}")),
+        f"s{number}",
+        stream.choice(STEP_CONDITIONS) if number else "",
+        stream.choice((1.0, 1.0, 1.0, 0.7, 0.3)),
+        stream.random() < 0.15,
+        stream.random() < 0.3,
+        stream.choice((None, None, f"step {number}")),
         stream.choice((None, None, None, 0.5)),
-    )  # fmt: skip
+    )
 
 
 def _draw_demands(stream: Random, job: Job) -> dict[str, Any]:

@@ -24,10 +24,33 @@ Node: TypeAlias = tuple[Any, ...]
 """A kind, what it is about, and what it is made of."""
 LEAVES: Final = {"step": 8, "bad": 2, "sleep": 2, "signal": 2, "ask": 1, "pause": 1, "nothing": 1}
 CONSTRUCTS: Final = (
-    "seq", "seq", "gather", "gather", "gather_all", "branches", "race", "leave", "each", "each_timed", "each_step",
-    "group", "timeout", "wait_for", "cleanup", "catch", "catch", "lock", "queue", "shield", "orphan", "callback",
-    "first_error", "again", "condition", "rests",
-)  # fmt: skip
+    "seq",
+    "seq",
+    "gather",
+    "gather",
+    "gather_all",
+    "branches",
+    "race",
+    "leave",
+    "each",
+    "each_timed",
+    "each_step",
+    "group",
+    "timeout",
+    "wait_for",
+    "cleanup",
+    "catch",
+    "catch",
+    "lock",
+    "queue",
+    "shield",
+    "orphan",
+    "callback",
+    "first_error",
+    "again",
+    "condition",
+    "rests",
+)
 _LEAF: Final = (1.0, 0.6, 0.35, 0.15)
 """How likely a part that may be so deep has no parts."""
 _DEEPEST: Final = 3

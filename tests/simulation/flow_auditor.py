@@ -46,9 +46,7 @@ class FlowAuditor:
         if number <= len(way):
             if way[number - 1] != told:
                 before = way[number - 1]
-                self._fault(
-                    "a replay goes the way that was gone", run, f"{number} in {attempt}: {told!r}, not {before!r}"
-                )
+                self._fault("a replay goes the way that was gone", run, f"{number} in {attempt}: {told!r}, not {before!r}")
             return False
         if number != len(way) + 1:
             self._fault("a replay goes the way that was gone", run, f"{number} in {attempt} after {len(way)}")

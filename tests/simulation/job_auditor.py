@@ -30,9 +30,18 @@ _NOTICED_S: Final = 30.0
 """By then a process has heard of what it has had committed itself, whatever became of the store's answer."""
 
 SEEN: Final = (
-    "success", "failure", "skipped", "a combination cancelled", "a failure spared", "a script broken off", "out of time",
-    "tried again", "done before", "at a connected worker", "taken up again",
-)  # fmt: skip
+    "success",
+    "failure",
+    "skipped",
+    "a combination cancelled",
+    "a failure spared",
+    "a script broken off",
+    "out of time",
+    "tried again",
+    "done before",
+    "at a connected worker",
+    "taken up again",
+)
 """What a program may see of jobs."""
 
 
@@ -265,9 +274,7 @@ class JobAuditor:
             self._fault("a job has the combinations of its matrix", run, f"{job}: {output}")
             return
         combinations = [
-            combination
-            for n, each in enumerate(said)
-            if (combination := self._explained(run, job, n, each)) is not None
+            combination for n, each in enumerate(said) if (combination := self._explained(run, job, n, each)) is not None
         ]
         if len(combinations) == len(said):
             self._check_result(run, job, output, combinations)
@@ -293,9 +300,7 @@ class JobAuditor:
             return None
         return EndedCombination(number, said, ran, fitting[0])
 
-    def _check_result(
-        self, run: RunId, job: Job, output: Mapping[str, Any], combinations: Sequence[EndedCombination]
-    ) -> None:
+    def _check_result(self, run: RunId, job: Job, output: Mapping[str, Any], combinations: Sequence[EndedCombination]) -> None:
         """What becomes of a job is what becomes of its combinations."""
         known = self._of(run)
         results, outcomes = (
@@ -318,9 +323,7 @@ class JobAuditor:
             self._note(job, combination)
             done = known.items.get((job.id, combination.number))
             if job.matrix is not None and (done or {"log": ""})["log"] != combination.said["log"]:
-                self._fault(
-                    "what is recorded of a combination is what it counts for", run, f"{combination.said}, not {done}"
-                )
+                self._fault("what is recorded of a combination is what it counts for", run, f"{combination.said}, not {done}")
         if job.id in known.again:
             self.seen["done before"] += any(said["result"] == "success" for said in output.get("combinations", ()))
 
@@ -367,9 +370,7 @@ class JobAuditor:
     def script_began(self, books: Books, process: Process, execution: Execution) -> None:
         """A script is about to do its work: whether it may, and whether it knows what it should."""
         run, job, known = execution.run, self._file.job(execution.job), self._of(execution.run)
-        number = (
-            None if job.matrix is None else [_text(each) for each in known.matrices(job)].index(_combination(execution))
-        )
+        number = None if job.matrix is None else [_text(each) for each in known.matrices(job)].index(_combination(execution))
         visit, held = books.steps.get(_name(job, number)), process.mount.leases if process.mount is not None else {}
         is_over = visit is None or not visit.active or visit.session not in held
         visible, seen = known.visible(job.needs, is_over=is_over), json.loads(execution.env["SEEN"])
@@ -385,10 +386,12 @@ class JobAuditor:
         if visit is None or is_over:
             return
         at_once = [
-            each for each in self._world.executions.values()
+            each
+            for each in self._world.executions.values()
             if (each.run, each.job, each.process, each.life) == (run, job.id, execution.process, execution.life)
-            and each.ended_s is None and each.began_s >= known.began_s[self._step_of(known, job, each)]
-        ]  # fmt: skip
+            and each.ended_s is None
+            and each.began_s >= known.began_s[self._step_of(known, job, each)]
+        ]
         matrices = known.matrices(job)
         if len(at_once) > (job.most_at_once or len(matrices)):
             self._fault("no more combinations run at once than may", run, f"{at_once}")

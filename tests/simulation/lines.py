@@ -44,9 +44,7 @@ def watched() -> Iterator[dict[str, set[int]]]:
 
 def executable() -> dict[str, set[int]]:
     """The lines of each module of the engine that could run in a function."""
-    return {
-        file.name: set(_lines(compile(file.read_text(), str(file), "exec"))) for file in sorted(ENGINE.glob("*.py"))
-    }
+    return {file.name: set(_lines(compile(file.read_text(), str(file), "exec"))) for file in sorted(ENGINE.glob("*.py"))}
 
 
 def _lines(code: types.CodeType) -> Iterator[int]:

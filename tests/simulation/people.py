@@ -74,9 +74,16 @@ class People:
     """Everybody who wants something of one program."""
 
     def __init__(
-        self, loop: SimulatedLoop, chance: Chance, faults: Faults, world: World, auditor: Auditor, program: Program,
-        scores: Scores, processes: Callable[[], list[Process]],
-    ) -> None:  # fmt: skip
+        self,
+        loop: SimulatedLoop,
+        chance: Chance,
+        faults: Faults,
+        world: World,
+        auditor: Auditor,
+        program: Program,
+        scores: Scores,
+        processes: Callable[[], list[Process]],
+    ) -> None:
         self._loop = loop
         self._chance = chance
         self._stream = chance.stream("people")
@@ -204,10 +211,16 @@ class People:
 
         async def start(engine: Engine) -> str:
             run = await engine.start(
-                program.workflow, program.input, tenant=TENANT, team=program.team,
-                cost_limit_usd=program.cost_limit_usd, key=program.key, by="ada", queue=program.key is not None,
+                program.workflow,
+                program.input,
+                tenant=TENANT,
+                team=program.team,
+                cost_limit_usd=program.cost_limit_usd,
+                key=program.key,
+                by="ada",
+                queue=program.key is not None,
                 **self._teamed(TEAM[0]),
-            )  # fmt: skip
+            )
             return run.id
 
         twice = program.key is not None and self._faults.strikes("started_twice")
@@ -295,9 +308,11 @@ class People:
     async def _meddle(self, run: RunId) -> None:
         """What somebody may want of a run at any moment."""
         wishes: list[tuple[str, Callable[[RunId], Awaitable[None]]]] = [
-            ("paused", self._pause), ("cancelled", self._cancel), ("limit_raised_unasked", self._raise_unasked),
+            ("paused", self._pause),
+            ("cancelled", self._cancel),
+            ("limit_raised_unasked", self._raise_unasked),
             ("signal_twice", self._signal_unasked),
-        ]  # fmt: skip
+        ]
         if self._program.later is not None:
             self._later(self._migrate, run)
         for kind, wish in wishes:
@@ -370,9 +385,7 @@ class People:
             history = await self._ask(lambda engine: engine.run(run).events())
             began = [each.event.step for each in history if isinstance(each.event, ev.StepStarted)]
             step, repeats, key = self._stream.choice(began), self._stream.random() < 0.3, self._name("fork")
-            await self._ask(
-                lambda engine: engine.fork(run, step, repeat_effects=repeats, key=key, by=self._name("forker"))
-            )
+            await self._ask(lambda engine: engine.fork(run, step, repeat_effects=repeats, key=key, by=self._name("forker")))
         except (Conflict, NotFound, IndexError) as problem:
             if isinstance(problem, HoldfastError):
                 self._refused(problem)
@@ -386,9 +399,7 @@ class People:
 
     async def _raise_unasked(self, run: RunId) -> None:
         limit = self._stream.choice(("cost", "steps", "tokens", "active", "lifespan"))
-        value = {"cost": 2_000_000_000, "steps": 2000, "tokens": 100_000, "active": 4000, "lifespan": 40 * 86_400}[
-            limit
-        ]
+        value = {"cost": 2_000_000_000, "steps": 2000, "tokens": 100_000, "active": 4000, "lifespan": 40 * 86_400}[limit]
         by = self._name("raiser")
         await self._ask(lambda engine: engine.extend(run, limit, value, by=by))
 
@@ -409,9 +420,7 @@ class People:
         try:
             for _ in range(1 + self._faults.strikes("signal_twice")):
                 await self._signal(run, name)
-            while needed and await self._waits_for(
-                run, name
-            ):  # another wait may have taken what was meant for this one
+            while needed and await self._waits_for(run, name):  # another wait may have taken what was meant for this one
                 await self._signal(run, name)
                 await asyncio.sleep(_LOOK_AGAIN_S)
         except (Conflict, NotFound, InvalidInput) as problem:
@@ -531,9 +540,7 @@ class People:
     async def _edit(self, letter: str) -> None:
         """Another input may help; here the same, so that whoever looks on knows what comes of it."""
         try:
-            await self._ask(
-                lambda engine: engine.edit_dead_letter(letter, self._program.input, by=self._name("editor"))
-            )
+            await self._ask(lambda engine: engine.edit_dead_letter(letter, self._program.input, by=self._name("editor")))
         except (Conflict, NotFound, InvalidInput) as problem:
             self._refused(problem)
 
@@ -655,9 +662,7 @@ class People:
                 return about == run and books.phase == "cancelling"
             case "decided":
                 won = books.closed_gates.get(about)
-                return (
-                    (won is not None and won.by == by) or (about, by) in books.edited or (about, by) in books.approved
-                )
+                return (won is not None and won.by == by) or (about, by) in books.edited or (about, by) in books.approved
             case _:
                 return any(signal.by == by for signal in books.signals.values())
 

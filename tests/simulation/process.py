@@ -90,9 +90,7 @@ class InlineThreads:
         self.abandoned = 0
         self.on_return: Callable[[], None] = lambda: None
 
-    async def run(
-        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None
-    ) -> Any:
+    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None) -> Any:
         if inspect.iscoroutinefunction(function):
             code = function(**arguments)
             return await contained(code if context is None else isolated(code, context))
@@ -134,10 +132,23 @@ class Process:
     """A place where an engine runs, and the engine that runs there at the moment, if one does."""
 
     def __init__(
-        self, name: str, loop: SimulatedLoop, disk: Disk, chance: Chance, faults: Faults, *, executes: bool,
-        slots: int, labels: Sequence[str], workflows: Callable[[], Sequence[Workflow]], model: Callable[[Process], Model],
-        yaml: bool, shell: Shell, lends_shell: bool, observers: Sequence[Observer],
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        loop: SimulatedLoop,
+        disk: Disk,
+        chance: Chance,
+        faults: Faults,
+        *,
+        executes: bool,
+        slots: int,
+        labels: Sequence[str],
+        workflows: Callable[[], Sequence[Workflow]],
+        model: Callable[[Process], Model],
+        yaml: bool,
+        shell: Shell,
+        lends_shell: bool,
+        observers: Sequence[Observer],
+    ) -> None:
         """With `lends_shell` the workers that are connected to it run scripts too."""
         self.name = name
         self.loop = loop
@@ -184,18 +195,25 @@ class Process:
     async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
         around = Environment(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell)
-        workers = SimulatedWorkers(
-            self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None
-        )
+        workers = SimulatedWorkers(self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None)
         self.mount = mount = Mount(self.disk, self, patient=True)
         store = SimulatedStore.on(mount)
         grace_s = self._delays.choice((0.0, 1.0, 30.0))
         try:
             async with Engine.open(
-                store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
-                settings=self._memory.choice(_SETTINGS), grace_s=grace_s, labels=self.labels, yaml=self._yaml, workers=workers,
-                observers=self._observers, environment=around,
-            ) as engine:  # fmt: skip
+                store,
+                workflows=self._workflows(),
+                slots=self.slots,
+                execute=self.executes,
+                model=self._model(self),
+                settings=self._memory.choice(_SETTINGS),
+                grace_s=grace_s,
+                labels=self.labels,
+                yaml=self._yaml,
+                workers=workers,
+                observers=self._observers,
+                environment=around,
+            ) as engine:
                 workers.open(engine.executor.placing)
                 self.loop.at_last(engine.executor.services.residents.close)
                 self.engine = engine

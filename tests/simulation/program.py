@@ -85,14 +85,16 @@ _WORDED: Final = 0.4
 """How many have tasks that want several calls at once which need somebody's word."""
 _PATCHING: Final = 0.3
 _PATCHES: Final[dict[str, Any]] = {
-    "append": lambda step: [step], "sum": lambda step: 1, "merge": lambda step: {step: 1, "by": step},
-    "first_write": lambda step: step, "last_write": lambda step: step, "reject": lambda step: step,
-}  # fmt: skip
+    "append": lambda step: [step],
+    "sum": lambda step: 1,
+    "merge": lambda step: {step: 1, "by": step},
+    "first_write": lambda step: step,
+    "last_write": lambda step: step,
+    "reject": lambda step: step,
+}
 """What a step patches of the typed state; each field is called as its strategy."""
 """How many workflows have tasks that write what others write too."""
-_POOLS: Final[tuple[dict[str, int | None], ...]] = (
-    {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
-)  # fmt: skip
+_POOLS: Final[tuple[dict[str, int | None], ...]] = ({}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2})
 
 
 class Fields(BaseModel):
@@ -228,16 +230,21 @@ class _Draft:
         caps = Random(f"caps of {name}")
         self.rules = draw_rules(Random(f"rules of {name}"))
         self.workflow = Workflow(
-            name, version=version, max_steps=stream.choice((3, 6, 1000, 1000, 1000)),
+            name,
+            version=version,
+            max_steps=stream.choice((3, 6, 1000, 1000, 1000)),
             max_tokens=stream.choice((None, None, 2_500, 8_000, 50_000)),
             max_active_s=stream.choice((None, None, None, 2.0, 30.0)),
             max_lifespan_s=stream.choice((None, None, 600.0, 5 * DAY_S)),
-            max_model_calls=caps.choice((None, None, None, 1, 2, 4)), max_tool_calls=caps.choice((None, None, None, 1, 2, 4)),
+            max_model_calls=caps.choice((None, None, None, 1, 2, 4)),
+            max_tool_calls=caps.choice((None, None, None, 1, 2, 4)),
             max_wall_s=caps.choice((None, None, None, None, 3.0, 60.0)),
             on_limit=_on_limit(stream.choice(("ask", "ask", "ask", "fail")), Random(f"dry run of {name}")),
-            on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
-            tool_rules=[rule.told for rule in self.rules], **_typed_state(Random(f"state of {name}")),
-        )  # fmt: skip
+            on_exhausted=stream.choice(("fail", "dead_letter")),
+            snapshot_every=stream.choice((1, 2, 4, 10)),
+            tool_rules=[rule.told for rule in self.rules],
+            **_typed_state(Random(f"state of {name}")),
+        )
         if self.workflow.state_strategies:  # tasks patch it, and patches meet where several are at work
             others = [node for node, kind in self._kinds.items() if kind in ("tool_node", "llm_node", "check")]
             self._kinds |= {node: "task" for node in others if Random(f"patches of {name} {node}").random() < 0.7}
@@ -313,10 +320,11 @@ class _Draft:
         if not self._demanding or stream.random() < 0.5:
             return NOTHING
         return Demand(
-            labels=(GPU,) if stream.random() < 0.3 else (), cpu_m=stream.choice((0, 400, CPU_M)),
+            labels=(GPU,) if stream.random() < 0.3 else (),
+            cpu_m=stream.choice((0, 400, CPU_M)),
             pools=dict(stream.choice(_POOLS)),
             priority=stream.choice((0, 0, 5)),
-        )  # fmt: skip
+        )
 
     def _join(self, name: str) -> Join | None:
         stream, parents = self._stream, self._parents[name]
@@ -334,9 +342,12 @@ class _Draft:
         if drawn < 0.6:
             return stream.randint(1, 4)
         return RetryPolicy(
-            max_attempts=stream.randint(1, 4), backoff=stream.choice(("fixed", "exponential")),
-            initial_s=stream.choice((0.0, 0.1, 5.0)), max_s=60.0, rate_limit_attempts=stream.randint(1, 5),
-        )  # fmt: skip
+            max_attempts=stream.randint(1, 4),
+            backoff=stream.choice(("fixed", "exponential")),
+            initial_s=stream.choice((0.0, 0.1, 5.0)),
+            max_s=60.0,
+            rate_limit_attempts=stream.randint(1, 5),
+        )
 
     def _edge(self, source: str, target: str) -> None:
         stream, kind = self._stream, self._kinds[source]
@@ -357,8 +368,10 @@ class _Draft:
         source = stream.choice(self._names)
         target = stream.choice(self._ancestors(source))
         names: dict[str, Sequence[str | None]] = {
-            "branch": ("again",), "human_gate": ("retry", "reject"), "check": (None, "retry"),
-        }  # fmt: skip
+            "branch": ("again",),
+            "human_gate": ("retry", "reject"),
+            "check": (None, "retry"),
+        }
         when = stream.choice(names.get(self._kinds[source], (None,)))
         guard = "_may" if stream.random() < 0.2 else None
         self.workflow.loop(source, target, max_visits=stream.choice((2, 2, 3)), when=when, guard=guard)
@@ -409,9 +422,12 @@ class _Draft:
             return {"about": ctx.step_id}
 
         return kinds.child(
-            workflow=stream.choice((child, child.name)), key=stream.choice((None, "child:{about}")),
-            cost_limit_usd=stream.choice((None, None, 0.01)), on_failure=stream.choice(("raise", "return")), **common,
-        )(given)  # fmt: skip
+            workflow=stream.choice((child, child.name)),
+            key=stream.choice((None, "child:{about}")),
+            cost_limit_usd=stream.choice((None, None, 0.01)),
+            on_failure=stream.choice(("raise", "return")),
+            **common,
+        )(given)
 
     def _child_op(self) -> Op:
         """The same as an operation; some at the same time, some in the background, some twice under one key."""
@@ -448,9 +464,10 @@ class _Draft:
         ops = self._ops(self._family.choice((0, 1, 2)))
         self._stream = stream
         made = Workflow(
-            f"{self.workflow.name} child {len(self.children)}", on_limit=self._family.choice(("ask", "fail")),
+            f"{self.workflow.name} child {len(self.children)}",
+            on_limit=self._family.choice(("ask", "fail")),
             cost_limit_usd=self._family.choice((None, None, 0.05)),
-        )  # fmt: skip
+        )
         self.children.append(made)
         if len(self.children) < _MOST_CHILDREN and self._family.random() < 0.3:
             ops = (*ops, self._child_op())
@@ -465,9 +482,7 @@ class _Draft:
         """Adds one to a number that all runs share, or waits until somebody has; some do so at the same time."""
         stream = self._shares
         one = Op(
-            "share",
-            stream.choice(("update", "expect", "lock", "wait", "wait", "delete", "remember", "remember")),
-            caught=True,
+            "share", stream.choice(("update", "expect", "lock", "wait", "wait", "delete", "remember", "remember")), caught=True
         )
         return stream.choice((one, one, Op("gather", None, False, (one, Op("share", "update", caught=True)))))
 
@@ -483,19 +498,13 @@ class _Draft:
                 return (Op("instead", tuple(stream.sample(MODELS, 3)), caught),)
             case _:
                 cache = self._cache if stream.random() < 0.8 else _draw_cache(stream)
-                return tuple(
-                    Op("cached", (cache, stream.choice((0, 0, 1)), stream.choice(_WAYS)), caught) for _ in range(2)
-                )
+                return tuple(Op("cached", (cache, stream.choice((0, 0, 1)), stream.choice(_WAYS)), caught) for _ in range(2))
 
     def _words_op(self) -> Op:
         """Calls at the same time that need somebody's word."""
         tools = {tool.name: tool for tool in TOOLS}
-        wanted = (
-            (tools[self._words.choice(tuple(APPROVED))], f"item{self._words.randrange(3)}", None) for _ in range(3)
-        )
-        return Op(
-            "gather", None, True, tuple(Op("tool", each, True) for each in [*wanted][: self._words.choice((2, 2, 3))])
-        )
+        wanted = ((tools[self._words.choice(tuple(APPROVED))], f"item{self._words.randrange(3)}", None) for _ in range(3))
+        return Op("gather", None, True, tuple(Op("tool", each, True) for each in [*wanted][: self._words.choice((2, 2, 3))]))
 
     def _saying_so(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         """The same with words about it before each, and with models that are heard while they speak."""
@@ -570,9 +579,7 @@ class _Draft:
             case "signal":
                 return Op(kind, (stream.choice(("ping", "pong")), stream.choice((None, 5.0, 3600.0))), caught)
             case "ask":
-                return Op(
-                    kind, (stream.choice((None, 60.0)), stream.choice((None, 3600.0)), stream.random() < 0.3), caught
-                )
+                return Op(kind, (stream.choice((None, 60.0)), stream.choice((None, 3600.0)), stream.random() < 0.3), caught)
             case "gather":
                 return Op(kind, None, caught, self._ops(stream.randint(1, 3), nested=True))
             case _:
@@ -643,11 +650,16 @@ class _Draft:
             return {"diff": f"draft of {ctx.step_id}", "note": "as it was", "reviewers": reviewers}
 
         return kinds.human_gate(
-            shown, form=form, timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),
-            remind_every_s=stream.choice((None, 3600.0, DAY_S)), cancel_after_s=stream.choice((None, None, DAY_S)),
-            four_eyes=stream.random() < 0.2, expires_after_s=expires_after_s,
-            quorum=2 if self._reviewers.random() < 0.3 and not reviewers else 1, **common,
-        )  # fmt: skip
+            shown,
+            form=form,
+            timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),
+            remind_every_s=stream.choice((None, 3600.0, DAY_S)),
+            cancel_after_s=stream.choice((None, None, DAY_S)),
+            four_eyes=stream.random() < 0.2,
+            expires_after_s=expires_after_s,
+            quorum=2 if self._reviewers.random() < 0.3 and not reviewers else 1,
+            **common,
+        )
 
     def _branch(self, common: dict[str, Any]) -> Any:
         stream = self._stream
@@ -702,9 +714,11 @@ class Cache(NamedTuple):
 
 def _draw_cache(stream: Random) -> Cache:
     return Cache(
-        stream.choice(("small", "tiny")), stream.choice("12"), stream.choice((None, "here", EMBEDS)),
+        stream.choice(("small", "tiny")),
+        stream.choice("12"),
+        stream.choice((None, "here", EMBEDS)),
         stream.choice((None, 60.0)),
-    )  # fmt: skip
+    )
 
 
 _LEVELS: Final = (None, *Complexity)
@@ -837,9 +851,10 @@ async def _do_instead(ctx: Any, op: Op, place: str) -> Any:
 async def _do_cached(ctx: Any, op: Op, place: str) -> Any:
     cache, number, way = op.what
     embedders: dict[str | None, Embedder | None] = {
-        None: None, "here": LocalEmbedder("here", lambda texts: [*map(meaning, texts)], DIMENSIONS),
+        None: None,
+        "here": LocalEmbedder("here", lambda texts: [*map(meaning, texts)], DIMENSIONS),
         EMBEDS: ModelEmbedder(EMBEDS, DIMENSIONS),
-    }  # fmt: skip
+    }
     kept = SemanticCache(embedders[cache.embedder], version=cache.version, max_age_s=cache.max_age_s, most=2)
     question = way.format(number)
     asking = Asking(
@@ -875,9 +890,8 @@ async def _do_signal(ctx: Any, op: Op, place: str) -> Any:
 async def _do_ask(ctx: Any, op: Op, place: str) -> Any:
     timeout_s, remind_every_s, with_form = op.what
     answer = await ctx.ask(
-        {"question": f"at {place}"}, form=Form if with_form else None, timeout_s=timeout_s,
-        remind_every_s=remind_every_s,
-    )  # fmt: skip
+        {"question": f"at {place}"}, form=Form if with_form else None, timeout_s=timeout_s, remind_every_s=remind_every_s
+    )
     return answer["decision"]
 
 

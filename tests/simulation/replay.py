@@ -46,22 +46,31 @@ def job_runs(job: Job, before: Mapping[str, str]) -> bool:
     results = set(before.values())
     all_well, some_failed = results <= {"success"}, "failure" in results
     return {
-        "": all_well, "always()": True, "failure()": some_failed, "!cancelled()": True,
-        "success() || failure()": all_well or some_failed, "cancelled()": False, "false": False,
+        "": all_well,
+        "always()": True,
+        "failure()": some_failed,
+        "!cancelled()": True,
+        "success() || failure()": all_well or some_failed,
+        "cancelled()": False,
+        "false": False,
         "always() && contains(jobs.*.result, 'failure')": some_failed,
         "always() && contains(needs.*.result, 'skipped')": any(before[id_] == "skipped" for id_ in job.needs),
-    }[job.condition]  # fmt: skip
+    }[job.condition]
 
 
 def step_runs(condition: str, status: str, first: Mapping[str, str] | None = None) -> bool:
     """Whether a step runs, where `first` is what is known of the first of its job."""
     outcome, conclusion = ("", "") if first is None else (first["outcome"], first["conclusion"])
     return {
-        "": status == "success", "always()": True, "failure()": status == "failure",
-        "cancelled()": status == "cancelled", "!cancelled()": status != "cancelled", "false": False,
+        "": status == "success",
+        "always()": True,
+        "failure()": status == "failure",
+        "cancelled()": status == "cancelled",
+        "!cancelled()": status != "cancelled",
+        "false": False,
         "steps.s0.outcome == 'failure'": status == "success" and outcome == "failure",
         "always() && steps.s0.conclusion != 'success'": conclusion != "success",
-    }[condition]  # fmt: skip
+    }[condition]
 
 
 def worst(results: Sequence[str]) -> str:
@@ -69,9 +78,7 @@ def worst(results: Sequence[str]) -> str:
     return next(each for each in ("failure", "cancelled", "success") if each in results)
 
 
-def replays(
-    job: Job, ran: Sequence[Execution], settled: Mapping[str, Outcome], *, is_cancelled: bool
-) -> Iterator[Replay]:
+def replays(job: Job, ran: Sequence[Execution], settled: Mapping[str, Outcome], *, is_cancelled: bool) -> Iterator[Replay]:
     """All that can have become of a combination whose scripts `ran` like this: nobody outside knows when it heard that it
     was to stop, or looked at its time. `settled` is what is in the ledger of its steps that run once."""
     places = range(len(job.steps))
@@ -126,9 +133,7 @@ def _replay(job: Job, ran: Sequence[Execution], settled: Mapping[str, Outcome], 
     return Replay(status, steps, outputs, is_hopeless)
 
 
-def _is_given(
-    job: Job, step: Step, execution: Execution, environment: Mapping[str, str], first: Mapping[str, str]
-) -> bool:
+def _is_given(job: Job, step: Step, execution: Execution, environment: Mapping[str, str], first: Mapping[str, str]) -> bool:
     """Whether a script's environment is what the steps before it have left, and what is said nearest to it wins."""
     env = execution.env
     who = step.who or job.who or "file"

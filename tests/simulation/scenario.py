@@ -62,9 +62,12 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def program_of(
-    *ops: Op, cost_limit_usd: float | None = None, rules: tuple[Rule, ...] = (), retry: int | None = None,
+    *ops: Op,
+    cost_limit_usd: float | None = None,
+    rules: tuple[Rule, ...] = (),
+    retry: int | None = None,
     arrange: Callable[[Workflow], None] = lambda _: None,
-) -> Callable[[], Program]:  # fmt: skip
+) -> Callable[[], Program]:
     """A workflow with one step that does all of this in its order."""
 
     def make() -> Program:

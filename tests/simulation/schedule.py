@@ -50,8 +50,10 @@ class Timetable:
         self._cron = stream.choice(("*/5 * * * *", "*/20 * * * *", "0 * * * *"))
         self._overlap = stream.choice(("skip", "queue", "allow", "cancel"))
         self._how: dict[str, Any] = {
-            "jitter_s": stream.choice((0, 0, 120)), "catch_up_s": stream.choice((60, 3600, 86_400)), "overlap": self._overlap,
-        }  # fmt: skip
+            "jitter_s": stream.choice((0, 0, 120)),
+            "catch_up_s": stream.choice((60, 3600, 86_400)),
+            "overlap": self._overlap,
+        }
         self.made_up: set[str] = set()
         """Times that somebody wanted made up for: their runs are his, and may go on beside others."""
         self.runs: dict[str, RunId] = {}
@@ -137,9 +139,7 @@ class Timetable:
     def _going_on(self) -> list[str]:
         """The times whose runs have not ended, but for those that somebody wanted made up for."""
         return [
-            time
-            for time, run in self.runs.items()
-            if self.over.get(run) in (None, "cancelling") and time not in self.made_up
+            time for time, run in self.runs.items() if self.over.get(run) in (None, "cancelling") and time not in self.made_up
         ]
 
     def changed(self, before: Schedule, after: Schedule) -> None:
@@ -160,9 +160,7 @@ class Timetable:
                 passed += 1
             left_out, uncounted_s = passed - len(new) - counted, after.uncounted_s - before.uncounted_s
             if left_out != 0 and not (counted >= MOST_COUNTED and 0 < left_out <= uncounted_s):
-                self._fault(
-                    "each time is started, skipped or missed, once", "?", f"{passed} passed, from {before} to {after}"
-                )
+                self._fault("each time is started, skipped or missed, once", "?", f"{passed} passed, from {before} to {after}")
 
     def close(self) -> None:
         """All is over."""

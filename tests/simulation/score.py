@@ -59,9 +59,7 @@ class Scores:
             self._fault("a score is what somebody said", run, f"{score}")
         kept = self._kept.setdefault(run, [])
         self.seen["a score given"] += 1
-        self.seen["a score in the place of another"] += any(
-            (each.name, each.by) == (score.name, score.by) for each in kept
-        )
+        self.seen["a score in the place of another"] += any((each.name, each.by) == (score.name, score.by) for each in kept)
         kept.append(score)
 
 

@@ -26,9 +26,8 @@ _MOST_TO_END_S: Final = 4.0
 
 
 async def run(
-    script: Script, limits: Limits, *, clock: Clock, on_line: Callable[[str], Awaitable[None]],
-    redact: Callable[[str], str],
-) -> Ending:  # fmt: skip
+    script: Script, limits: Limits, *, clock: Clock, on_line: Callable[[str], Awaitable[None]], redact: Callable[[str], str]
+) -> Ending:
     """What `shell.run` is to a machine. Keeps actions.jobs.runner.Shell."""
     world = here()
     execution = world.begin(script)
@@ -103,10 +102,18 @@ def _left(drawn: float, token: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _ended(
-    exit_code: int | None, signal: str | None, duration_s: float, problems: tuple[str, ...] = (), *,
-    timed_out: bool = False,
-) -> Ending:  # fmt: skip
+    exit_code: int | None, signal: str | None, duration_s: float, problems: tuple[str, ...] = (), *, timed_out: bool = False
+) -> Ending:
     return Ending(
-        exit_code=exit_code, signal=signal, timed_out=timed_out, outputs={}, environment={}, file_problems=problems,
-        log_tail="", log=_NOTHING, left_over=0, survivors=0, duration_s=duration_s,
-    )  # fmt: skip
+        exit_code=exit_code,
+        signal=signal,
+        timed_out=timed_out,
+        outputs={},
+        environment={},
+        file_problems=problems,
+        log_tail="",
+        log=_NOTHING,
+        left_over=0,
+        survivors=0,
+        duration_s=duration_s,
+    )

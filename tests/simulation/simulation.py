@@ -59,9 +59,7 @@ _TALKS: Final = 0.1
 """Beside how many people talk with an agent."""
 _FLOWS: Final = 0.1
 """How many are one flow in plain asyncio."""
-_DISTURBANCES: Final = (
-    "crash_any_time", "freeze_any_time", "renewals_stall", "stop", "all_stand_still", "disk_away",
-)  # fmt: skip
+_DISTURBANCES: Final = ("crash_any_time", "freeze_any_time", "renewals_stall", "stop", "all_stand_still", "disk_away")
 
 
 class Outcome(msgspec.Struct):
@@ -90,9 +88,14 @@ class Outcome(msgspec.Struct):
 
 
 def simulate(
-    seed: int, mode: Mode | None = None, kinds: Iterable[str] | None = None, *, made_of: Kind | None = None,
-    scenario: Scenario | None = None, tells: bool = False,
-) -> Outcome:  # fmt: skip
+    seed: int,
+    mode: Mode | None = None,
+    kinds: Iterable[str] | None = None,
+    *,
+    made_of: Kind | None = None,
+    scenario: Scenario | None = None,
+    tells: bool = False,
+) -> Outcome:
     """Run the program of `seed`, or that of a scenario, and judge it.
 
     In `safety` faults never end; in `progress` they do, and then the program must end too. Undeclared, it is the seed that
@@ -128,9 +131,13 @@ class _Simulation:
         self.world = World(self.loop, self.chance, self.faults, self.auditor)
         self.auditor.world = self.auditor.answers.world = self.world
         self.auditor.approvals = Approvals(
-            self.chance.stream("approvals"), TENANT, self.program.workflow.name, self.program.rules, self.auditor.books,
+            self.chance.stream("approvals"),
+            TENANT,
+            self.program.workflow.name,
+            self.program.rules,
+            self.auditor.books,
             self.auditor.fault,
-        )  # fmt: skip
+        )
         self.disk.on_shared = self.auditor.approvals.changed
         self.scores = Scores(self.chance.stream("scores"), self.auditor.fault)
         self.disk.on_score = self.scores.added
@@ -145,9 +152,8 @@ class _Simulation:
         self.processes = self._processes()
         self.world.processes = {process.name: process for process in self.processes}
         self.people = People(
-            self.loop, self.chance, self.faults, self.world, self.auditor, self.program, self.scores,
-            lambda: self.processes,
-        )  # fmt: skip
+            self.loop, self.chance, self.faults, self.world, self.auditor, self.program, self.scores, lambda: self.processes
+        )
         if self.made_of == "python":  # who judges jobs follows one run
             agree = lambda: not self.auditor.clock_jumped  # noqa: E731 - said to both
             self.auditor.timetable = Timetable(self.chance.stream("schedule"), TENANT, self.auditor.fault, agree)
@@ -166,13 +172,21 @@ class _Simulation:
         for number in range(count + 1):
             executes = number < count
             process = Process(
-                f"worker{number}" if executes else "desk", self.loop, self.disk, self.chance, self.faults,
-                executes=executes, slots=self._stream.choice((1, 2, 10)),
+                f"worker{number}" if executes else "desk",
+                self.loop,
+                self.disk,
+                self.chance,
+                self.faults,
+                executes=executes,
+                slots=self._stream.choice((1, 2, 10)),
                 labels=[GPU] if number == 0 or labels.random() < 0.5 else [],
                 workflows=list if executes and self.program.is_learned else self._workflows,
-                model=lambda process: SimulatedModel(self.world, process), yaml=self.program.is_learned,
-                shell=script.run, lends_shell=self.program.has_shells, observers=[self.auditor.observe],
-            )  # fmt: skip
+                model=lambda process: SimulatedModel(self.world, process),
+                yaml=self.program.is_learned,
+                shell=script.run,
+                lends_shell=self.program.has_shells,
+                observers=[self.auditor.observe],
+            )
             process.on_end = self._ended
             made.append(process)
         return made
@@ -288,18 +302,30 @@ class _Simulation:
                 latest += [
                     f"{number:4} {line.at_ms} {line.event.decode()}"
                     for number, line in enumerate(kept.lines[first:], first + 1)
-                ]  # fmt: skip
+                ]
         statuses = [kept.row.status for kept in self.disk.runs.values()]
         seen = Counter(self.faults.seen)
         seen["conflict"] = self.disk.conflicts
         told = ", ".join(statuses) if status == "ended" else f"{status}: {', '.join(statuses)}"
         return Outcome(
-            self.seed, self.mode, self.made_of, told, [str(violation) for violation in self.auditor.violations],
-            digest.hexdigest(), self.loop.steps, self.loop.time(), dict(self.auditor.events), dict(self.auditor.nodes),
-            dict(self.auditor.joins), dict(seen), dict(self.people.refusals), self._jobs(),
+            self.seed,
+            self.mode,
+            self.made_of,
+            told,
+            [str(violation) for violation in self.auditor.violations],
+            digest.hexdigest(),
+            self.loop.steps,
+            self.loop.time(),
+            dict(self.auditor.events),
+            dict(self.auditor.nodes),
+            dict(self.auditor.joins),
+            dict(seen),
+            dict(self.people.refusals),
+            self._jobs(),
             dict(self.auditor.talk.seen) if self.auditor.talk is not None else {},
-            {**self.auditor.approvals.seen, **self.auditor.answers.seen, **self.scores.seen}, latest,
-        )  # fmt: skip
+            {**self.auditor.approvals.seen, **self.auditor.answers.seen, **self.scores.seen},
+            latest,
+        )
 
     def _jobs(self) -> dict[str, int]:
         """What there was to be seen of the jobs of a file."""
@@ -322,8 +348,11 @@ def _made_of(program: Program) -> Kind:
 
 
 _DRAWING: Final[dict[Kind, Callable[[Random, str], Program]]] = {
-    "python": draw, "talk": draw_with_agent, "file": draw_of_file, "flow": draw_flow,
-}  # fmt: skip
+    "python": draw,
+    "talk": draw_with_agent,
+    "file": draw_of_file,
+    "flow": draw_flow,
+}
 
 
 @contextlib.contextmanager

@@ -313,24 +313,20 @@ class Disk:
         if seq != append.expected and not self._is_there(append):
             self.conflicts += 1
             return SeqConflict(
-                f"Run {append.run} is at {seq}, not at {append.expected}.", run=append.run, expected=append.expected,
-                seq=seq,
-            )  # fmt: skip
+                f"Run {append.run} is at {seq}, not at {append.expected}.", run=append.run, expected=append.expected, seq=seq
+            )
         key = append.changes.start_key
         if key is not None and (known := self.keys.get((key.tenant, key.key))) is not None and known[0] != append.run:
             return KeyReused(f"The start key {key.key!r} belongs to run {known[0]}.", key=key.key, run=known[0])
-        return None if self._is_there(append) else (
-            self._key_taken(append) or self._moved(append) or self._over_limit(append)
-        )  # fmt: skip
+        return None if self._is_there(append) else (self._key_taken(append) or self._moved(append) or self._over_limit(append))
 
     def _key_taken(self, append: Append) -> EffectKeyTaken | None:
         for change in append.changes.effect_keys:
             owner, response = self.effect_keys.get(change.key, (None, None))
             if isinstance(change, KeyClaim) and owner is not None and owner.run != append.run:
                 return EffectKeyTaken(
-                    f"It is call {owner.call}.", key=owner.key, call=owner.call, args_hash=owner.args_hash,
-                    response=response,
-                )  # fmt: skip
+                    f"It is call {owner.call}.", key=owner.key, call=owner.call, args_hash=owner.args_hash, response=response
+                )
         return None
 
     def _moved(self, append: Append) -> SharedValueMoved | SharedLockLost | None:
@@ -430,19 +426,19 @@ class Disk:
     def with_headroom(self) -> list[Waiting]:
         """Those of them whose scope has room for them alone, and those who are to be told that it can have none any more."""
         return [
-            each for each in map(self._with_loans, self.waiting())
+            each
+            for each in map(self._with_loans, self.waiting())
             if each.scope != PLACEMENT
             and (each.left is None or each.wanted <= each.left or self._is_in_vain(each))
             and not self._in_flight_elsewhere(each)
-        ]  # fmt: skip
+        ]
 
     def _is_in_vain(self, waiting: Waiting) -> bool:
         """Whether calls in flight can leave no room for it any more, and its run's status does not say so yet."""
         if waiting.left is None or waiting.scope == "fleet/runs" or re.fullmatch(r"tenant/[^/]*/runs", waiting.scope):
             return False
         return (
-            waiting.wanted
-            > waiting.left + sum(row.held for row in (self.books(waiting.scope), *self._others(waiting.scope)))
+            waiting.wanted > waiting.left + sum(row.held for row in (self.books(waiting.scope), *self._others(waiting.scope)))
             and self.runs[waiting.run].row.status == "waiting"
         )
 
@@ -490,11 +486,7 @@ class Disk:
                 self.limits[posting.family] += posting.limit_change
             row = self.scopes.get(posting.scope, ScopeRow(posting.scope, None))
             self.scopes[posting.scope] = ScopeRow(
-                posting.scope,
-                None,
-                row.settled + posting.settled,
-                row.held + posting.held,
-                row.in_doubt + posting.in_doubt,
+                posting.scope, None, row.settled + posting.settled, row.held + posting.held, row.in_doubt + posting.in_doubt
             )
         for scope, at_ms in books.moved_at_ms([changes]).items():
             self.moved_ms[scope] = max(self.moved_ms.get(scope, 0), at_ms)
@@ -601,9 +593,8 @@ class Disk:
 
     def dead_in_flight(self) -> frozenset[SessionId]:
         dead = [
-            session for session in self.in_flight()
-            if session not in self.leases or self.leases[session].dead_at_ms is not None
-        ]  # fmt: skip
+            session for session in self.in_flight() if session not in self.leases or self.leases[session].dead_at_ms is not None
+        ]
         return frozenset(dead)
 
     def in_flight(self) -> dict[SessionId, None]:
@@ -619,19 +610,18 @@ class Disk:
 
     def conversations_due(self) -> list[Conversation]:
         return [
-            each for each in self.conversations.values()
+            each
+            for each in self.conversations.values()
             if each.is_pending or (each.run in self.runs and self.runs[each.run].row.ended_at_ms is not None)
-        ]  # fmt: skip
+        ]
 
     def supervisors_due(self, now_ms: int) -> list[tuple[str, str]]:
-        due = [
-            place for place, each in self.supervisors.items()
-            if (at_ms := due_at_ms(each)) is not None and at_ms <= now_ms
-        ]  # fmt: skip
+        due = [place for place, each in self.supervisors.items() if (at_ms := due_at_ms(each)) is not None and at_ms <= now_ms]
         ended = [
-            place[:2] for place, each in self.tasks.items()
+            place[:2]
+            for place, each in self.tasks.items()
             if each.ended_ms is None and each.run in self.runs and self.runs[each.run].row.ended_at_ms is not None
-        ]  # fmt: skip
+        ]
         return list(dict.fromkeys([*due, *ended]))
 
     def next_due_ms(self, hashes: Sequence[str] | None) -> int | None:
@@ -848,9 +838,7 @@ class Children(Port):
 
     async def pending(self, before_ms: int, limit: int) -> Sequence[ChildLink]:
         await self._mount.read()
-        found = [
-            (at_ms, link) for link, at_ms in self._disk.children.values() if link.is_pending and at_ms <= before_ms
-        ]
+        found = [(at_ms, link) for link, at_ms in self._disk.children.values() if link.is_pending and at_ms <= before_ms]
         return [link for _, link in sorted(found, key=lambda each: each[0])][:limit]
 
     async def link(self, child: RunId) -> ChildLink | None:
@@ -884,9 +872,7 @@ class JobLogs(Port):
 
     async def pieces(self, run: RunId) -> Sequence[LogPiece]:
         await self._mount.read()
-        return [
-            LogPiece(place, len(said), 0) for place, said in sorted(self._disk.job_logs.items()) if place.run == run
-        ]
+        return [LogPiece(place, len(said), 0) for place, said in sorted(self._disk.job_logs.items()) if place.run == run]
 
     async def read(self, place: LogPlace) -> bytes:
         await self._mount.read()
@@ -901,9 +887,7 @@ class Keys(Port):
         keys, name = self._disk.api_keys, (key.name, key.tenant or "")
         there = keys.get(name)
         others = [tenant for known, tenant in keys if known == key.name]
-        if (None if there is None else there.hash) != before or (
-            there is None and ((others and not name[1]) or "" in others)
-        ):
+        if (None if there is None else there.hash) != before or (there is None and ((others and not name[1]) or "" in others)):
             return False
         keys[name] = key
         return True
@@ -983,9 +967,14 @@ class Scores(Port):
         return [*self._disk.scores.get(run, ())]
 
     async def means(
-        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
         limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:  # fmt: skip
+    ) -> Sequence[ScoreMean]:
         await self._mount.read()
         found: dict[tuple[str, str, int], list[Score]] = {}
         for run, given in self._disk.scores.items():
@@ -1011,16 +1000,12 @@ class Evaluations(Port):
         await self._mount.read()
         return self._disk.evaluations.get(id_)
 
-    async def listed(
-        self, tenant: str | None, workflow: str | None, before: str | None, limit: int
-    ) -> Sequence[Evaluation]:  # fmt: skip
+    async def listed(self, tenant: str | None, workflow: str | None, before: str | None, limit: int) -> Sequence[Evaluation]:
         await self._mount.read()
         return [
             each
             for _, (each, _) in sorted(self._disk.evaluations.items(), reverse=True)
-            if tenant in (None, each.tenant)
-            and workflow in (None, each.workflow)
-            and (before is None or each.id < before)
+            if tenant in (None, each.tenant) and workflow in (None, each.workflow) and (before is None or each.id < before)
         ][:limit]
 
 
@@ -1061,11 +1046,7 @@ class Streams(Port):
 
     async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
         await self._mount.read()
-        return {
-            name: sum(chunk.size for _, chunk in stream)
-            for name, stream in self._disk.streams.items()
-            if name.run in runs
-        }
+        return {name: sum(chunk.size for _, chunk in stream) for name, stream in self._disk.streams.items() if name.run in runs}
 
     async def forget(self, names: Collection[StreamName]) -> None:
         await self._mount.write("forget_chunks")
@@ -1172,9 +1153,10 @@ class Conversations(Port):
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
         await self._mount.read()
         found = [
-            (at_ms, each) for key, each in self._disk.conversations.items()
+            (at_ms, each)
+            for key, each in self._disk.conversations.items()
             if _is_idle(each) and (at_ms := self._disk.said_ms[key]) < before_ms
-        ]  # fmt: skip
+        ]
         return [each for _, each in sorted(found, key=lambda each: each[0])][:limit]
 
     async def find(self, tenant: str, conversation: str) -> Conversation | None:
@@ -1330,7 +1312,7 @@ class Costs(Port):
             Uncounted(run, kept.row.seq, self._disk.counted.get(run, Seq(0)))
             for run, kept in sorted(self._disk.runs.items())
             if run > (after or "") and kept.row.started_at_ms < started_before_ms
-        ]  # fmt: skip
+        ]
         return [each for each in found if each.seq > each.counted][:limit]
 
     async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
@@ -1341,23 +1323,31 @@ class Costs(Port):
             kind = (cost.day, cost.tenant, cost.workflow, cost.node, cost.model)
             known = self._disk.costs.get(kind) or Cost(*kind, 0, 0, 0, 0)
             self._disk.costs[kind] = msgspec.structs.replace(
-                known, calls=known.calls + cost.calls, input_tokens=known.input_tokens + cost.input_tokens,
+                known,
+                calls=known.calls + cost.calls,
+                input_tokens=known.input_tokens + cost.input_tokens,
                 output_tokens=known.output_tokens + cost.output_tokens,
                 cost_nanousd=known.cost_nanousd + cost.cost_nanousd,
-            )  # fmt: skip
+            )
         self._disk.counted[uncounted.run] = uncounted.seq
         self._disk.touched(self._mount)
         return True
 
     async def rollup(
-        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
         limit: int | None = None,
-    ) -> Sequence[Cost]:  # fmt: skip
+    ) -> Sequence[Cost]:
         await self._mount.read()
         return [
-            cost for _, cost in sorted(self._disk.costs.items())
+            cost
+            for _, cost in sorted(self._disk.costs.items())
             if first_day <= cost.day <= last_day and tenant in (None, cost.tenant) and cost.key > (after or BEFORE_ALL)
-        ][:limit]  # fmt: skip
+        ][:limit]
 
 
 class Graphs(Port):
@@ -1477,9 +1467,10 @@ class Sessions(Port):
     async def described(self) -> Sequence[bytes]:
         await self._mount.read()
         return [
-            lease.described for _, lease in sorted(self._disk.leases.items())
+            lease.described
+            for _, lease in sorted(self._disk.leases.items())
             if lease.described is not None and lease.dead_at_ms is None
-        ]  # fmt: skip
+        ]
 
     async def able(self, hashes: Sequence[str]) -> int:
         await self._mount.read()
@@ -1524,11 +1515,7 @@ class Sessions(Port):
         await self._mount.read()
         now_s = self._disk.clock_s()
         for session, lease in self._disk.leases.items():
-            if (
-                lease.dead_at_ms is None
-                and session not in self._mount.leases
-                and (lease.unlocked or not lease.lasts(now_s))
-            ):
+            if lease.dead_at_ms is None and session not in self._mount.leases and (lease.unlocked or not lease.lasts(now_s)):
                 self._mount.expire(lease)
         for session in self._disk.in_flight():
             if session not in self._disk.leases:
@@ -1584,9 +1571,7 @@ class Lending(Port):
         return lent.grants
 
     def _shares(self) -> list[Share]:
-        return [
-            msgspec.structs.replace(share, life=self._life(share)) for _, share in sorted(self._disk.shares.items())
-        ]
+        return [msgspec.structs.replace(share, life=self._life(share)) for _, share in sorted(self._disk.shares.items())]
 
     def _life(self, share: Share) -> Life:
         lease = self._disk.leases.get(share.session)
@@ -1603,9 +1588,10 @@ class Lending(Port):
     async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
         await self._mount.read()
         return [
-            each for _, each in sorted(self._disk.estimates.items())
+            each
+            for _, each in sorted(self._disk.estimates.items())
             if workflow in (None, each.workflow) and pool in (None, each.pool)
-        ]  # fmt: skip
+        ]
 
     async def learn(self, uses: Sequence[Use]) -> None:
         await self._mount.write("learn")
@@ -1668,13 +1654,15 @@ class Views(Port):
         died_ms = {session: leases[session].dead_at_ms or 0 for session in self._disk.dead_in_flight()}
         known = {
             hash_
-            for lease in leases.values() if lease.dead_at_ms is None or lease.dead_at_ms > before_ms
+            for lease in leases.values()
+            if lease.dead_at_ms is None or lease.dead_at_ms > before_ms
             for hash_ in lease.hashes
-        }  # fmt: skip
+        }
         asked = {
-            row.run for row, change in self._disk.gates.values()
+            row.run
+            for row, change in self._disk.gates.values()
             if row.reason == WORKFLOW_MISSING and (change is None or change.state in ("open", "escalated"))
-        }  # fmt: skip
+        }
         in_line = {run for scope, run in self._disk.waiters if scope == PLACEMENT}
         found: list[tuple[int, int, DueRun]] = []
         for kept in self._disk.runs.values():
@@ -1695,11 +1683,15 @@ class Views(Port):
         await self._mount.read()
         dead = self._disk.dead_in_flight()
         unplaced = {run for scope, run in self._disk.waiters if scope == PLACEMENT}
-        return sorted({
-            kept.row.graph_hash for kept in self._disk.runs.values()
-            if (kept.row.due_at_ms is not None and kept.row.due_at_ms <= before_ms)
-            or any(session in dead for session in kept.sessions) or kept.row.run in unplaced
-        })  # fmt: skip
+        return sorted(
+            {
+                kept.row.graph_hash
+                for kept in self._disk.runs.values()
+                if (kept.row.due_at_ms is not None and kept.row.due_at_ms <= before_ms)
+                or any(session in dead for session in kept.sessions)
+                or kept.row.run in unplaced
+            }
+        )
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         await self._mount.read()
@@ -1717,19 +1709,23 @@ class Views(Port):
         rows = [kept.row for kept in reversed(known.values()) if kept.number < most]
         statuses = (status,) if isinstance(status, str) else status
         return [
-            row for row in rows
-            if row.run.startswith(sought.get("prefix") or "") and sought.get("tenant") in (None, row.tenant)
-            and sought.get("workflow") in (None, row.workflow) and (statuses is None or row.status in statuses)
+            row
+            for row in rows
+            if row.run.startswith(sought.get("prefix") or "")
+            and sought.get("tenant") in (None, row.tenant)
+            and sought.get("workflow") in (None, row.workflow)
+            and (statuses is None or row.status in statuses)
             and (not sought.get("in_doubt") or row.in_doubt_nanousd > 0)
             and (not (parent := sought.get("parent")) or row.run in _children_of(self._disk, parent))
             and (not (root := sought.get("root")) or row.run in _below(self._disk, root))
-            and sought.get("key") in (None, row.key) and row.started_at_ms >= (sought.get("since_ms") or 0)
+            and sought.get("key") in (None, row.key)
+            and row.started_at_ms >= (sought.get("since_ms") or 0)
             and ((until_ms := sought.get("until_ms")) is None or row.started_at_ms < until_ms)
             and {*(sought.get("tags") or ())} <= {*self._disk.tags.get(row.run, ())}
             and (sought.get("cost_from_nanousd") or 0) <= row.settled_nanousd
             and ((most_nanousd := sought.get("cost_to_nanousd")) is None or row.settled_nanousd <= most_nanousd)
             and (sought.get("text") or "").lower() in "\n".join(self._known_by(row)).lower()
-        ][: sought.get("limit", MOST_LISTED)]  # fmt: skip
+        ][: sought.get("limit", MOST_LISTED)]
 
     def _known_by(self, row: RunRow) -> list[str]:
         return [row.workflow, row.key or "", row.started_by or "", *self._disk.tags.get(row.run, ())]
@@ -1744,26 +1740,42 @@ class Views(Port):
         return sum(row.graph_hash in hashes and row.ended_at_ms is None for row in rows)
 
     async def gates(
-        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        open_only: bool = True,
+        risk_levels: Sequence[str] = (),
+        after: GateId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
         await self._mount.read()
         return [
-            (row, change) for row, change in _after(self._disk.gates, after)
-            if run in (None, row.run) and self._is_of(row.run, tenant) and (not risk_levels or row.risk_level in risk_levels)
+            (row, change)
+            for row, change in _after(self._disk.gates, after)
+            if run in (None, row.run)
+            and self._is_of(row.run, tenant)
+            and (not risk_levels or row.risk_level in risk_levels)
             and (not open_only or change is None or change.state in ("open", "escalated"))
-        ][:limit]  # fmt: skip
+        ][:limit]
 
     async def effects(
-        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
-        after: CallId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: CallId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         await self._mount.read()
         return [
-            (row, change) for row, change in _after(self._disk.effects, after)
-            if run in (None, row.run) and self._is_of(row.run, tenant)
+            (row, change)
+            for row, change in _after(self._disk.effects, after)
+            if run in (None, row.run)
+            and self._is_of(row.run, tenant)
             and state in (None, change.state if change is not None else "intended")
-        ][:limit]  # fmt: skip
+        ][:limit]
 
     def _is_of(self, run: RunId, tenant: str | None) -> bool:
         return tenant is None or self._disk.runs[run].row.tenant == tenant
@@ -1838,14 +1850,34 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
     def on(cls, mount: Mount) -> SimulatedStore:
         sessions = Sessions(mount)
         return cls(
-            mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
-            children=Children(mount), lending=Lending(mount, sessions), model_estimates=ModelEstimates(mount), costs=Costs(mount),
-            dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
-            streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount),
-            supervisors=Supervisors(mount), scores=Scores(mount), evaluations=Evaluations(mount),
-            keys=Keys(mount), audit=Audit(mount), replies=Replies(mount), blobs=Blobs(mount),
-            sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
-        )  # fmt: skip
+            mount=mount,
+            clock=mount,
+            log=Log(mount),
+            graphs=Graphs(mount),
+            scopes=Scopes(mount),
+            children=Children(mount),
+            lending=Lending(mount, sessions),
+            model_estimates=ModelEstimates(mount),
+            costs=Costs(mount),
+            dead_letters=DeadLetters(mount),
+            job_logs=JobLogs(mount),
+            conversations=Conversations(mount),
+            streams=Streams(mount),
+            schedules=Schedules(mount),
+            shared_values=SharedValues(mount),
+            supervisors=Supervisors(mount),
+            scores=Scores(mount),
+            evaluations=Evaluations(mount),
+            keys=Keys(mount),
+            audit=Audit(mount),
+            replies=Replies(mount),
+            blobs=Blobs(mount),
+            sessions=sessions,
+            views=Views(mount),
+            watch=Watch(mount),
+            tail=Tail(mount),
+            upkeep=Upkeep(mount, sessions),
+        )
 
 
 def _is_idle(conversation: Conversation) -> bool:

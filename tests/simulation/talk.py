@@ -25,9 +25,12 @@ class Talk:
     """The conversation of one program, and those who take part in it."""
 
     def __init__(
-        self, agent: Workflow, stream: Random, ask: Callable[[Callable[[Engine], Awaitable[Any]]], Awaitable[Any]],
+        self,
+        agent: Workflow,
+        stream: Random,
+        ask: Callable[[Callable[[Engine], Awaitable[Any]]], Awaitable[Any]],
         refused: Callable[[Any], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.said: dict[str, str] = {}
         """What was said, by its key, as far as somebody was told that it is."""
         self._agent = agent
@@ -41,14 +44,17 @@ class Talk:
         await asyncio.sleep(spread_s(stream, 0.01, 100.0))
         await self._ask(
             partial(
-                Engine.open_conversation, name=NAME, workflow=self._agent, on_busy=stream.choice(ON_BUSY),
-                cost_limit_usd=stream.choice((None, None, 0.01, 0.1)), max_tokens=stream.choice((None, None, 600, 5_000)),
-                tenant=TENANT, by="ada",
+                Engine.open_conversation,
+                name=NAME,
+                workflow=self._agent,
+                on_busy=stream.choice(ON_BUSY),
+                cost_limit_usd=stream.choice((None, None, 0.01, 0.1)),
+                max_tokens=stream.choice((None, None, 600, 5_000)),
+                tenant=TENANT,
+                by="ada",
             )
-        )  # fmt: skip
-        saying: list[Coroutine[Any, Any, None]] = [
-            self._say(number) for number in range(stream.choice((1, 2, 3, 5, 8)))
-        ]
+        )
+        saying: list[Coroutine[Any, Any, None]] = [self._say(number) for number in range(stream.choice((1, 2, 3, 5, 8)))]
         if stream.random() < 0.3:
             saying.append(self._stop())
         await asyncio.gather(*saying)

@@ -16,10 +16,19 @@ from holdfast.core.nouns.conversations import ON_BUSY, Change, Exchange
 from tests.simulation.books import Books
 
 SEEN: Final = (
-    *(f"a message that may {how} has {fate}" for how in ON_BUSY for fate in ("begun at once", "waited")
-      if (how, fate) not in (("reject", "waited"), ("steer", "waited"))),
-    "answered", "not answered", "left", "a branch", "steered", "came too late to steer",
-)  # fmt: skip
+    *(
+        f"a message that may {how} has {fate}"
+        for how in ON_BUSY
+        for fate in ("begun at once", "waited")
+        if (how, fate) not in (("reject", "waited"), ("steer", "waited"))
+    ),
+    "answered",
+    "not answered",
+    "left",
+    "a branch",
+    "steered",
+    "came too late to steer",
+)
 _KEY: Final = "conversation/"
 _ENDS: Final = {"completed": "RunCompleted", "failed": "RunFailed", "cancelled": "RunCancelled"}
 

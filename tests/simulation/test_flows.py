@@ -53,11 +53,7 @@ def test_random_flows_go_the_same_way_from_every_prefix_of_their_histories() -> 
 
 
 def test_a_flow_that_rests_again_and_again_is_never_late() -> None:
-    restless: Node = (
-        "rests",
-        20,
-        [("step", 1), ("rests", 5, [("signal", 1), ("pause", 20)]), ("sleep", 20), ("step", 2)],
-    )
+    restless: Node = ("rests", 20, [("step", 1), ("rests", 5, [("signal", 1), ("pause", 20)]), ("sleep", 20), ("step", 2)])
     for seed in RESTING:
         scenario = Scenario(partial(_resting, restless), {"crash_after_commit": 0.1} if seed % 2 else {}, processes=1)
         outcome = simulate(seed, scenario=scenario)

@@ -208,10 +208,7 @@ def has_a_schedule(overlap: str) -> Callable[[Any], None]:
 
 @pytest.mark.parametrize(
     ("overlap", "promise"),
-    [
-        ("skip", "no time has its run while the one before goes on"),
-        ("cancel", "what goes on is cancelled for the next"),
-    ],
+    [("skip", "no time has its run while the one before goes on"), ("cancel", "what goes on is cancelled for the next")],
 )
 def test_a_schedule_that_forgets_the_run_before_is_found(found: Found, overlap: str, promise: str) -> None:
     begun = schedules.begun
@@ -328,9 +325,7 @@ class Branching(Talk):
         for number, after in enumerate((None, None, 1, None)):
             text = f"message {number}" if after is None else f"message {number} after {after}"
             key = f"key-{number}"
-            said = await self._ask(
-                partial(Engine.say, name=NAME, text=text, tenant=TENANT, after=after, key=key, by="ada")
-            )
+            said = await self._ask(partial(Engine.say, name=NAME, text=text, tenant=TENANT, after=after, key=key, by="ada"))
             self.said[key] = said.text
             while (await self._look()).active is not None:
                 await asyncio.sleep(1.0)
@@ -436,8 +431,7 @@ def test_an_approval_that_is_never_used_up_is_found(found: Found) -> None:
         return approval.revoked_by is None and now_ms < approval.until_ms
 
     scenario = Scenario(
-        program_of(Op("sleep", 90.0), *(call(pay, f"item{number}") for number in range(3))),
-        arrange=grants("pay", most=1),
+        program_of(Op("sleep", 90.0), *(call(pay, f"item{number}") for number in range(3))), arrange=grants("pay", most=1)
     )
     broken = found(scenario, (StandingApproval, "stands", stands))
     assert broken == {"an approval stands for no more calls than was said"}

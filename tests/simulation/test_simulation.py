@@ -65,10 +65,15 @@ def test_a_seed_repeats_itself_anywhere(tmp_path: Path) -> None:
         (place / "holdfast").symlink_to(REPOSITORY / "src" / "holdfast")
         (place / "tests").symlink_to(REPOSITORY / "tests")
         surroundings = {
-            "PYTHONPATH": os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])]), "PYTHONHASHSEED": str(number), "HOME": str(place / "home"), "USER": f"user{number}",
-            "LOGNAME": f"user{number}", "TMPDIR": str(place / "home" / "tmp"), "TZ": ("UTC", "Asia/Kolkata")[number],
+            "PYTHONPATH": os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONHASHSEED": str(number),
+            "HOME": str(place / "home"),
+            "USER": f"user{number}",
+            "LOGNAME": f"user{number}",
+            "TMPDIR": str(place / "home" / "tmp"),
+            "TZ": ("UTC", "Asia/Kolkata")[number],
             "LC_ALL": ("C", "C.UTF-8")[number],
-        }  # fmt: skip
+        }
         told.append(
             subprocess.run(
                 [sys.executable, "-c", TELL, str(place)],

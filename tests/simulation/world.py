@@ -274,9 +274,17 @@ class World:
         # A worker has a directory for it; only it knows which.
         is_here = script.folder.startswith("/")
         execution = Execution(
-            token, script.run, script.job, script.step, script.env.get("LEG"), script.env, process.name, process.lives,
-            is_here, self.loop.time(),
-        )  # fmt: skip
+            token,
+            script.run,
+            script.job,
+            script.step,
+            script.env.get("LEG"),
+            script.env,
+            process.name,
+            process.lives,
+            is_here,
+            self.loop.time(),
+        )
         self.executions[token] = execution
         self.witness.script_began(process, execution)
         return execution

@@ -23,8 +23,12 @@ from holdfast.stores.sqlite import retention as of_sqlite
 from holdfast.stores.sqlite.writer import Writer
 
 LASTING = (
-    (Writer, "write"), (Blobs, "put"), (Connections, "execute"), (PostgresRetention, "_change"), (PostgresRetention, "_drop"),
-)  # fmt: skip
+    (Writer, "write"),
+    (Blobs, "put"),
+    (Connections, "execute"),
+    (PostgresRetention, "_change"),
+    (PostgresRetention, "_drop"),
+)
 """What leaves something behind that outlasts the process. `_drop` is the last thing in its transaction."""
 
 

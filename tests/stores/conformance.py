@@ -34,16 +34,7 @@ from holdfast.core.values.ids import AppendId, CallId, GateId, NodeName, RunId, 
 from holdfast.core.values.payload import inline
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.core.values.proposal import Proposal
-from holdfast.core.values.scopes import (
-    FLEET_RUNS,
-    AgentRow,
-    ScopeRow,
-    Waiting,
-    family_of,
-    in_tokens,
-    of_agent,
-    team_budget,
-)
+from holdfast.core.values.scopes import FLEET_RUNS, AgentRow, ScopeRow, Waiting, family_of, in_tokens, of_agent, team_budget
 from holdfast.core.views.projection import EffectChange, project
 from holdfast.core.views.status import Wait
 from holdfast.engine.runs.delivery import Delivery
@@ -340,15 +331,9 @@ class StoreConformance:
         first, second = Story(), Story()
         await put(mine, first.start(), second.start())
         await put(mine, first.hold(60), second.hold(40), first.hold(5, "1"))
-        assert await theirs.scopes.balances([DAY, MONTH]) == [
-            ScopeRow(DAY, None, 0, 105, 0),
-            ScopeRow(MONTH, None, 0, 105, 0),
-        ]
+        assert await theirs.scopes.balances([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 105, 0), ScopeRow(MONTH, None, 0, 105, 0)]
         await put(theirs, first.settle(45), second.doubt())
-        assert await mine.scopes.balances([MONTH, DAY]) == [
-            ScopeRow(MONTH, None, 45, 5, 40),
-            ScopeRow(DAY, None, 45, 5, 40),
-        ]
+        assert await mine.scopes.balances([MONTH, DAY]) == [ScopeRow(MONTH, None, 45, 5, 40), ScopeRow(DAY, None, 45, 5, 40)]
         umbrella = "tenant/umbrella/day/2023-11-14"
         assert await mine.scopes.balances([umbrella]) == [ScopeRow(umbrella, None)]
 
@@ -358,10 +343,7 @@ class StoreConformance:
         tomorrow = "tenant/acme/day/2023-11-15"
         for limit in (100, 50, 0):
             await mine.scopes.set_limit(DAYS, limit)
-            assert await theirs.scopes.balances([DAY, tomorrow]) == [
-                ScopeRow(DAY, limit, 0, 60),
-                ScopeRow(tomorrow, limit),
-            ]
+            assert await theirs.scopes.balances([DAY, tomorrow]) == [ScopeRow(DAY, limit, 0, 60), ScopeRow(tomorrow, limit)]
         await mine.scopes.set_limit(DAYS.replace("acme", "ac"), 7)
         await mine.scopes.set_limit("tenant/acme/month", 1000)
         assert await theirs.scopes.limits("tenant/acme/") == {DAYS: 0, "tenant/acme/month": 1000}
@@ -370,9 +352,7 @@ class StoreConformance:
         assert await theirs.scopes.limits("tenant/acme/") == {"tenant/acme/month": 1000}
         assert await theirs.scopes.balances([DAY]) == [ScopeRow(DAY, None, 0, 60)]
 
-    async def test_a_hold_that_a_scope_has_no_room_for_is_refused_whole_and_leaves_a_waiter(
-        self, connect: Connect
-    ) -> None:
+    async def test_a_hold_that_a_scope_has_no_room_for_is_refused_whole_and_leaves_a_waiter(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await store.scopes.set_limit("tenant/acme/month", 100)
         await put(store, story.start(), story.hold(60))
@@ -381,8 +361,13 @@ class StoreConformance:
         fate = await told(store, refused)
         assert isinstance(fate, OverLimit)
         assert (fate.run, fate.scope, fate.limit, fate.used, fate.held, fate.wanted) == (  # type: ignore[attr-defined]
-            story.run, MONTH, 100, 60, 60, 41,
-        )  # fmt: skip
+            story.run,
+            MONTH,
+            100,
+            60,
+            60,
+            41,
+        )
         assert await store.log.events(story.run) == there
         assert await store.views.run(story.run) == row
         assert await store.scopes.balances([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 60), ScopeRow(MONTH, 100, 0, 60)]
@@ -398,11 +383,7 @@ class StoreConformance:
         tokens = in_tokens(DAY)
         await store.scopes.set_limit(in_tokens(DAYS), 500)
         await put(store, story.start(), story.hold(60, tokens=300))
-        for limits_, amounts, scope in (
-            ({}, (1, 201), tokens),
-            ({DAYS: 100}, (41, 200), DAY),
-            ({DAYS: 100}, (1, 201), tokens),
-        ):
+        for limits_, amounts, scope in (({}, (1, 201), tokens), ({DAYS: 100}, (41, 200), DAY), ({DAYS: 100}, (1, 201), tokens)):
             for family, limit in limits_.items():
                 await store.scopes.set_limit(family, limit)
             refused = story.hold(amounts[0], "1", tokens=amounts[1])
@@ -462,9 +443,7 @@ class StoreConformance:
         assert list(await store.log.append([hold])) == [None]
         assert (await store.scopes.balances([DAY]))[0].used == 60
 
-    async def test_an_append_that_is_there_already_makes_no_room_for_others_of_its_flush(
-        self, connect: Connect
-    ) -> None:
+    async def test_an_append_that_is_there_already_makes_no_room_for_others_of_its_flush(self, connect: Connect) -> None:
         store, giver, others = await connect(), Story(), [Story(), Story()]
         await store.scopes.set_limit(DAYS, 100)
         await put(store, giver.start(), giver.hold(100), *(story.start() for story in others))
@@ -502,13 +481,12 @@ class StoreConformance:
         assert [each.run for each in await theirs.scopes.waiting([DAY], 10)] == [story.run for story in stories]
         await put(theirs, giver.settle(15))
         assert [(each.run, each.wanted, each.left) for each in await mine.scopes.headroom(10)] == [
-            (stories[0].run, 80, 85), (stories[1].run, 30, 85),
-        ]  # fmt: skip
+            (stories[0].run, 80, 85),
+            (stories[1].run, 30, 85),
+        ]
         assert len(await mine.scopes.headroom(1)) == 1
         await mine.scopes.set_limit(DAYS, None)
-        assert [(each.run, each.left) for each in await theirs.scopes.headroom(10)] == [
-            (story.run, None) for story in stories
-        ]
+        assert [(each.run, each.left) for each in await theirs.scopes.headroom(10)] == [(story.run, None) for story in stories]
         await mine.scopes.set_limit(DAYS, 100)
         await put(mine, stories[0].does(cmd.Tick(headroom=frozenset([DAY]))))
         assert [each.run for each in await theirs.scopes.headroom(10)] == [stories[1].run], (
@@ -519,9 +497,7 @@ class StoreConformance:
 
     # --- Team budgets ---------------------------------------------------------------------------------------------------
 
-    async def test_a_team_budget_is_allotted_to_its_agents_and_to_nobody_less_than_he_has_used(
-        self, connect: Connect
-    ) -> None:
+    async def test_a_team_budget_is_allotted_to_its_agents_and_to_nobody_less_than_he_has_used(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         await mine.scopes.allot(TEAM, 300, TRIO)
         writer = Story()
@@ -533,8 +509,10 @@ class StoreConformance:
         ]
         await theirs.scopes.allot(TEAM, 120, {CRITIC: TeamAgent(3), PLANNER: TeamAgent(4)})
         assert [(row.scope, row.limit, row.priority) for row in await mine.scopes.agents(TEAM)] == [
-            (CRITIC, 15, 3.0), (PLANNER, 15, 4.0), (WRITER, 90, 0.0),
-        ]  # fmt: skip
+            (CRITIC, 15, 3.0),
+            (PLANNER, 15, 4.0),
+            (WRITER, 90, 0.0),
+        ]
         assert await mine.scopes.balances([TEAM]) == [ScopeRow(TEAM, 120, 0, 90)]
         await mine.scopes.allot(TEAM, None, {})
         assert await theirs.scopes.agents(TEAM) == []
@@ -600,9 +578,7 @@ class StoreConformance:
         assert sorted((await _limits(mine)).values()) == [1, 120, 178]
         assert await mine.scopes.waiting([PLANNER], 10) == [], "nobody waits at who cannot lend"
 
-    async def test_who_waits_as_an_agent_is_found_when_others_may_lend_it_what_is_missing(
-        self, connect: Connect
-    ) -> None:
+    async def test_who_waits_as_an_agent_is_found_when_others_may_lend_it_what_is_missing(self, connect: Connect) -> None:
         store, writer, planner = await connect(), Story(), Story()
         await store.scopes.allot(TEAM, 400, {WRITER: TeamAgent(), PLANNER: TeamAgent()})
         await put(store, planner.start(shared=(TEAM,), agent="planner"), planner.hold(150))
@@ -690,16 +666,9 @@ class StoreConformance:
         await put(mine, due.does(cmd.CancelRun(by=Claim("ada"))))
         assert [row.started_by for row in await theirs.views.runs()] == ["desk", "bücher", "shop"]
 
-    async def test_the_workflows_of_runs_with_something_to_do_are_told_whoever_knows_them(
-        self, connect: Connect
-    ) -> None:
+    async def test_the_workflows_of_runs_with_something_to_do_are_told_whoever_knows_them(self, connect: Connect) -> None:
         store = await connect()
-        later, sooner, placed, lost = (
-            Story(graph=graph("later")),
-            Story(graph=graph("sooner")),
-            Story(graph=ASKS),
-            Story(),
-        )
+        later, sooner, placed, lost = (Story(graph=graph("later")), Story(graph=graph("sooner")), Story(graph=ASKS), Story())
         lost.session = SessionId("never opened")
         begun_ms = sooner.at_ms
         for story, wait_ms in ((later, 900_000), (sooner, 100)):
@@ -711,9 +680,7 @@ class StoreConformance:
         await put(store, lost.start())
         await store.sessions.expire()
         assert set(await store.views.wanted_hashes(begun_ms - 1)) == {ASKS.hash, TINY.hash}
-        assert set(await store.views.wanted_hashes(FOR_EVER_MS)) == {
-            each.graph.hash for each in (later, sooner, placed, lost)
-        }
+        assert set(await store.views.wanted_hashes(FOR_EVER_MS)) == {each.graph.hash for each in (later, sooner, placed, lost)}
         await put(store, placed.does(cmd.PauseRun()))
         assert set(await store.views.wanted_hashes(begun_ms - 1)) == {TINY.hash}
 
@@ -834,9 +801,7 @@ class StoreConformance:
         assert isinstance(fate, EffectKeyTaken)
         assert fate.response == inline("sent")
 
-    async def test_an_effect_that_did_not_happen_leaves_its_key_to_whoever_means_it_next(
-        self, connect: Connect
-    ) -> None:
+    async def test_an_effect_that_did_not_happen_leaves_its_key_to_whoever_means_it_next(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         stories = [Story(), Story(), Story()]
         for story in stories:
@@ -884,9 +849,7 @@ class StoreConformance:
         assert await theirs.shared_values.find("acme", "board", "case") == versions[-1]
         assert await theirs.shared_values.find("umbrella", "board", "case") is None
         entries = await mine.shared_values.page(None, None, None, 10)
-        assert [(each.tenant, each.space, each.key, each.latest.version) for each in entries] == [
-            ("acme", "board", "case", 2)
-        ]
+        assert [(each.tenant, each.space, each.key, each.latest.version) for each in entries] == [("acme", "board", "case", 2)]
         assert await mine.shared_values.page("acme", "board", ("acme", "board", "case"), 10) == []
 
     async def test_an_append_that_is_sent_again_writes_its_version_once(self, connect: Connect) -> None:
@@ -897,9 +860,7 @@ class StoreConformance:
         assert await store.log.append([append]) == [None]
         assert len(await store.shared_values.versions("acme", "board", "case")) == 1
 
-    async def test_a_lock_is_had_by_one_until_its_time_is_up_and_each_grant_has_a_higher_number(
-        self, connect: Connect
-    ) -> None:
+    async def test_a_lock_is_had_by_one_until_its_time_is_up_and_each_grant_has_a_higher_number(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         name = ("acme", "board", "case")
         first = await mine.shared_values.lock(*name, "ann", 60_000)
@@ -944,9 +905,7 @@ class StoreConformance:
         again = story.uses("cat", "nobody")
         await put(mine, again)
         assert await theirs.log.append([again]) == [None], "sent again, it counts once"
-        used = {
-            each.key: (each.uses, each.used_at_ms) for each in await mine.shared_values.search("acme", "board", None, 9)
-        }
+        used = {each.key: (each.uses, each.used_at_ms) for each in await mine.shared_values.search("acme", "board", None, 9)}
         assert used == {"cat": (2, story.at_ms), "rent": (1, used["rent"][1]), "deposit": (0, 0), "other": (0, 0)}
         await put(mine, story.shares("cat", 1, "He has a dog", keep=1, index=SharedIndex("He has a dog")))
         assert await found(SharedIndex("cat dog")) == ["cat"]
@@ -1010,8 +969,9 @@ class StoreConformance:
         assert await theirs.schedules.next_due_ms() == 200
         listed = await mine.schedules.page(None, None, 2)
         assert [(kept.schedule.tenant, kept.schedule.name, kept.revision) for kept in listed] == [
-            ("t", "early", 2), ("t", "late", 1),
-        ]  # fmt: skip
+            ("t", "early", 2),
+            ("t", "late", 1),
+        ]
         assert [kept.schedule.tenant for kept in await mine.schedules.page(None, ("t", "late"), 2)] == ["u"]
         assert [kept.schedule.tenant for kept in await mine.schedules.page("u", None, 2)] == ["u"]
         assert [await theirs.schedules.remove("t", "late") for _ in range(2)] == [True, False]
@@ -1157,16 +1117,12 @@ class StoreConformance:
     async def test_what_several_processes_learn_at_once_all_counts(self, connect: Connect) -> None:
         stores = [await connect() for _ in range(3)]
         uses = [Use("w", node, "P", 5) for node in ("b", "a", "c")]
-        await asyncio.gather(
-            *(store.lending.learn(uses[n:] + uses[:n]) for n, store in enumerate(stores) for _ in range(5))
-        )
+        await asyncio.gather(*(store.lending.learn(uses[n:] + uses[:n]) for n, store in enumerate(stores) for _ in range(5)))
         assert [each.samples for each in await stores[0].lending.estimates()] == [15, 15, 15]
 
     # --- What models are like ---------------------------------------------------------------------------------------------
 
-    async def test_what_models_are_like_is_learned_by_all_read_by_workflow_and_forgotten(
-        self, connect: Connect
-    ) -> None:
+    async def test_what_models_are_like_is_learned_by_all_read_by_workflow_and_forgotten(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         use = ModelUse("desk", "answer", "small", 100, 1_000, 1_000, 500, 7)
         late = msgspec.structs.replace(use, output_tokens=200, at_ms=9)
@@ -1257,9 +1213,7 @@ class StoreConformance:
         with pytest.raises(NotFound):
             await theirs.graphs.graph("0" * 64)
 
-    async def test_a_workflow_is_the_one_that_was_loaded_last_under_its_name_and_version(
-        self, connect: Connect
-    ) -> None:
+    async def test_a_workflow_is_the_one_that_was_loaded_last_under_its_name_and_version(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         first = WorkflowRecord("flow", 1, TINY.hash, b'{"type": "object"}')
         await mine.graphs.put_workflow(first, TINY.encoded)
@@ -1268,18 +1222,13 @@ class StoreConformance:
         assert abs(loaded.loaded_at_ms - mine.clock.now_ms()) < 60_000
         assert loaded == msgspec.structs.replace(first, loaded_at_ms=loaded.loaded_at_ms)
         await theirs.graphs.put_workflow(first, TINY.encoded)
-        assert await mine.graphs.workflow("flow", 1, tenant="default") == loaded, (
-            "what was loaded again is as old as it was"
-        )
+        assert await mine.graphs.workflow("flow", 1, tenant="default") == loaded, "what was loaded again is as old as it was"
         for changed in (WorkflowRecord("flow", 1, TINY.hash), WorkflowRecord("flow", 1, ASKS.hash)):
             await theirs.graphs.put_workflow(changed, ASKS.encoded)
             found = await mine.graphs.workflow("flow", tenant="default")
             assert (found.graph_hash, found.input_schema) == (changed.graph_hash, None)
         await mine.graphs.put_workflow(WorkflowRecord("flow", 3, TINY.hash), TINY.encoded)
-        assert [(await theirs.graphs.workflow("flow", asked, tenant="default")).version for asked in (None, 1)] == [
-            3,
-            1,
-        ]
+        assert [(await theirs.graphs.workflow("flow", asked, tenant="default")).version for asked in (None, 1)] == [3, 1]
         assert await theirs.graphs.graph(TINY.hash) == TINY.encoded, "runs of what was there before still follow it"
         for name, version, words in (("flow", 2, "version 2 of workflow 'flow'"), ("flo", None, "workflow 'flo'")):
             with pytest.raises(NotFound, match=words):
@@ -1296,9 +1245,7 @@ class StoreConformance:
         assert await mine.graphs.submit_workflow(later, TINY.encoded)
         for tenant, versions, hash_ in (("acme", [2, 1], TINY.hash), ("globex", [1], ASKS.hash), ("other", [], None)):
             listed = await theirs.graphs.workflows(tenant=tenant)
-            assert [(each.name, each.version, each.tenant) for each in listed] == [
-                ("build", each, tenant) for each in versions
-            ]
+            assert [(each.name, each.version, each.tenant) for each in listed] == [("build", each, tenant) for each in versions]
             if versions:
                 found = await mine.graphs.workflow("build", tenant=tenant)
                 assert (found.graph_hash, found.version, found.tenant) == (hash_, versions[0], tenant)
@@ -1455,9 +1402,7 @@ class StoreConformance:
         assert await mine.views.stranded(before_ms - APART_MS, 10) == [], "one could until just now"
         assert [run.run for run in await mine.views.stranded(FOR_EVER_MS, 10)] == [story.run]
 
-    async def test_the_grace_of_a_stranded_run_begins_with_the_death_of_the_last_who_could(
-        self, connect: Connect
-    ) -> None:
+    async def test_the_grace_of_a_stranded_run_begins_with_the_death_of_the_last_who_could(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story(session="s")
         await theirs.sessions.open(story.session, "worker", [TINY.hash])
         await put(theirs, story.start())
@@ -1477,9 +1422,7 @@ class StoreConformance:
         await put(store, story.does(cmd.DecideGate(story.gate, "approve", by=Claim("ada")), executes=False))
         assert [run.run for run in await store.views.stranded(FOR_EVER_MS, 10)] == [story.run]
 
-    async def test_a_run_in_line_for_a_place_is_stranded_while_no_session_can_run_its_workflow(
-        self, connect: Connect
-    ) -> None:
+    async def test_a_run_in_line_for_a_place_is_stranded_while_no_session_can_run_its_workflow(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         others = demanding("others")
         later, sooner, known = Story(graph=ASKS), Story(graph=ASKS), Story(graph=others)
@@ -1554,10 +1497,7 @@ class StoreConformance:
         assert await theirs.sessions.able(["a", "b"]) == 1
         assert [await theirs.sessions.able_until_ms(hashes) for hashes in (["b"], ["d"])] == [None, None]
         assert abs((await theirs.sessions.able_until_ms(["a", "b"]) or 0) - theirs.clock.now_ms()) < 60_000
-        assert await theirs.sessions.labels([SessionId("s"), SessionId("t"), SessionId("u")]) == {
-            "s": "here:1",
-            "t": "there:2",
-        }
+        assert await theirs.sessions.labels([SessionId("s"), SessionId("t"), SessionId("u")]) == {"s": "here:1", "t": "there:2"}
 
     # --- Lists --------------------------------------------------------------------------------------------------------
 
@@ -1855,10 +1795,7 @@ class StoreConformance:
         assert seen == msgspec.structs.replace(new, revision=1)
         hello = Exchange(number=1, text="né\n", at_ms=6, status="active")
         said = msgspec.structs.replace(seen, said=1, active=1)
-        assert sorted(await asyncio.gather(*(each.put(Change(said, (hello,))) for each in (store, other)))) == [
-            False,
-            True,
-        ]
+        assert sorted(await asyncio.gather(*(each.put(Change(said, (hello,))) for each in (store, other)))) == [False, True]
         assert list(await store.exchanges("acme", "c é")) == [hello]
         assert [each.id for each in await other.due(10)] == ["c é"]  # its run is still to be started
         await put(first, story.start())
@@ -1950,14 +1887,19 @@ class StoreConformance:
             ]
         )
         assert [*await store.streams.chunks([story.run], {}, 100)] == [
-            Chunk(said, 0, 4, "né\0t".encode()), Chunk(said, 4, 2, b"ok"),
-            Chunk(progress, 0, 1, b"1"), Chunk(progress, 1, 1, b"2"), Chunk(progress, 2, 1, b"4"),
-        ]  # fmt: skip
+            Chunk(said, 0, 4, "né\0t".encode()),
+            Chunk(said, 4, 2, b"ok"),
+            Chunk(progress, 0, 1, b"1"),
+            Chunk(progress, 1, 1, b"2"),
+            Chunk(progress, 2, 1, b"4"),
+        ]
         assert await there.streams.sizes([story.run, other.run]) == {said: 6, progress: 3, elsewhere: 1}
         known = {said: 5, progress: 2, StreamName(story.run, "unheard of"): 3}
         assert {*await there.streams.chunks([story.run, other.run], known, 100)} == {
-            Chunk(elsewhere, 0, 1, b"3"), Chunk(said, 4, 2, b"ok"), Chunk(progress, 2, 1, b"4"),
-        }  # fmt: skip
+            Chunk(elsewhere, 0, 1, b"3"),
+            Chunk(said, 4, 2, b"ok"),
+            Chunk(progress, 2, 1, b"4"),
+        }
         assert [*await store.streams.chunks([story.run], {said: 6, progress: 3}, 100)] == []
         assert len(await store.streams.chunks([story.run], {}, 2)) == 2
         both, ours = [story.run, other.run], [Chunk(progress, 1, 1, b"2"), Chunk(progress, 2, 1, b"4")]
@@ -1970,8 +1912,9 @@ class StoreConformance:
         store, story, other = await connect(), Story(), Story()
         names = [
             StreamName(run, f"draft#1:0:1{part}")
-            for run in (story.run, other.run) for part in ("", ":thinking", ":look:toolu_1")
-        ]  # fmt: skip
+            for run in (story.run, other.run)
+            for part in ("", ":thinking", ":look:toolu_1")
+        ]
         await store.streams.append([Piece(name, str(at), 1, b"a") for at in range(3) for name in names])
         runs = [story.run, other.run]
         first = await store.streams.chunks(runs, {}, 6)
@@ -2022,8 +1965,10 @@ class StoreConformance:
         await store.job_logs.keep([(grown, b"two\nthree\n", "t")], [])
         there = await connect()
         assert sorted((place, size) for place, size, _ in await there.job_logs.pieces(story.run)) == [
-            (first, 4), (grown, 10), (other, 4),
-        ]  # fmt: skip
+            (first, 4),
+            (grown, 10),
+            (other, 4),
+        ]
         assert [await there.job_logs.read(each) for each in (first, grown, other)] == [
             b"one\n",
             b"two\nthree\n",
@@ -2041,9 +1986,7 @@ class StoreConformance:
         assert await there.scores.add(story.run, second, 9)
         assert await there.scores.add(story.run, first, 9)  # said again, and kept again
         assert list(await store.scores.given(story.run)) == [first, second, first]
-        added = [
-            await asyncio.gather(*(each.scores.add(story.run, second, 9) for each in (store, there))) for _ in range(4)
-        ]
+        added = [await asyncio.gather(*(each.scores.add(story.run, second, 9) for each in (store, there))) for _ in range(4)]
         assert sum(each for pair in added for each in pair) == 6
         assert len(await there.scores.given(story.run)) == 9
         assert await store.scores.add(other.run, second, 1)
@@ -2054,9 +1997,22 @@ class StoreConformance:
     async def test_evaluations_are_kept_once_and_listed_newest_first(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         first = Evaluation(
-            id=f"{1:036d}", tenant="acme", suite="cases é.yaml", workflow="order", version=2, graph_hash="h", scenarios=2,
-            passed=1, replayed=1, min_passed=0.5, met=True, cost_nanousd=7, at_ms=BORN_MS, by="ann é", os_user="deploy",
-        )  # fmt: skip
+            id=f"{1:036d}",
+            tenant="acme",
+            suite="cases é.yaml",
+            workflow="order",
+            version=2,
+            graph_hash="h",
+            scenarios=2,
+            passed=1,
+            replayed=1,
+            min_passed=0.5,
+            met=True,
+            cost_nanousd=7,
+            at_ms=BORN_MS,
+            by="ann é",
+            os_user="deploy",
+        )
         others = [
             msgspec.structs.replace(first, id=f"{number:036d}", tenant=tenant, workflow=workflow)
             for number, tenant, workflow in ((2, "acme", "other"), (3, "globex", "order"), (4, "acme", "order"))
@@ -2082,9 +2038,13 @@ class StoreConformance:
             return Score(name, value, by, "code", "", at_ms)
 
         given = [
-            (0, said("helpful", 0.0, "ann", 1)), (0, said("helpful", 1.0, "ann", 5)), (0, said("helpful", 0.5, "bob", 3)),
-            (1, said("helpful", -1e15, "ann", 2)), (1, said("helpful", 0.0, "ann", 4)), (2, said("brief", 3.0, "ann", 9)),
-        ]  # fmt: skip
+            (0, said("helpful", 0.0, "ann", 1)),
+            (0, said("helpful", 1.0, "ann", 5)),
+            (0, said("helpful", 0.5, "bob", 3)),
+            (1, said("helpful", -1e15, "ann", 2)),
+            (1, said("helpful", 0.0, "ann", 4)),
+            (2, said("brief", 3.0, "ann", 9)),
+        ]
         for number, score in given:
             assert await store.scores.add(runs[number].run, score, 9)
         brief = ScoreMean(row.workflow, row.version, "brief", 1, 3.0, 9)
@@ -2098,9 +2058,7 @@ class StoreConformance:
 
     async def test_a_key_is_replaced_as_it_was_seen_and_found_by_its_hash_alone(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
-        first = ApiKey(
-            name="shop", hash="a" * 64, tenant="acme", may=("operator",), workflows=("order*",), made_at_ms=BORN_MS
-        )
+        first = ApiKey(name="shop", hash="a" * 64, tenant="acme", may=("operator",), workflows=("order*",), made_at_ms=BORN_MS)
         other = ApiKey(name="audits", hash="b" * 64, may=("viewer",), expires_at_ms=BORN_MS)
         links = [
             msgspec.structs.replace(other, name=name, hash=name * 9, opens=opens)
@@ -2120,18 +2078,14 @@ class StoreConformance:
         assert list(await there.keys.listed("acme", ("audits", ""), 1)) == [rotated]
         assert list(await there.keys.listed("globex", None, 9)) == []
 
-    async def test_the_name_of_a_key_is_its_tenant_s_and_that_of_the_fleet_s_is_nobody_else_s(
-        self, connect: Connect
-    ) -> None:
+    async def test_the_name_of_a_key_is_its_tenant_s_and_that_of_the_fleet_s_is_nobody_else_s(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         keys = [ApiKey(name="shop", hash=tenant * 9, tenant=tenant) for tenant in ("acme", "globex")]
         assert [await store.keys.put(each, None) for each in keys] == [True, True]
         assert not await there.keys.put(msgspec.structs.replace(keys[0], hash="x"), None)
         fleet = ApiKey(name="ops", hash="ops")
         assert await there.keys.put(fleet, None)
-        assert not await store.keys.put(ApiKey(name="ops", hash="y", tenant="acme"), None), (
-            "it would be taken for the fleet's"
-        )
+        assert not await store.keys.put(ApiKey(name="ops", hash="y", tenant="acme"), None), "it would be taken for the fleet's"
         assert not await store.keys.put(ApiKey(name="shop", hash="z"), None)
         assert list(await there.keys.named("shop", None, 9)) == keys
         assert list(await there.keys.named("shop", "globex", 9)) == keys[1:]
@@ -2149,9 +2103,7 @@ class StoreConformance:
 
     async def test_the_audit_log_is_one_chain_whoever_adds_to_it(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
-        entry = Entry(
-            BORN_MS, "Decide", "run:gate", "done", "ann é", True, "clients.shop", "", "127.0.0.1", "acme", "t"
-        )
+        entry = Entry(BORN_MS, "Decide", "run:gate", "done", "ann é", True, "clients.shop", "", "127.0.0.1", "acme", "t")
         others = entry._replace(tenant="globex", outcome="not_found")
         assert await store.audit.head() == Head(0, FIRST)
         await asyncio.gather(
@@ -2166,17 +2118,13 @@ class StoreConformance:
         assert [each.entry for each in await there.audit.links(0, "acme", 100)] == [entry] * 6
         assert list(await there.audit.links(10, None, 1)) == links[10:11]
 
-    async def test_a_request_under_a_key_is_begun_once_and_its_answer_is_kept_for_so_long(
-        self, connect: Connect
-    ) -> None:
+    async def test_a_request_under_a_key_is_begun_once_and_its_answer_is_kept_for_so_long(self, connect: Connect) -> None:
         store, there = await connect(), await connect()
         begun = await asyncio.gather(
             *(each.replies.begin("key", "digest", 60_000) for each in (store, there) for _ in range(3))
         )
         assert sorted(each.is_new for each in begun) == [False] * 5 + [True]
-        assert {(each.digest, each.reply, each.begun_at_ms) for each in begun} == {
-            ("digest", None, begun[0].begun_at_ms)
-        }
+        assert {(each.digest, each.reply, each.begun_at_ms) for each in begun} == {("digest", None, begun[0].begun_at_ms)}
         reply = Reply(201, b"\x00{}", {"location": "here"})
         assert await there.replies.finish("key", reply)
         assert not await store.replies.finish("key", None), "it has an answer"

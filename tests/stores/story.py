@@ -70,9 +70,7 @@ ASKS = demanding()
 class Story:
     """One run as its own process sees it: every method decides something and returns what is to be appended."""
 
-    def __init__(
-        self, *, tenant: str = "acme", session: str = "a session", graph: Graph = TINY, at_ms: int = BORN_MS
-    ) -> None:
+    def __init__(self, *, tenant: str = "acme", session: str = "a session", graph: Graph = TINY, at_ms: int = BORN_MS) -> None:
         self.graph = graph
         self.tenant = tenant
         self.session = SessionId(session)
@@ -83,16 +81,19 @@ class Story:
         self.history: list[Recorded] = []
 
     def does(
-        self, command: cmd.Command, *, executes: bool = True, shortages: Mapping[str, cmd.Shortage] | None = None,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None, placed: Iterable[str] = (),
-    ) -> Append:  # fmt: skip
+        self,
+        command: cmd.Command,
+        *,
+        executes: bool = True,
+        shortages: Mapping[str, cmd.Shortage] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        placed: Iterable[str] = (),
+    ) -> Append:
         """The append that `command` leads to, a millisecond after the last."""
         before = self.state.seq
         self.at_ms += 1
         worker = cmd.Worker(self.session, 10, frozenset(map(StepId, placed))) if executes else None
-        return self.happens(
-            before, decide(self.graph, self.state, command, self.at_ms, worker, shortages or {}, taken or {})
-        )
+        return self.happens(before, decide(self.graph, self.state, command, self.at_ms, worker, shortages or {}, taken or {}))
 
     def happens(self, before: int, events: list[Event]) -> Append:
         """An append of `events`, which are folded already."""
@@ -150,7 +151,7 @@ class Story:
             cmd.WriteSharedValue(
                 DRAFT, 1, path, "board", key, "hash", base, is_written=True, outcome=outcome, fence=fence, **more
             )
-        )  # fmt: skip
+        )
 
     def uses(self, *keys: str) -> Append:
         """It has found these, of the space in which it shares."""
@@ -161,10 +162,17 @@ class Story:
     # --- What may happen, in this order -------------------------------------------------------------------------------
 
     def start(
-        self, *, key: str | None = None, text: str = "hello", by: str | None = None, executes: bool = True,
-        shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (), agent: str | None = None,
+        self,
+        *,
+        key: str | None = None,
+        text: str = "hello",
+        by: str | None = None,
+        executes: bool = True,
+        shortages: Mapping[str, cmd.Shortage] | None = None,
+        shared: tuple[str, ...] = (),
+        agent: str | None = None,
         tags: tuple[str, ...] = (),
-    ) -> Append:  # fmt: skip
+    ) -> Append:
         """With `shortages`, to be queued where that says that there is no place; `shared` are scopes in which it counts besides,
         in a team budget as `agent`."""
         given = inline({"text": text})
@@ -193,10 +201,19 @@ class Story:
     def ask(self, *, timeout_ms: int | None = None, **more: Any) -> Append:
         return self.does(
             cmd.OpenGate(
-                APPROVE, 1, PATH, "approval", "hash", inline("a draft"), "shown", ("approve", "reject"),
-                timeout_ms=timeout_ms, completes_step=True, **{"reviewers": ("ada", "grace"), **more},
+                APPROVE,
+                1,
+                PATH,
+                "approval",
+                "hash",
+                inline("a draft"),
+                "shown",
+                ("approve", "reject"),
+                timeout_ms=timeout_ms,
+                completes_step=True,
+                **{"reviewers": ("ada", "grace"), **more},
             )
-        )  # fmt: skip
+        )
 
     def assign(self, *to: str) -> Append:
         return self.does(cmd.AssignGate(self.gate, to, delegates=True, by=Claim("ada")))

@@ -51,9 +51,7 @@ async def test_a_backup_of_a_store_in_use_has_everything_that_was_acknowledged_b
         await opened.aclose()
 
 
-async def test_a_dump_of_postgres_in_mid_run_goes_on_where_it_is_restored(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
+async def test_a_dump_of_postgres_in_mid_run_goes_on_where_it_is_restored(postgres: PostgresServer, tmp_path: Path) -> None:
     """Into another database, and then into the same again: neither has anything done twice."""
     say(postgres, "create database dumped")
     url = postgres.url_of("dumped")

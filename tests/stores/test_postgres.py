@@ -189,9 +189,7 @@ async def test_flushes_that_charge_the_same_scopes_never_wait_for_each_other_in_
 
 
 @bounded
-async def test_an_append_that_is_cut_off_inside_its_transaction_is_sent_again(
-    connect: Connect, proxy: TcpProxy
-) -> None:
+async def test_an_append_that_is_cut_off_inside_its_transaction_is_sent_again(connect: Connect, proxy: TcpProxy) -> None:
     store, story = await connect(proxy), Story()
     await put(store, story.start(), story.draft())
     append = story.ask()
@@ -291,8 +289,7 @@ async def test_what_was_written_before_a_flush_broke_is_not_called_unwritten(
     )
     bad = poison.start(text="x")
     bad = msgspec.structs.replace(
-        bad,
-        changes=msgspec.structs.replace(bad.changes, run=msgspec.structs.replace(bad.changes.run, limit_nanousd=2**70)),
+        bad, changes=msgspec.structs.replace(bad.changes, run=msgspec.structs.replace(bad.changes.run, limit_nanousd=2**70))
     )
     flush = [first.start(), bad, last.start()]
     with pytest.raises(UnknownCommit, match="Some of these appends were written"):
@@ -361,9 +358,7 @@ async def test_start_keys_in_opposite_order_belong_to_one_run_each(connect: Conn
 
 
 @bounded
-async def test_random_flushes_of_three_processes_lose_nothing_and_tell_the_truth(
-    connect: Connect, proxy: TcpProxy
-) -> None:
+async def test_random_flushes_of_three_processes_lose_nothing_and_tell_the_truth(connect: Connect, proxy: TcpProxy) -> None:
     """200 flushes over 30 runs, some of their replies lost on the way. Each place in a history is won by exactly one."""
     chance = random.Random(30)
     stores = [await connect(), await connect(), await connect(proxy)]
@@ -566,14 +561,10 @@ def test_an_address_may_name_several_servers_and_shows_no_password() -> None:
         f"postgresql://ann:s3cret@{server}/db?sslmode=require&target_session_attrs=read-write"
         for server in ("one:5433", "two", "[::1]:5434")
     )
-    assert (
-        Address.of("postgresql://one,two/db?target_session_attrs=any").dsns[1].endswith("/db?target_session_attrs=any")
-    )
+    assert Address.of("postgresql://one,two/db?target_session_attrs=any").dsns[1].endswith("/db?target_session_attrs=any")
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql://h:port/db", "postgresql://h/db?schema=A-B", "postgresql://h/db?pooler=x"]
-)
+@pytest.mark.parametrize("url", ["postgresql://h:port/db", "postgresql://h/db?schema=A-B", "postgresql://h/db?pooler=x"])
 async def test_an_address_that_means_nothing_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         await PostgresStore.connect(url)
@@ -593,17 +584,27 @@ async def test_a_flush_of_one_run_leaves_what_a_flush_of_many_leaves(
     stores = [await connect(), await PostgresStore.connect(database.replace(schema_of(database), other))]
     story, placed = Story(), Story(graph=ASKS)
     appends = [
-        story.start(), story.does(cmd.SendSignal("ping")), story.hold(5), story.settle(3),
-        story.does(cmd.CancelRun("no more", Claim("ann"))), placed.start(), placed.does(cmd.Tick(), placed=["a#1"]),
-    ]  # fmt: skip
+        story.start(),
+        story.does(cmd.SendSignal("ping")),
+        story.hold(5),
+        story.settle(3),
+        story.does(cmd.CancelRun("no more", Claim("ann"))),
+        placed.start(),
+        placed.does(cmd.Tick(), placed=["a#1"]),
+    ]
     assert [entry(append, PLAIN).is_simple for append in appends] == [True, True, True, True, True, False, True]
     try:
         await put(stores[0], *appends)
         monkeypatch.setattr(Entry, "is_simple", False)
         await put(stores[1], *appends)
         for table, columns in {
-            "runs": "*", "events": "*", "flights": "*", "waiters": "*", "commits": "runs, firsts, seqs", "scopes": "*"
-        }.items():  # fmt: skip
+            "runs": "*",
+            "events": "*",
+            "flights": "*",
+            "waiters": "*",
+            "commits": "runs, firsts, seqs",
+            "scopes": "*",
+        }.items():
             rows = [
                 sorted(map(repr, await store.context.connections.fetch(f"select {columns} from {schema}.{table}")))
                 for store, schema in zip(stores, (schema_of(database), other), strict=True)
@@ -665,10 +666,14 @@ async def test_no_connection_is_kept_from_those_who_wait_for_one(connect: Connec
 @pytest.mark.parametrize(
     "deed",
     [
-        "update audit set entry = 'x'", "delete from audit", "truncate audit",
-        "delete from audit_head", "truncate audit_head", "update audit_head set number = 0",
+        "update audit set entry = 'x'",
+        "delete from audit",
+        "truncate audit",
+        "delete from audit_head",
+        "truncate audit_head",
+        "update audit_head set number = 0",
     ],
-)  # fmt: skip
+)
 async def test_nothing_of_the_audit_log_is_changed_or_taken_out(connect: Connect, database: str, deed: str) -> None:
     store = await connect()
     await store.audit.append(audit.Entry(1, "Pause", "run", "done", "ann", False))
@@ -680,17 +685,13 @@ async def test_nothing_of_the_audit_log_is_changed_or_taken_out(connect: Connect
 
 
 @pytest.mark.parametrize("deed", ROLLED_BACK)
-async def test_a_process_notices_that_the_log_was_put_back_as_it_stood(
-    connect: Connect, database: str, deed: str
-) -> None:
+async def test_a_process_notices_that_the_log_was_put_back_as_it_stood(connect: Connect, database: str, deed: str) -> None:
     store = await connect()
     db = await asyncpg.connect(database.partition("?")[0])
     await db.execute(f"set search_path = {schema_of(database)}")
 
     async def by_hand(statements: str) -> None:
-        await db.execute(
-            f"alter table audit disable trigger user; alter table audit_head disable trigger user; {statements}"
-        )
+        await db.execute(f"alter table audit disable trigger user; alter table audit_head disable trigger user; {statements}")
 
     await rolled_back(store, by_hand, deed)
     await db.close()

@@ -48,9 +48,7 @@ class Newer:
     def __init__(self, folder: Path, database: str, **migrations: str) -> None:
         self.database = database
         self.source = folder / "newer"
-        shutil.copytree(
-            Path(holdfast.__file__).parent, self.source / "holdfast", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(Path(holdfast.__file__).parent, self.source / "holdfast", ignore=shutil.ignore_patterns("__pycache__"))
         self.have(**migrations)
 
     def have(self, **migrations: str) -> None:
@@ -61,8 +59,11 @@ class Newer:
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "holdfast", *words, "--store", self.database],
-            env=os.environ | {"PYTHONPATH": str(self.source)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            env=os.environ | {"PYTHONPATH": str(self.source)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def run(self, *words: str) -> tuple[int, str]:
         """The exit code, and everything that was said."""
@@ -133,9 +134,7 @@ async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(ne
         await store.aclose()
 
 
-async def test_a_migration_that_fails_or_is_killed_between_two_statements_leaves_nothing(
-    tmp_path: Path, database: str
-) -> None:
+async def test_a_migration_that_fails_or_is_killed_between_two_statements_leaves_nothing(tmp_path: Path, database: str) -> None:
     store, story = await PostgresStore.connect(database), Story()
     await put(store, story.start())
     there = await tables(database)
@@ -234,8 +233,11 @@ async def test_a_user_without_rights_is_told_what_to_do(
     await owner.migrate(None)
     async with owner._db.writing() as db:
         await make(db, Address.of(database), {Month.at(story.at_ms)})
-    say(postgres, f"grant usage on schema {schema} to poor_{schema}; grant select, insert, update, delete on all tables in"
-        f" schema {schema} to poor_{schema}; grant usage on all sequences in schema {schema} to poor_{schema}")  # fmt: skip
+    say(
+        postgres,
+        f"grant usage on schema {schema} to poor_{schema}; grant select, insert, update, delete on all tables in"
+        f" schema {schema} to poor_{schema}; grant usage on all sequences in schema {schema} to poor_{schema}",
+    )
     store = await PostgresStore.connect(poor)
     await put(store, story.start())  # whoever may write but make no tables works on those that are there
     assert [each.run for each in (await store.tail.after(None, 100))[0]] == [story.run] * len(story.history)

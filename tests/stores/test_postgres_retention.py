@@ -39,9 +39,7 @@ class Place:
             await db.close()
 
     async def has_partition(self, month: str = MONTH) -> bool:
-        return bool(
-            await self.ask(f"select to_regclass('{self.schema}.events_{month.replace('-', '_')}') is not null")
-        )  # fmt: skip
+        return bool(await self.ask(f"select to_regclass('{self.schema}.events_{month.replace('-', '_')}') is not null"))
 
 
 @pytest.fixture
@@ -72,9 +70,7 @@ async def test_a_tail_tells_what_was_archived_since_it_was_committed_and_not_wha
     assert [each.recorded for each in told] == young.history
 
 
-async def test_a_month_that_somebody_reads_for_long_is_let_go_later(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_month_that_somebody_reads_for_long_is_let_go_later(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (story,) = await ended(place.store, 1)
     monkeypatch.setattr(retention, "_MOST_TRIES", 2)
     reader = await asyncpg.connect(place.database.partition("?")[0])
@@ -99,9 +95,7 @@ async def test_months_are_made_ahead_and_the_order_of_commits_is_forgotten_in_ti
     await put(place.store, story.start())
     _, cursor = await place.store.tail.after(begin, 1)
     await place.ask(f"update {place.schema}.moments set at_ms = 0")
-    await forget_told(
-        place.store.context.connections
-    )  # up to the oldest moment that is known: which was before the cursor
+    await forget_told(place.store.context.connections)  # up to the oldest moment that is known: which was before the cursor
     assert len((await place.store.tail.after(cursor, 100))[0]) == len(story.history) - 1
     end = await place.store.tail.end()
     await place.ask(f"update {place.schema}.moments set at_ms = 0")

@@ -30,10 +30,14 @@ from tests.stores.story import fold, snapshot_of
 
 RUNS = 80
 STATES = {
-    ev.EffectCompleted: "completed", ev.EffectFailed: "failed", ev.EffectReleased: "released",
-    ev.EffectInDoubt: "in_doubt", ev.EffectUnanswered: "in_doubt", ev.EffectReopened: "repeated",
+    ev.EffectCompleted: "completed",
+    ev.EffectFailed: "failed",
+    ev.EffectReleased: "released",
+    ev.EffectInDoubt: "in_doubt",
+    ev.EffectUnanswered: "in_doubt",
+    ev.EffectReopened: "repeated",
     ev.OutcomeOrphaned: "orphaned",
-}  # fmt: skip
+}
 
 
 def histories() -> list[Record]:
@@ -88,10 +92,7 @@ async def check(store: SqliteStore, run: RunId) -> State:
 
 
 async def check_gates(store: SqliteStore, run: RunId, state: State, events: Sequence[Recorded]) -> None:
-    rows = {
-        opened.gate: (opened, change)
-        for opened, change in await store.views.gates(run=run, open_only=False, limit=9999)
-    }
+    rows = {opened.gate: (opened, change) for opened, change in await store.views.gates(run=run, open_only=False, limit=9999)}
     assert set(rows) == {each.event.gate for each in events if isinstance(each.event, ev.GateOpened)}
     for gate, (opened, change) in rows.items():
         now = "open" if change is None else change.state

@@ -98,12 +98,7 @@ def restore(postgres: PostgresServer, name: str, dump: Path) -> None:
     shutil.copy(dump, given)
     given.chmod(0o644)
     postgres.run(
-        "psql",
-        "--quiet",
-        "--no-psqlrc",
-        "--set=ON_ERROR_STOP=1",
-        f"--dbname={postgres.url_of(name)}",
-        f"--file={given}",
+        "psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", f"--dbname={postgres.url_of(name)}", f"--file={given}"
     )
 
 
@@ -112,10 +107,7 @@ async def opened(store: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> A
     with ModelServer(journal=folder / "calls.jsonl", rules=RULES) as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
-        async with (
-            asyncio.timeout(MOST_S),
-            Engine.open(store, workflows=flows.WORKFLOWS, labels=[flows.LABEL]) as engine,
-        ):
+        async with asyncio.timeout(MOST_S), Engine.open(store, workflows=flows.WORKFLOWS, labels=[flows.LABEL]) as engine:
             yield engine
 
 
@@ -133,8 +125,9 @@ async def test_a_store_of_a_released_version_is_opened_and_every_run_in_it_finis
         given = {"subject": "you"}
         runs = {
             each.name: await engine.start(each, given, key=each.name)
-            for each in flows.WORKFLOWS if each.name not in ("rich", "ways")
-        }  # fmt: skip
+            for each in flows.WORKFLOWS
+            if each.name not in ("rich", "ways")
+        }
         runs["rich"] = await engine.start(flows.rich, tenant="poor", key="rich")
         runs["ways"] = await engine.start(flows.ways, tenant="crowd", key="ways")
         runs["queued"] = await engine.start(flows.ways, tenant="crowd", key="queued", queue=True)
@@ -154,9 +147,7 @@ async def test_a_store_of_a_released_version_is_opened_and_every_run_in_it_finis
         await decided(engine, runs["paused"], "approve")
 
         found = {name: (await run.until(lambda state: state.ended)).ended for name, run in runs.items()}
-        assert found == dict.fromkeys(runs, "completed") | {
-            "fails": "failed", "undoes": "cancelled", "cancelled": "cancelled"
-        }  # fmt: skip
+        assert found == dict.fromkeys(runs, "completed") | {"fails": "failed", "undoes": "cancelled", "cancelled": "cancelled"}
         assert (await runs["agent"].state()).budget.in_doubt_nanousd > 0, "the call that was killed is forgotten"
 
 

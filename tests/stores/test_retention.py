@@ -63,10 +63,7 @@ class Place:
 
     async def again(self, elsewhere: BlobPlace | None = None) -> tuple[Store, Administration]:
         """The same as other processes have it."""
-        store, administration = (
-            await open_store(self.where, elsewhere),
-            await open_administration(self.where, elsewhere),
-        )
+        store, administration = (await open_store(self.where, elsewhere), await open_administration(self.where, elsewhere))
         self._closing.push_async_callback(store.aclose)
         self._closing.push_async_callback(administration.aclose)
         return store, administration
@@ -111,10 +108,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def test_an_archived_month_is_read_as_before(place: Place) -> None:
     stories = await ended(place.store)
     await place.store.log.snapshot(stories[1].run, snapshot_of(stories[1].state))
-    rows, effects = (
-        await place.store.views.runs(),
-        [await place.store.views.effects(run=story.run) for story in stories],
-    )
+    rows, effects = (await place.store.views.runs(), [await place.store.views.effects(run=story.run) for story in stories])
     gates = await place.store.views.gates(open_only=False)
     assert await place.state() == "open"
     freed = await place.administration.archive(MONTH)
@@ -169,8 +163,10 @@ async def test_an_ended_run_with_money_in_doubt_holds_its_month_back(place: Plac
     (story,) = await ended(place.store, 1)
     none, one = ("[]", '["a"]') if place.retention is SqliteRetention else ("{}", "{a}")
     for column, before, value, why in (
-        ("in_doubt_nanousd", 0, 5, "money"), ("held_nanousd", 0, 5, "money"), ("sessions", none, one, "call"),
-    ):  # fmt: skip
+        ("in_doubt_nanousd", 0, 5, "money"),
+        ("held_nanousd", 0, 5, "money"),
+        ("sessions", none, one, "call"),
+    ):
         await place.ask(f"update runs set {column} = '{value}'")
         with pytest.raises(MonthHeld) as held:
             await place.administration.archive(MONTH)
@@ -231,9 +227,7 @@ async def test_an_archived_run_is_final_even_if_it_failed(place: Place) -> None:
     assert (await place.store.log.seqs([story.run]))[story.run] == len(story.history)
 
 
-async def test_an_append_between_archive_and_farewell_is_not_lost(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_append_between_archive_and_farewell_is_not_lost(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (story,) = await ended(place.store, 1)
     let_go = place.retention._let_go
     monkeypatch.setattr(retention, "_PAUSE_S", 0)
@@ -334,9 +328,14 @@ async def test_who_reads_and_writes_while_a_month_goes_notices_nothing(place: Pl
 async def test_an_archiving_that_is_killed_anywhere_loses_nothing_and_is_done_again(place: Place) -> None:
     """At each point at which something lasts, in a month of its own."""
     archiver = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.stores.archiver", place.where, stdin=PIPE, stdout=PIPE,
+        sys.executable,
+        "-m",
+        "tests.stores.archiver",
+        place.where,
+        stdin=PIPE,
+        stdout=PIPE,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    )  # fmt: skip
+    )
     assert archiver.stdin is not None
     assert archiver.stdout is not None
     assert await asyncio.wait_for(archiver.stdout.readline(), 30) == b"ready\n"
@@ -424,9 +423,15 @@ def test_an_archive_with_anything_wrong_is_refused() -> None:
     assert pack(run, "acme", lines, []) == packed
     whole = gzip.decompress(packed)
     wrong = [
-        packed[:-5], b"", b"text", gzip.compress(b""), gzip.compress(whole[:-2]), gzip.compress(whole.replace(b'"x":2', b'"x":3')),
-        pack(RunId("another"), "acme", lines, []), pack(run, "acme", lines[1:], []),
-    ]  # fmt: skip
+        packed[:-5],
+        b"",
+        b"text",
+        gzip.compress(b""),
+        gzip.compress(whole[:-2]),
+        gzip.compress(whole.replace(b'"x":2', b'"x":3')),
+        pack(RunId("another"), "acme", lines, []),
+        pack(run, "acme", lines[1:], []),
+    ]
     for each in wrong:
         with pytest.raises(CorruptHistory, match="archive of run"):
             unpack(run, each)
@@ -437,9 +442,7 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
     monkeypatch.setattr(retention, "MOST_RUNS", 2)
     (old,) = await ended(place.store, 1)
     (young,) = await ended(place.store, 1, NEXT_MS)
-    pieces = [
-        (LogPlace(story.run, "greet", 1, first), b"hello", "t") for story in (old, young) for first in range(0, 25, 5)
-    ]
+    pieces = [(LogPlace(story.run, "greet", 1, first), b"hello", "t") for story in (old, young) for first in range(0, 25, 5)]
     await place.store.job_logs.keep(pieces, [])
     said = [Piece(StreamName(story.run, "progress"), str(n), 1, b"1") for story in (old, young) for n in range(5)]
     await place.store.streams.append(said)
@@ -497,14 +500,10 @@ async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place
     assert await place.store.log.events(young.run) == tuple(young.history)
     assert (await place.administration.prune(NEXT)).runs == 0
     assert (await place.state(MONTH), await place.state(NEXT)) == ("pruned", "archived")
-    assert [each.run for each in await place.store.costs.uncounted(BORN_MS * 2, None, 10)] == [
-        young.run
-    ]  # nobody can count it
+    assert [each.run for each in await place.store.costs.uncounted(BORN_MS * 2, None, 10)] == [young.run]  # nobody can count it
 
 
-async def test_nothing_is_removed_for_good_that_is_still_in_the_tables(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_removed_for_good_that_is_still_in_the_tables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an archiving was cut short after the archives were written."""
     (story,) = await ended(place.store, 1)
 
@@ -533,9 +532,7 @@ async def kept(place: Place, story: Story, large: str) -> None:
     )
 
 
-async def test_months_are_removed_where_large_payloads_are_but_for_what_is_still_meant(
-    place: Place, tmp_path: Path
-) -> None:
+async def test_months_are_removed_where_large_payloads_are_but_for_what_is_still_meant(place: Place, tmp_path: Path) -> None:
     (story,) = await ended(place.store, 1)
     there = tmp_path / "payloads"
     there.mkdir()

@@ -139,9 +139,7 @@ async def test_whatever_was_acknowledged_survives_kill_9(path: Path, start: Star
 
 
 @pytest.mark.parametrize("left", ["", "begin; create table t (a)", "pragma journal_mode = wal"])
-async def test_a_process_that_died_while_making_the_file_left_one_that_opens(
-    path: Path, left: str, opened: Opened
-) -> None:
+async def test_a_process_that_died_while_making_the_file_left_one_that_opens(path: Path, left: str, opened: Opened) -> None:
     path.touch()
     if left:
         sql(path, left)
@@ -265,9 +263,7 @@ def disk() -> Iterator[FailingDisk]:
     disk.unregister()
 
 
-async def test_a_commit_that_the_disk_did_not_confirm_is_unknown_and_appended_again(
-    path: Path, disk: FailingDisk
-) -> None:
+async def test_a_commit_that_the_disk_did_not_confirm_is_unknown_and_appended_again(path: Path, disk: FailingDisk) -> None:
     store, story = await SqliteStore.connect(path), Story()
     await store.log.append([story.start()])
     again = story.draft()
@@ -341,9 +337,7 @@ def take_back(path: Path, version: int) -> None:
     sql(path, f"pragma user_version = {version}")
 
 
-async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_in_it(
-    path: Path, opened: Opened
-) -> None:
+async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_in_it(path: Path, opened: Opened) -> None:
     """Every earlier version: the tables of today less those that came after it."""
     for version in [migration.version for migration in MIGRATIONS[:-1]]:
         old = path.with_name(f"{version}.db")
@@ -462,9 +456,7 @@ async def test_a_store_that_was_emptied_is_not_taken_for_a_new_one(path: Path, s
     path.write_bytes(b"")
     log = path.with_name("holdfast.db-wal")
     before = log.read_bytes() if killed else None
-    with pytest.raises(
-        StoreUnreadable, match="is empty, but its log" if killed else "it was a store: something has emptied"
-    ):
+    with pytest.raises(StoreUnreadable, match="is empty, but its log" if killed else "it was a store: something has emptied"):
         await SqliteStore.connect(path)
     assert path.read_bytes() == b""
     assert not killed or log.read_bytes() == before
@@ -491,9 +483,7 @@ async def test_a_file_that_was_cut_off_or_written_into_is_refused_with_the_way_t
     cut = [whole[:size] for size in (50, 100, 4096, len(whole) // 2)]
     for broken in (*cut, whole[:8192] + b"\xa5" * 40_960 + whole[8192 + 40_960 :]):
         path.write_bytes(broken)
-        with pytest.raises(
-            StoreUnreadable, match=r"is damaged .* Nothing was done\. .* restore it from a backup; .*recover"
-        ):
+        with pytest.raises(StoreUnreadable, match=r"is damaged .* Nothing was done\. .* restore it from a backup; .*recover"):
             await read_everything(path, stories)
         assert path.read_bytes()[100:] == broken[100:], "but for the header, which says whether there is a log"
     path.write_bytes(b"\xa5" * 100 + whole[100:])
@@ -519,9 +509,7 @@ async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: 
     assert fold(await store.log.load(sound.run, FOLD_VERSION)) == sound.state
 
 
-async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_other(
-    path: Path, opened: Opened
-) -> None:
+async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_other(path: Path, opened: Opened) -> None:
     store = await opened(path)
     deep, sound = Story(), Story()
     await store.log.append([story.start() for story in (deep, sound)])
@@ -578,9 +566,7 @@ def test_whoever_leaves_the_room_queues_behind_whoever_waits(tmp_path: Path) -> 
     theirs.close()
 
 
-async def test_a_commit_of_another_process_is_heard_of_within_a_second(
-    path: Path, start: Start, opened: Opened
-) -> None:
+async def test_a_commit_of_another_process_is_heard_of_within_a_second(path: Path, start: Start, opened: Opened) -> None:
     store = await opened(path)
     process = await start("first", path)
     await line(process)
@@ -640,9 +626,7 @@ async def test_lock_files_that_somebody_deletes_cost_nothing_but_the_order(path:
 # --- Sessions ---------------------------------------------------------------------------------------------------------
 
 
-async def test_the_session_of_a_killed_process_is_known_to_be_dead_at_once(
-    path: Path, start: Start, opened: Opened
-) -> None:
+async def test_the_session_of_a_killed_process_is_known_to_be_dead_at_once(path: Path, start: Start, opened: Opened) -> None:
     store = await opened(path)
     process = await start("session", path, "theirs", 60)
     run = RunId(await line(process))
@@ -686,9 +670,7 @@ async def test_a_share_of_the_dead_is_held_no_longer_for_a_clock_that_was_ahead(
     assert grant.granted == granted
 
 
-async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
-    path: Path, start: Start, opened: Opened
-) -> None:
+async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(path: Path, start: Start, opened: Opened) -> None:
     store = await opened(path, wait_s=0.5)
     process = await start("session", path, "theirs", 1)
     await line(process)
@@ -836,11 +818,14 @@ async def test_a_thread_ends_in_order_though_nobody_waits_for_that_any_more(
 @pytest.mark.parametrize(
     "deed",
     [
-        "update audit set entry = 'x'", "delete from audit", "replace into audit select * from audit",
-        "delete from audit_head", "update audit_head set number = 0",
+        "update audit set entry = 'x'",
+        "delete from audit",
+        "replace into audit select * from audit",
+        "delete from audit_head",
+        "update audit_head set number = 0",
         "replace into audit_head select true, 0, '', ''",
     ],
-)  # fmt: skip
+)
 async def test_nothing_of_the_audit_log_is_changed_or_taken_out(path: Path, deed: str) -> None:
     store = await SqliteStore.connect(path)
     await store.audit.append(Entry(1, "Pause", "run", "done", "ann", False))
@@ -857,9 +842,7 @@ async def test_a_process_notices_that_the_log_was_put_back_as_it_stood(path: Pat
 
     async def by_hand(statements: str) -> None:
         db = apsw.Connection(str(path))
-        for (trigger,) in db.execute(
-            "select name from sqlite_schema where type = 'trigger' and name like 'audit%'"
-        ).fetchall():
+        for (trigger,) in db.execute("select name from sqlite_schema where type = 'trigger' and name like 'audit%'").fetchall():
             db.execute(f"drop trigger {trigger}")
         db.execute(statements)
         db.close()

@@ -60,15 +60,9 @@ def contents(path: Path) -> tuple[bytes, bytes]:
 
 
 HARM: dict[str, tuple[Callable[[Path, Reach], None], str]] = {
-    "flipped in the middle": (
-        lambda log, to: flip(log, _BEGINNING + to.frames // 2 * _FRAME + 2000),
-        "cut off or damaged",
-    ),
+    "flipped in the middle": (lambda log, to: flip(log, _BEGINNING + to.frames // 2 * _FRAME + 2000), "cut off or damaged"),
     "flipped at a tenth": (lambda log, to: flip(log, _BEGINNING + to.frames // 10 * _FRAME + 30), "cut off or damaged"),
-    "flipped in the last frame": (
-        lambda log, to: flip(log, _BEGINNING + to.frames * _FRAME - 20),
-        "cut off or damaged",
-    ),
+    "flipped in the last frame": (lambda log, to: flip(log, _BEGINNING + to.frames * _FRAME - 20), "cut off or damaged"),
     "its beginning flipped": (lambda log, to: flip(log, 8), "damaged at its beginning"),
     "its salts flipped": (lambda log, to: flip(log, 16, 8), "damaged at its beginning"),
     "emptied": (lambda log, to: cut(log, 0), "is empty"),
@@ -88,9 +82,7 @@ async def filled(path: Path, opened: Opened) -> SqliteStore:
 
 
 @pytest.mark.parametrize("harm", HARM)
-async def test_a_log_that_lost_what_was_noted_is_refused_and_left_as_it_is(
-    path: Path, harm: str, opened: Opened
-) -> None:
+async def test_a_log_that_lost_what_was_noted_is_refused_and_left_as_it_is(path: Path, harm: str, opened: Opened) -> None:
     store = await filled(path, opened)
     copy = as_left(path, "copy.db")
     await store.aclose()
@@ -98,9 +90,7 @@ async def test_a_log_that_lost_what_was_noted_is_refused_and_left_as_it_is(
     do(log_of(copy), noted(copy))
     before = contents(copy)
     for _ in range(2):
-        with pytest.raises(
-            StoreUnreadable, match=rf"copy\.db was in use, and its log copy\.db-wal .*{said}.*store accept"
-        ):
+        with pytest.raises(StoreUnreadable, match=rf"copy\.db was in use, and its log copy\.db-wal .*{said}.*store accept"):
             await SqliteStore.connect(copy)
         assert contents(copy) == before
     accept(copy, 1.0)
@@ -109,9 +99,7 @@ async def test_a_log_that_lost_what_was_noted_is_refused_and_left_as_it_is(
     await again.aclose()
 
 
-async def test_what_a_killed_process_had_acknowledged_is_there_or_the_store_is_refused(
-    path: Path, start: Start
-) -> None:
+async def test_what_a_killed_process_had_acknowledged_is_there_or_the_store_is_refused(path: Path, start: Start) -> None:
     """Killed at any moment, it leaves a log that opens; cut off, one that does not."""
     for harmed in (False, True):
         process = await start("append", path)
@@ -130,9 +118,7 @@ async def test_what_a_killed_process_had_acknowledged_is_there_or_the_store_is_r
             await SqliteStore.connect(path)
 
 
-async def test_a_log_that_goes_on_after_the_note_is_whole_and_its_torn_end_is_no_loss(
-    path: Path, opened: Opened
-) -> None:
+async def test_a_log_that_goes_on_after_the_note_is_whole_and_its_torn_end_is_no_loss(path: Path, opened: Opened) -> None:
     store = await filled(path, opened)
     kept = noted(path)
     late = Story()
@@ -193,9 +179,7 @@ async def test_without_a_note_that_can_be_read_the_log_is_believed(path: Path, l
     await again.aclose()
 
 
-async def test_only_the_first_process_looks_and_a_store_that_was_put_away_has_no_note(
-    path: Path, opened: Opened
-) -> None:
+async def test_only_the_first_process_looks_and_a_store_that_was_put_away_has_no_note(path: Path, opened: Opened) -> None:
     first = await filled(path, opened)
     second = await opened(path)
     flip(locks_of(path) / "reached", 0, 4)

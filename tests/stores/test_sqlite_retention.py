@@ -96,9 +96,7 @@ async def test_a_run_that_ended_lately_holds_its_month_back_until_every_tail_has
     (long,) = await ended(store, 1)
     now_ms = int(time.time() * 1000)
     for ended_ms, held in ((now_ms - 2 * DAY_MS, True), (now_ms - 4 * DAY_MS, False)):
-        await store.context.writer.write(
-            lambda db, at_ms=ended_ms: db.execute("update runs set updated_at_ms = ?", (at_ms,))
-        )
+        await store.context.writer.write(lambda db, at_ms=ended_ms: db.execute("update runs set updated_at_ms = ?", (at_ms,)))
         if held:
             with pytest.raises(MonthHeld, match="ended less than three days ago") as found:
                 await administration.archive(MONTH)

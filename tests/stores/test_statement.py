@@ -47,10 +47,19 @@ def test_every_statement_fits_the_tables(db: apsw.Connection, name: str) -> None
 @pytest.mark.parametrize(
     "name",
     [
-        "standings", "events", "due_runs", "lost_runs", "next_due_ms", "stranded_hashes", "stranded_runs", "wanted_hashes",
-        "unended", "unplaced", "seqs",
+        "standings",
+        "events",
+        "due_runs",
+        "lost_runs",
+        "next_due_ms",
+        "stranded_hashes",
+        "stranded_runs",
+        "wanted_hashes",
+        "unended",
+        "unplaced",
+        "seqs",
     ],
-)  # fmt: skip
+)
 def test_nothing_that_is_asked_often_walks_through_all_runs(db: apsw.Connection, name: str) -> None:
     plan = str(apsw.ext.query_info(db, SQL[name], explain_query_plan=True).query_plan)
     assert not re.search(r"SCAN (runs|events|flights|waiters)\b", plan), plan

@@ -14,8 +14,13 @@ _PLACES: Final = {
     "pydantic_ai": ("Agent", "NativeOutput"),
     "pydantic_ai.direct": ("model_request", "model_request_stream", "model_request_sync"),
     "pydantic_ai.exceptions": (
-        "ModelAPIError", "ModelConnectionError", "ModelHTTPError", "ModelOverloadedError", "ModelRateLimitError",
-        "ModelTimeoutError", "UnexpectedModelBehavior",
+        "ModelAPIError",
+        "ModelConnectionError",
+        "ModelHTTPError",
+        "ModelOverloadedError",
+        "ModelRateLimitError",
+        "ModelTimeoutError",
+        "UnexpectedModelBehavior",
     ),
     "pydantic_ai.messages": ("ModelRequest", "ModelResponse", "TextPart", "ToolReturnPart"),
     "pydantic_ai.models": ("Model", "ModelRequestParameters"),
@@ -24,7 +29,7 @@ _PLACES: Final = {
     "pydantic_ai.providers.anthropic": ("AnthropicProvider",),
     "pydantic_ai.providers.openai": ("OpenAIProvider",),
     "pydantic_ai.tools": ("ToolDefinition",),
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> Any:

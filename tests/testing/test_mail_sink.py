@@ -24,11 +24,7 @@ def sink(tmp_path: Path) -> MailSink:
 
 
 def letter(
-    body: str = "We have an answer.",
-    *,
-    key: str | None = None,
-    to: str = "ada@example.org",
-    subject: str = "Your ticket",
+    body: str = "We have an answer.", *, key: str | None = None, to: str = "ada@example.org", subject: str = "Your ticket"
 ) -> EmailMessage:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = "desk@example.com", to, subject
@@ -49,11 +45,7 @@ def test_the_journal_says_what_arrived(sink: MailSink) -> None:
     message = letter("Grüße – 😀\n.\nA line with a dot above.", key="k-1", subject="Réponse à votre ticket")
     send(sink.port, message)
     (record,) = sink.messages
-    assert (record.sender, record.to, record.subject) == (
-        "desk@example.com",
-        ("ada@example.org",),
-        "Réponse à votre ticket",
-    )
+    assert (record.sender, record.to, record.subject) == ("desk@example.com", ("ada@example.org",), "Réponse à votre ticket")
     assert (record.key, record.message_id, record.outcome) == ("k-1", message["Message-ID"], "accepted")
 
 
@@ -108,10 +100,7 @@ def test_a_late_reply_comes_after_the_message_arrived(sink: MailSink) -> None:
 
 
 def test_stopping_waits_for_no_sender(tmp_path: Path) -> None:
-    with (
-        MailSink(journal=tmp_path / "mail.jsonl", rules=[MailRule(delay_s=30)]) as sink,
-        ThreadPoolExecutor(1) as sender,
-    ):
+    with MailSink(journal=tmp_path / "mail.jsonl", rules=[MailRule(delay_s=30)]) as sink, ThreadPoolExecutor(1) as sender:
         sending = sender.submit(send, sink.port, letter())
         until(lambda: len(sink.records) == 1)
         began = time.monotonic()
@@ -139,9 +128,7 @@ def test_a_killed_sink_has_lost_no_message_and_its_successor_counts_on(tmp_path:
     journal, rules = tmp_path / "mail.jsonl", tmp_path / "rules.json"
     rules.write_text('{"about": "The second letter waits.", "rules": [{"nth": 2, "delay_s": 30}]}')
     files = ["--journal", str(journal), "--rules", str(rules), "--port-file", str(tmp_path / "port")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.testing.mail_sink", *files], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-m", "holdfast.testing.mail_sink", *files], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     with process.stdout, ThreadPoolExecutor(1) as sender:
         announced = dict(process.stdout.readline().strip().split("=") for _ in range(2))

@@ -18,16 +18,7 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast.testing.model_rule import FaultKind
-from holdfast.testing.model_server import (
-    Fault,
-    ModelServer,
-    Rule,
-    ToolCall,
-    Usage,
-    environment,
-    load_rules,
-    read_calls,
-)
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage, environment, load_rules, read_calls
 from tests.testing import sdk
 
 HAIKU = "claude-haiku-4-5"
@@ -96,9 +87,7 @@ async def ask_streaming(model: sdk.Model, text: str = "Hello") -> sdk.ModelRespo
 # --- what it says ----------------------------------------------------------------------------------------------------
 
 
-async def test_both_sdks_get_text_with_its_usage_and_a_reason_to_stop(
-    claude: sdk.AsyncAnthropic, gpt: sdk.AsyncOpenAI
-) -> None:
+async def test_both_sdks_get_text_with_its_usage_and_a_reason_to_stop(claude: sdk.AsyncAnthropic, gpt: sdk.AsyncOpenAI) -> None:
     message = await claude.messages.create(model=HAIKU, max_tokens=50, messages=HELLO)
     completion = await gpt.chat.completions.create(model=GPT, messages=HELLO)
 
@@ -106,11 +95,7 @@ async def test_both_sdks_get_text_with_its_usage_and_a_reason_to_stop(
     assert (message.stop_reason, completion.choices[0].finish_reason) == ("end_turn", "stop")
     assert (message.usage.input_tokens, message.usage.output_tokens) == (2, 5)
     assert completion.usage
-    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens, completion.usage.total_tokens) == (
-        2,
-        5,
-        7,
-    )
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens, completion.usage.total_tokens) == (2, 5, 7)
 
 
 async def test_the_same_request_is_answered_the_same_under_another_id(model: sdk.Model, server: ModelServer) -> None:
@@ -155,9 +140,7 @@ class Triage(BaseModel):
     summary: str
 
 
-async def test_a_forced_output_tool_is_called_with_what_the_text_suggests(
-    model: sdk.Model, server: ModelServer
-) -> None:
+async def test_a_forced_output_tool_is_called_with_what_the_text_suggests(model: sdk.Model, server: ModelServer) -> None:
     result = await sdk.Agent(model, output_type=Triage).run("My billing is wrong")
     assert result.output.kind == "billing"
     assert [(call.kind, call.called) for call in server.calls] == [("output", ("final_result",))]
@@ -206,9 +189,7 @@ async def test_openai_streams_report_no_usage_unless_asked(gpt: sdk.AsyncOpenAI)
     assert chunks[-1].choices[0].finish_reason == "stop"
 
 
-@pytest.mark.parametrize(
-    "rule", [Rule(text="word " * 500), Rule(tool_calls=(ToolCall("search_kb", {"query": "w" * 999}),))]
-)
+@pytest.mark.parametrize("rule", [Rule(text="word " * 500), Rule(tool_calls=(ToolCall("search_kb", {"query": "w" * 999}),))])
 async def test_no_answer_is_longer_than_its_max_tokens(model: sdk.Model, server: ModelServer, rule: Rule) -> None:
     server.script.add(rule)
     response = await ask(model, max_tokens=20)
@@ -266,9 +247,7 @@ async def test_a_rule_may_count_the_calls_it_matches(model: sdk.Model, server: M
 
 
 async def test_a_rule_without_an_answer_leaves_it_to_the_next(model: sdk.Model, server: ModelServer) -> None:
-    server.script.add(
-        Rule(latency_s=0.001), Rule(times=1, fault=Fault("status", status=503)), Rule(nth=1, text="first")
-    )
+    server.script.add(Rule(latency_s=0.001), Rule(times=1, fault=Fault("status", status=503)), Rule(nth=1, text="first"))
     with pytest.raises(sdk.ModelAPIError):
         await ask(model)
     assert await said(model) == "first"  # the refused call never asked the third rule
@@ -405,10 +384,7 @@ async def test_what_a_provider_would_not_take_is_refused_and_is_no_call(server: 
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"messages": HELLO, "max_tokens": 5}, "model: Field required"),
         ({"model": HAIKU, "messages": HELLO}, "max_tokens: Field required"),
-        (
-            {"model": HAIKU, "max_tokens": 5, "messages": [*HELLO, called]},
-            "tool calls without a tool result after them: t1",
-        ),
+        ({"model": HAIKU, "max_tokens": 5, "messages": [*HELLO, called]}, "tool calls without a tool result after them: t1"),
         ({"model": HAIKU, "max_tokens": 5, "messages": [{"role": "user", "content": [7]}]}, "not of this format"),
     ]
     async with httpx2.AsyncClient(base_url=server.anthropic_url, headers={"x-api-key": "k"}) as client:
@@ -432,9 +408,7 @@ async def test_openai_responses_are_answered_whole_and_streamed(gpt: sdk.AsyncOp
     assert (first.status, first.usage.input_tokens > 0, first.usage.output_tokens) == ("completed", True, 10)
     said = [{"role": "user", "content": "refunds"}, message, call]
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "found"}
-    events = [
-        event async for event in await gpt.responses.create(model=GPT, input=[*said, result], tools=[tool], stream=True)
-    ]
+    events = [event async for event in await gpt.responses.create(model=GPT, input=[*said, result], tools=[tool], stream=True)]
     assert [event.sequence_number for event in events] == [*range(len(events))]
     assert "".join(each.delta for each in events if each.type == "response.output_text.delta") == "It is there."
     assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
@@ -444,19 +418,19 @@ async def test_openai_responses_are_answered_whole_and_streamed(gpt: sdk.AsyncOp
     cut = await gpt.responses.create(model=GPT, input="refunds", tools=[tool], max_output_tokens=1)
     assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
     assert [(call.turn, call.called, call.stream) for call in server.calls] == [
-        (1, ("search_kb",), False), (2, (), True), (2, (), True), (1, (), False),
-    ]  # fmt: skip
+        (1, ("search_kb",), False),
+        (2, (), True),
+        (2, (), True),
+        (1, (), False),
+    ]
 
 
-async def test_openai_responses_parse_into_the_class_that_was_asked_for(
-    gpt: sdk.AsyncOpenAI, server: ModelServer
-) -> None:
+async def test_openai_responses_parse_into_the_class_that_was_asked_for(gpt: sdk.AsyncOpenAI, server: ModelServer) -> None:
     found = await gpt.responses.parse(model=GPT, input="My billing is wrong", text_format=Triage)
     assert found.output_parsed.kind == "billing"
     server.script.add(Rule(output={"kind": "bug", "urgent": True, "summary": "x"}))
     native = await sdk.Agent(
-        sdk.OpenAIResponsesModel(GPT, provider=sdk.OpenAIProvider(openai_client=gpt)),
-        output_type=sdk.NativeOutput(Triage),
+        sdk.OpenAIResponsesModel(GPT, provider=sdk.OpenAIProvider(openai_client=gpt)), output_type=sdk.NativeOutput(Triage)
     ).run("Anything")
     assert native.output == Triage(kind="bug", urgent=True, summary="x")
 
@@ -467,10 +441,7 @@ async def test_openai_responses_parse_into_the_class_that_was_asked_for(
         ({"model": GPT}, "input: a text, or a list of items"),
         ({"model": GPT, "input": "x", "previous_response_id": "resp_1"}, "previous_response_id: leave it out"),
         ({"model": GPT, "input": [{"type": "item_reference", "id": "x"}]}, "'item_reference'"),
-        (
-            {"model": GPT, "input": [{"type": "function_call_output", "call_id": "c", "output": ""}]},
-            "without a tool call",
-        ),
+        ({"model": GPT, "input": [{"type": "function_call_output", "call_id": "c", "output": ""}]}, "without a tool call"),
         ({"model": GPT, "input": "x", "tool_choice": {"type": "function", "name": "y"}}, "Tool choice 'y' not found"),
     ],
     ids=lambda value: str(value)[:40],
@@ -500,9 +471,7 @@ async def test_what_the_server_does_not_speak_is_said_in_words(gpt: sdk.AsyncOpe
 # --- its life, and the judge's -----------------------------------------------------------------------------------------
 
 
-async def test_the_sdks_find_the_server_by_the_environment(
-    server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_sdks_find_the_server_by_the_environment(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     async with sdk.AsyncAnthropic() as claude, sdk.AsyncOpenAI() as gpt:
@@ -550,9 +519,7 @@ class Process:
         self.port_file = directory / "port"
         files = ["--journal", str(self.journal), "--port-file", str(self.port_file)]
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.testing.model_server", *files, *options],
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-m", "holdfast.testing.model_server", *files, *options], stdout=subprocess.PIPE, text=True
         )
         assert self.popen.stdout
         self.announced = dict(self.popen.stdout.readline().strip().split("=", 1) for _ in range(4))
@@ -575,9 +542,7 @@ def processes() -> Iterator[list[Process]]:
             process.end(signal.SIGKILL)
 
 
-async def test_a_killed_server_has_lost_no_call_and_its_successor_counts_on(
-    tmp_path: Path, processes: list[Process]
-) -> None:
+async def test_a_killed_server_has_lost_no_call_and_its_successor_counts_on(tmp_path: Path, processes: list[Process]) -> None:
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps({"rules": [{"nth": 2, "fault": {"kind": "hang"}}]}))
     first = Process(tmp_path, "--rules", str(rules))

@@ -87,9 +87,7 @@ wf.edge("route", "stop", when="stop")
 
 
 async def test_an_agent_uses_its_tools_and_answers_as_it_was_told() -> None:
-    outcome = await run_node(
-        wf, "draft", input={"topic": "rain"}, replies=[ToolCall("look_up", {"word": "rain"}), "It rains."]
-    )
+    outcome = await run_node(wf, "draft", input={"topic": "rain"}, replies=[ToolCall("look_up", {"word": "rain"}), "It rains."])
     assert (outcome.status, outcome.output) == ("completed", "It rains."), outcome.error
     assert [(call.name, call.response) for call in outcome.tool_calls] == [("look_up", "about rain")]
     assert outcome.requests[0].system == "Write."
@@ -123,19 +121,13 @@ async def test_what_a_person_decided_before_is_stood_in_for() -> None:
 
 
 async def test_days_of_sleep_take_no_time_and_waits_are_answered() -> None:
-    outcome = await run_node(
-        wf, "wait", outputs={"route": "post"}, answers=[Decided("answer", 7)], signals={"carrier": "gone"}
-    )
+    outcome = await run_node(wf, "wait", outputs={"route": "post"}, answers=[Decided("answer", 7)], signals={"carrier": "gone"})
     assert outcome.output == [2, "answer", "gone"]
 
 
 async def test_a_tool_is_replaced_and_its_call_is_seen() -> None:
     outcome = await run_node(
-        wf,
-        "post",
-        input={"to": "ada"},
-        outputs={"approval": {"edited_body": "Hi"}},
-        tools={"send": lambda to, body: to},
+        wf, "post", input={"to": "ada"}, outputs={"approval": {"edited_body": "Hi"}}, tools={"send": lambda to, body: to}
     )
     assert (outcome.output, sent) == ("ada", [])
     assert outcome.tool_calls == (ToolCall("send", {"to": "ada", "body": "Hi"}, "ada"),)

@@ -29,9 +29,7 @@ def serving(tmp_path: Path, limit: RateLimit, latency_s: float = 0.0) -> ModelSe
 
 
 def call(max_tokens: int = 100) -> Call:
-    return AnthropicWire().read(
-        {"model": HAIKU, "max_tokens": max_tokens, "messages": [{"role": "user", "content": "?"}]}
-    )
+    return AnthropicWire().read({"model": HAIKU, "max_tokens": max_tokens, "messages": [{"role": "user", "content": "?"}]})
 
 
 def test_requests_beyond_the_limit_are_refused_with_a_time_after_which_they_fit() -> None:

@@ -56,9 +56,7 @@ def converse(client: httpx2.Client, system: str, user: str, tools: list[dict[str
 
 
 @pytest.mark.parametrize("ticket", TICKETS, ids=lambda ticket: ticket["id"])
-def test_every_ticket_is_classified_after_one_look_into_the_handbook(
-    claude: httpx2.Client, ticket: dict[str, str]
-) -> None:
+def test_every_ticket_is_classified_after_one_look_into_the_handbook(claude: httpx2.Client, ticket: dict[str, str]) -> None:
     called, text = converse(claude, CLASSIFY, ticket["ticket_text"], [SEARCH_KB])
     assert (called, text) == (["search_kb"], ticket["expected_class"])
     assert converse(claude, CLASSIFY, ticket["ticket_text"], []) == ([], ticket["expected_class"])

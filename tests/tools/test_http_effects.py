@@ -43,9 +43,15 @@ def pays(server: Server, effect: str, *, settles_within_s: float | None = None, 
     found = http_lookup(f"{server.url}/by-key/{{key}}") if effect == "verify" else None
     options: dict[str, Any] = {"timeout_s": 5, "allow_private": LOOPBACK, **more}
     pay = http_tool(
-        "pay", "POST", f"{server.url}/payments", parameters=SCHEMA, effect=effect, verify=found,
-        settles_within_s=settles_within_s, **options,
-    )  # fmt: skip
+        "pay",
+        "POST",
+        f"{server.url}/payments",
+        parameters=SCHEMA,
+        effect=effect,
+        verify=found,
+        settles_within_s=settles_within_s,
+        **options,
+    )
 
     @wf.node("pay")
     @tool_node(name=pay, retry=AT_ONCE)
@@ -157,9 +163,14 @@ async def test_a_lookup_elsewhere_gets_no_secret_of_the_tool(store: str, monkeyp
     wf = Workflow("elsewhere")
     with Server(does_and_drops) as server, Server(says(200, {"paid": 1})) as other:
         pay = http_tool(
-            "pay", "POST", server.url, parameters=SCHEMA, allow_private=LOOPBACK,
-            headers={"Authorization": secret("PAY_TOKEN")}, verify=http_lookup(f"{other.url}/{{key}}"),
-        )  # fmt: skip
+            "pay",
+            "POST",
+            server.url,
+            parameters=SCHEMA,
+            allow_private=LOOPBACK,
+            headers={"Authorization": secret("PAY_TOKEN")},
+            verify=http_lookup(f"{other.url}/{{key}}"),
+        )
         wf.node("pay")(tool_node(name=pay)(lambda state: {"amount": 5}))
         async with opened(store) as engine:
             assert await answered(await engine.start(wf)) == {"paid": 1}
@@ -174,9 +185,7 @@ async def test_what_a_lookup_found_may_be_picked_out_of_its_answer(store: str) -
             f"{server.url}/search?reference={{key}}&amount={{amount}}",
             found=lambda response: response["body"]["items"][0] if response["body"]["items"] else None,
         )
-        pay = http_tool(
-            "pay", "POST", f"{server.url}/payments", parameters=SCHEMA, verify=lookup, allow_private=LOOPBACK
-        )
+        pay = http_tool("pay", "POST", f"{server.url}/payments", parameters=SCHEMA, verify=lookup, allow_private=LOOPBACK)
         wf.node("pay")(tool_node(name=pay)(lambda state: {"amount": 5}))
         async with opened(store) as engine:
             assert await answered(await engine.start(wf)) == {"paid": 1}
@@ -194,8 +203,13 @@ async def test_what_was_certainly_never_sent_is_tried_again_under_every_policy(s
             await run.result()
         assert failed.value.error.error_class == "network"
         assert [name for name in await events(run) if name in ("EffectIntended", "EffectFailed")] == [
-            "EffectIntended", "EffectFailed", "EffectIntended", "EffectFailed", "EffectIntended", "EffectFailed",
-        ]  # fmt: skip
+            "EffectIntended",
+            "EffectFailed",
+            "EffectIntended",
+            "EffectFailed",
+            "EffectIntended",
+            "EffectFailed",
+        ]
 
 
 async def events(run: Run) -> list[str]:
@@ -232,9 +246,7 @@ async def test_a_refusal_stands_although_its_words_never_come(store: str) -> Non
 
 @pytest.mark.parametrize("effect", ["once", "verify", "idempotent"])
 @pytest.mark.parametrize("code", [408, 425, 429, 503])
-async def test_not_now_is_tried_again_under_every_policy_and_not_before_retry_after(
-    store: str, effect: str, code: int
-) -> None:
+async def test_not_now_is_tried_again_under_every_policy_and_not_before_retry_after(store: str, effect: str, code: int) -> None:
     with Server(says(code, Retry_After="1")) as server:
         async with opened(store) as engine:
             started = asyncio.get_running_loop().time()
@@ -255,9 +267,7 @@ async def test_a_server_that_is_still_at_the_first_try_is_asked_again(store: str
 @pytest.mark.parametrize(
     "body", [raw(200, b"\x00\xff", kind="image/png"), raw(200, b"{", kind="application/json"), raw(200, b"x" * 3000)]
 )
-async def test_an_answer_that_is_of_no_use_is_an_unknown_outcome_because_it_probably_happened(
-    store: str, body: bytes
-) -> None:
+async def test_an_answer_that_is_of_no_use_is_an_unknown_outcome_because_it_probably_happened(store: str, body: bytes) -> None:
     with Server(sends(body)) as server:
         async with opened(store) as engine:
             run = await engine.start(pays(server, "once", max_response_bytes=2000))
@@ -286,9 +296,7 @@ async def test_what_an_http_tool_did_is_undone_by_another_that_looks_into_its_an
     wf = Workflow("undone")
     with Server(says(201, {"id": "p-1"})) as server:
         undo = http_tool("undo", "DELETE", f"{server.url}/payments/{{response.body.id}}", allow_private=LOOPBACK)
-        pay = http_tool(
-            "pay", "POST", f"{server.url}/payments", parameters=SCHEMA, compensation=undo, allow_private=LOOPBACK
-        )
+        pay = http_tool("pay", "POST", f"{server.url}/payments", parameters=SCHEMA, compensation=undo, allow_private=LOOPBACK)
         wf.node("pay")(tool_node(name=pay)(lambda state: {"amount": 5}))
 
         @wf.node("fails")
@@ -300,10 +308,7 @@ async def test_what_an_http_tool_did_is_undone_by_another_that_looks_into_its_an
         async with opened(store) as engine:
             with pytest.raises(RunFailed):
                 await (await engine.start(wf)).result()
-    assert [(asked.method, asked.target) for asked in server.asked] == [
-        ("POST", "/payments"),
-        ("DELETE", "/payments/p-1"),
-    ]
+    assert [(asked.method, asked.target) for asked in server.asked] == [("POST", "/payments"), ("DELETE", "/payments/p-1")]
 
 
 async def test_a_handler_calls_an_http_tool_by_its_name_with_the_fields_of_a_model(store: str) -> None:
@@ -314,9 +319,7 @@ async def test_a_handler_calls_an_http_tool_by_its_name_with_the_fields_of_a_mod
 
     wf = Workflow("by-name")
     with Server() as server:
-        _pay = http_tool(
-            "pay_by_name", "POST", f"{server.url}/p", parameters=Payment, allow_private=LOOPBACK, encoding="form"
-        )
+        _pay = http_tool("pay_by_name", "POST", f"{server.url}/p", parameters=Payment, allow_private=LOOPBACK, encoding="form")
 
         @wf.node("work")
         @task(tools=["pay_by_name"])
@@ -349,8 +352,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    ("effect", "calls"),
-    [("idempotent", ["POST", "POST"]), ("verify", ["POST", "GET"]), ("once", ["POST"])],
+    ("effect", "calls"), [("idempotent", ["POST", "POST"]), ("verify", ["POST", "GET"]), ("once", ["POST"])]
 )
 async def test_a_kill_between_intent_and_reply_is_settled_as_the_policy_says(
     store: str, tmp_path: Path, effect: str, calls: list[str]
@@ -372,9 +374,7 @@ async def test_a_kill_between_intent_and_reply_is_settled_as_the_policy_says(
             run = engine.run(run_id)
             if effect == "once":
                 state = await run.until(lambda state: status(state) == "requires_attention")
-                await engine.decide(
-                    next(iter(state.gates)), "answer", {"status": 200, "headers": {}, "body": {"paid": 1}}
-                )
+                await engine.decide(next(iter(state.gates)), "answer", {"status": 200, "headers": {}, "body": {"paid": 1}})
             assert await answered(run) == {"paid": 1}
     assert [asked.method for asked in server.asked] == calls
     assert len(server.keys) == 1

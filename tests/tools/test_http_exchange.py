@@ -53,8 +53,9 @@ async def test_a_request_that_changes_something_is_repeated_elsewhere_only_where
     with Server(says(code, Location="/there")) as server:
         assert (await exchange(to(server, "POST"), OPEN)).status == 200
     assert [(asked.method, asked.target, asked.body) for asked in server.asked] == [
-        ("POST", "/", b"{}"), ("POST", "/there", b"{}"),
-    ]  # fmt: skip
+        ("POST", "/", b"{}"),
+        ("POST", "/there", b"{}"),
+    ]
     assert len(server.effects) == 1
 
 
@@ -66,9 +67,7 @@ async def test_a_request_that_changes_something_is_repeated_elsewhere_only_where
         (302, "read", (ToolFailed, DENIED)),
     ],
 )
-async def test_a_post_follows_no_other_redirect_and_is_unknown_unless_it_only_reads(
-    code: int, policy: Any, means: Any
-) -> None:
+async def test_a_post_follows_no_other_redirect_and_is_unknown_unless_it_only_reads(code: int, policy: Any, means: Any) -> None:
     with Server(says(code, Location="/there")) as server:
         request = to(server, "POST")
         reply = await exchange(request, OPEN)
@@ -313,9 +312,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: Sequence[str]) -> list[
     return questions
 
 
-async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with Server() as server:
         listener = socket.create_server(("127.0.0.2", server.port))
         listener.setblocking(False)
@@ -337,9 +334,7 @@ async def test_a_name_with_one_private_address_among_its_addresses_is_refused(mo
         assert server.connections == 0
 
 
-async def test_another_address_of_the_name_is_tried_where_one_cannot_be_reached(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_another_address_of_the_name_is_tried_where_one_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     resolving(monkeypatch, ["127.0.0.9", "127.0.0.1"])
     with Server() as server:
         assert (await exchange(to(server, "POST", host="two.example"), OPEN)).status == 200
@@ -447,9 +442,7 @@ def test_only_the_headers_that_say_something_about_the_answer_are_kept() -> None
         ({}, None),
     ],
 )
-def test_retry_after_is_read_by_the_servers_own_clock_and_bounded(
-    headers: dict[str, str], seconds: float | None
-) -> None:
+def test_retry_after_is_read_by_the_servers_own_clock_and_bounded(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after_s(headers) == seconds
 
 

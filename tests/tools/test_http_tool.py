@@ -28,14 +28,7 @@ ANY = {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]}
 
 @pytest.mark.parametrize(
     ("method", "policy"),
-    [
-        ("GET", "read"),
-        ("HEAD", "read"),
-        ("PUT", "idempotent"),
-        ("DELETE", "idempotent"),
-        ("POST", "once"),
-        ("PATCH", "once"),
-    ],
+    [("GET", "read"), ("HEAD", "read"), ("PUT", "idempotent"), ("DELETE", "idempotent"), ("POST", "once"), ("PATCH", "once")],
 )
 def test_the_policy_is_what_the_method_promises(method: Any, policy: str) -> None:
     made = http_tool("call", method, HOME)
@@ -101,7 +94,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("key_format='raw' is none of hex, quoted, uuid", {"key_format": "raw"}),
     ("ca_file='nowhere.pem' holds no certificates", {"ca_file": "nowhere.pem"}),
     ("holds no certificates that can be read", {"ca_file": __file__}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("message", "given"), WRONG)
@@ -179,8 +172,7 @@ async def test_each_argument_goes_where_it_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key_format", "header"),
-    [("hex", KEY), ("quoted", f'"{KEY}"'), ("uuid", "01234567-89ab-4def-8123-456789abcdef")],
+    ("key_format", "header"), [("hex", KEY), ("quoted", f'"{KEY}"'), ("uuid", "01234567-89ab-4def-8123-456789abcdef")]
 )
 async def test_the_key_is_sent_as_the_service_takes_it(key_format: Any, header: str) -> None:
     asked = await sent("PUT", "/by/{key}", {}, key_format=key_format, key_header="X-Request-Key")

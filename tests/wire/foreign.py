@@ -31,6 +31,7 @@ class Proto:
         method = self._pool.FindMethodByName(f"holdfast.v1.Workflows.{name}")
         call = channel.unary_stream if method.server_streaming else channel.unary_unary
         return call(
-            f"/holdfast.v1.Workflows/{name}", request_serializer=lambda message: message.SerializeToString(),
+            f"/holdfast.v1.Workflows/{name}",
+            request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=GetMessageClass(method.output_type).FromString,
-        )  # fmt: skip
+        )

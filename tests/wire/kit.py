@@ -84,18 +84,38 @@ def ended(*processes: Process) -> Iterator[None]:
 class Server:
     """A `holdfast serve --grpc`, on a SQLite store in `folder` unless another is named."""
 
-    def __init__(
-        self, folder: Path, *words: str, store: str | None = None, **environment: str
-    ) -> None:  # fmt: skip
+    def __init__(self, folder: Path, *words: str, store: str | None = None, **environment: str) -> None:
         self.folder = folder
         names = (
-            "echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated", "chain", "posted", "payday",
+            "echo",
+            "hold",
+            "think",
+            "post",
+            "fail",
+            "big",
+            "late",
+            "picture",
+            "gated",
+            "chain",
+            "posted",
+            "payday",
             "watched",
-        )  # fmt: skip
+        )
         self.process = holdfast(
-            "serve", *(f"{FLOWS}:{name}" for name in names), "--grpc", "127.0.0.1:0", "--port", "0",
-            "--worker-lease-s", str(LEASE_S), "--store", store or str(folder / "runs.db"), *words, folder=folder, **environment,
-        )  # fmt: skip
+            "serve",
+            *(f"{FLOWS}:{name}" for name in names),
+            "--grpc",
+            "127.0.0.1:0",
+            "--port",
+            "0",
+            "--worker-lease-s",
+            str(LEASE_S),
+            "--store",
+            store or str(folder / "runs.db"),
+            *words,
+            folder=folder,
+            **environment,
+        )
 
     @property
     def address(self) -> str:
@@ -105,13 +125,19 @@ class Server:
     def port(self) -> int:
         return int(self.address.rpartition(":")[2])
 
-    def worker(
-        self, name: str, *words: str, address: str | None = None, slots: int = 4, target: str | None = TASKS
-    ) -> Process:
+    def worker(self, name: str, *words: str, address: str | None = None, slots: int = 4, target: str | None = TASKS) -> Process:
         return holdfast(
-            "worker", *([target] if target is not None else []), "--connect", address or self.address, "--name", name, "--slots", str(slots), *words,
+            "worker",
+            *([target] if target is not None else []),
+            "--connect",
+            address or self.address,
+            "--name",
+            name,
+            "--slots",
+            str(slots),
+            *words,
             folder=self.folder,
-        )  # fmt: skip
+        )
 
 
 def until(path: Path, lines: int = 1) -> list[str]:

@@ -134,7 +134,7 @@ async def test_so_many_workers_may_be_connected_and_no_more_until_one_has_gone()
         ({"name": "here"}, "and not 'here'"),
         ({"name": "x" * 1_000_000}, "must be 1 to 100 characters"),
     ],
-)  # fmt: skip
+)
 async def test_a_worker_that_offers_what_cannot_be_is_told_what_is_wrong_in_a_few_words(
     offered: dict[str, Any], said: str
 ) -> None:
@@ -202,9 +202,7 @@ async def test_what_a_worker_does_not_read_is_not_gathered_without_end() -> None
         given: list[asyncio.Task[Any]] = []
         async with asyncio.timeout(MOST_S):
             while registry.connections:
-                given.append(
-                    asyncio.create_task(registry.perform("hand", Work(str(len(given)), "do", large), Answers()))
-                )
+                given.append(asyncio.create_task(registry.perform("hand", Work(str(len(given)), "do", large), Answers())))
                 await asyncio.sleep(0.005)
         ends = await asyncio.gather(*given, return_exceptions=True)
         assert {str(end) for end in ends} == {"The worker hand is gone: it does not read what it is told."}
@@ -336,9 +334,7 @@ async def test_a_call_that_fits_into_no_message_is_refused_to_the_task_that_make
     assert answers.asked == [2]
 
 
-async def test_a_task_that_tells_more_than_can_be_sent_loses_lines_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_task_that_tells_more_than_can_be_sent_loses_lines_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_MOST_WAITING", 100)
     tasks = Tasks()
 

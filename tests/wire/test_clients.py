@@ -161,9 +161,7 @@ async def test_a_request_that_is_too_large_is_refused_before_it_is_sent(client: 
         await client.submit("echo", "x" * 5_000_000)
     async with grpc.aio.insecure_channel(server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await Stub(channel, "Workflows").Submit(
-                wire.SubmitRequest(workflow="echo", input_json=f'"{"x" * 5_000_000}"')
-            )
+            await Stub(channel, "Workflows").Submit(wire.SubmitRequest(workflow="echo", input_json=f'"{"x" * 5_000_000}"'))
     assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
@@ -184,9 +182,7 @@ async def test_a_workflow_file_is_run_and_known_again_after_a_restart(tmp_path: 
         async with Client.connect(first.address) as client:
             done = await client.result(await client.submit(yaml=FILE))
             assert done.output["jobs"]["greet"]["outputs"] == {"word": "hello"}
-            waits = FILE.replace(
-                'echo "word=hello"', f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; echo word=late"
-            )
+            waits = FILE.replace('echo "word=hello"', f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; echo word=late")
             run = await client.submit(yaml=waits)
             with pytest.raises(UsageError, match="mistake"):
                 await client.submit(yaml="jobs: 7")
@@ -208,16 +204,7 @@ async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
     tokens.write_text(
         f'[clients.me]\ntoken = "{SECRET}"\nmay = "admin"\n[workers.friend]\ntoken = "{"f" * 32}"\ntenants = ["*"]\ntasks = ["*"]\n'
     )
-    words = (
-        "--tokens",
-        str(tokens),
-        "--tls-cert",
-        str(PEM),
-        "--tls-key",
-        str(key),
-        "--client-ca",
-        str(PEM),
-    )
+    words = ("--tokens", str(tokens), "--tls-cert", str(PEM), "--tls-key", str(key), "--client-ca", str(PEM))
     server = Server(tmp_path, *words)
     with ended(server.process):
         address = f"localhost:{server.address.rpartition(':')[2]}"
@@ -246,8 +233,10 @@ async def test_a_job_that_nobody_offers_waits_for_somebody_who_does(client: Clie
     assert (wait["kind"], wait["demand"]) == ("worker", {"task": "echo"})
     shown = subprocess.run(
         [sys.executable, "-m", "holdfast", "runs", "show", run, "--store", str(server.folder / "runs.db")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "do#1 waits for a worker that has the task echo." in shown.stdout
     hire("late-comer")
     assert (await client.result(run)).status == "completed"

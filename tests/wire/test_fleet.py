@@ -37,9 +37,12 @@ async def test_a_task_is_done_whoever_leads_and_wherever_its_run_was_started(dat
                             assert here.output["said"] == 1
                         words = ["run", f"{FLOWS}:echo", "--input", "2", "--detach", "--json", "--store", database]
                         subprocess.run(
-                            [sys.executable, "-m", "holdfast", *words], cwd=tmp_path, check=True, capture_output=True,
+                            [sys.executable, "-m", "holdfast", *words],
+                            cwd=tmp_path,
+                            check=True,
+                            capture_output=True,
                             env=os.environ | fleet,
-                        )  # fmt: skip
+                        )
                         (there,) = await client.list_(workflow="echo", limit=1)
                         assert (await client.result(there.run)).output["said"] == 2
 

@@ -197,8 +197,9 @@ async def test_a_probe_that_says_nothing_is_ended_in_words(port: Port, monkeypat
         for name in ("Check", "Watch"):
             call = channel.stream_stream(f"/grpc.health.v1.Health/{name}")(nothing(), timeout=MOST_S)
             assert (await call.code(), await call.details()) == (
-                grpc.StatusCode.INVALID_ARGUMENT, "This call said nothing within 0.05 s. Nothing was done.",
-            )  # fmt: skip
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "This call said nothing within 0.05 s. Nothing was done.",
+            )
 
 
 async def test_so_many_watch_from_one_address_and_no_more(port: Port) -> None:  # noqa: F811

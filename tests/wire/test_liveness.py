@@ -104,9 +104,7 @@ async def test_a_worker_that_does_not_acknowledge_a_job_is_half_open(
     assert (await client.result(run)).output["pid"] == hearing.pid
 
 
-async def test_a_worker_that_was_cut_off_comes_back_to_its_job(
-    client: Client, hire: Hire, held: Held, server: Server
-) -> None:
+async def test_a_worker_that_was_cut_off_comes_back_to_its_job(client: Client, hire: Hire, held: Held, server: Server) -> None:
     """The same attempt, by the same worker, over another stream."""
     with TcpProxy(server.port) as proxy:
         worker = hire("returning", address=f"127.0.0.1:{proxy.port}")
@@ -120,9 +118,7 @@ async def test_a_worker_that_was_cut_off_comes_back_to_its_job(
         assert (view.output["pid"], await losses(client, run), len(await held.lines(1))) == (worker.pid, 0, 1)
 
 
-async def test_a_result_whose_stream_broke_is_said_again(
-    client: Client, hire: Hire, held: Held, server: Server
-) -> None:
+async def test_a_result_whose_stream_broke_is_said_again(client: Client, hire: Hire, held: Held, server: Server) -> None:
     with TcpProxy(server.port) as proxy:
         worker = hire("insistent", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit("hold", held.arguments)

@@ -21,8 +21,7 @@ EXAMPLE = HERE.parents[1] / "examples" / "node_worker"
 pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
     pytest.mark.skipif(
-        not (EXAMPLE / "node_modules").exists(),
-        reason="what the worker in JavaScript needs is not installed: make setup",
+        not (EXAMPLE / "node_modules").exists(), reason="what the worker in JavaScript needs is not installed: make setup"
     ),
 ]
 
@@ -37,9 +36,7 @@ def node(server: Server) -> Iterator[Node]:
         words = ["node", str(EXAMPLE / "worker.mjs"), server.address, str(HERE / "tasks.mjs")]
         named = os.environ | {"WORKER_NAME": name}
         worker = Process(
-            subprocess.Popen(
-                words, cwd=server.folder, env=named, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-            )
+            subprocess.Popen(words, cwd=server.folder, env=named, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         )
         started.append(worker)
         worker.says(f"Connected to .* as {name}")
@@ -50,9 +47,7 @@ def node(server: Server) -> Iterator[Node]:
         pass
 
 
-async def test_it_does_a_task_and_has_the_server_call_the_model(
-    client: Client, node: Node, models: ModelServer
-) -> None:
+async def test_it_does_a_task_and_has_the_server_call_the_model(client: Client, node: Node, models: ModelServer) -> None:
     node("artist")
     view = await client.result(await client.submit("picture", {"draw": "a house"}))
     assert view.output["node"].startswith("v")

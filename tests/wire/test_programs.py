@@ -78,9 +78,7 @@ async def test_a_program_submits_watches_decides_and_hears_the_end(workflows: An
             gate = await workflows.Gate(wire.GateRequest(gate=wait["id"]))
             assert (gate.gate, gate.run) == (wait["id"], run)
             row = json.loads(gate.gate_json)
-            assert (row["shown"], row["shown_hash"], row["reviewers"]) == (
-                {"diff": "yes?"}, gate.shown_hash, ["ida"],
-            )  # fmt: skip
+            assert (row["shown"], row["shown_hash"], row["reviewers"]) == ({"diff": "yes?"}, gate.shown_hash, ["ida"])
             unseen = await refused(workflows.Decide(wire.DecideRequest(gate=gate.gate, decision="approve", by="ida")))
             assert unseen.code() == grpc.StatusCode.INVALID_ARGUMENT
             assert dict(unseen.trailing_metadata())["holdfast-error"] == "InvalidDecision"
@@ -146,9 +144,7 @@ async def test_another_tenant_s_run_is_not_found_and_a_strange_token_asks_nothin
         elif name != "Submit":
             told = []
             for run in (theirs, NOWHERE):
-                problem = await refused(
-                    call(REQUESTS[name](run), metadata=credential.metadata(TENANTS), timeout=MOST_S)
-                )
+                problem = await refused(call(REQUESTS[name](run), metadata=credential.metadata(TENANTS), timeout=MOST_S))
                 assert problem.code() == grpc.StatusCode.NOT_FOUND
                 told.append(problem.details().replace(run, "RUN"))
             assert told[0] == told[1], "nothing says that there is such a run"
@@ -159,17 +155,17 @@ async def test_another_tenant_s_run_is_not_found_and_a_strange_token_asks_nothin
 
 def test_every_field_of_the_first_release_is_where_it_was(tmp_path: Path) -> None:
     first = Proto(FIRST, tmp_path).file
-    now = {
-        message.name: message
-        for message in Proto(SOURCES / "holdfast" / "wire" / "wire.proto", tmp_path).file.message_type
-    }
+    now = {message.name: message for message in Proto(SOURCES / "holdfast" / "wire" / "wire.proto", tmp_path).file.message_type}
     for message in first.message_type:
         fields = {each.number: each for each in now[message.name].field}
         for field in message.field:
             same = fields[field.number]
             assert (same.name, same.type, same.label, same.type_name) == (
-                field.name, field.type, field.label, field.type_name,
-            ), message.name  # fmt: skip
+                field.name,
+                field.type,
+                field.label,
+                field.type_name,
+            ), message.name
     for service in first.service:
         methods = {method.name: method for method in SERVICES[service.name].methods}
         for method in service.method:
@@ -185,9 +181,7 @@ async def test_a_client_of_the_first_release_goes_on_working(server: Server, tmp
         async def call(method: str, /, **fields: Any) -> Any:
             return await old.method(channel, method)(old.make(f"{method}Request", **fields), timeout=MOST_S)
 
-        run = (
-            await call("Submit", workflow="gated", input_json="", by="ann", tenant="first", cost_limit_usd="1.00")
-        ).run
+        run = (await call("Submit", workflow="gated", input_json="", by="ann", tenant="first", cost_limit_usd="1.00")).run
         watching = old.method(channel, "Watch")(old.make("WatchRequest", run=run), timeout=MOST_S)
         view = None
         async for told in watching:

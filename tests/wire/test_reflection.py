@@ -24,9 +24,7 @@ from tests.engine.kit import bounded
 from tests.wire.kit import MOST_S
 from tests.wire.test_tokens import ACME, CLIENT, TENANTS, Port, port  # noqa: F401 - a fixture
 
-SERVICES = [
-    "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection", "holdfast.v1.Workers", "holdfast.v1.Workflows",
-]  # fmt: skip
+SERVICES = ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection", "holdfast.v1.Workers", "holdfast.v1.Workflows"]
 
 _Details = namedtuple("_Details", ("method", "timeout", "metadata", "credentials", "wait_for_ready", "compression"))
 
@@ -94,9 +92,12 @@ async def test_nothing_is_told_without_a_token(port: Port, trust: Trust | None) 
 async def test_only_the_files_of_the_port_are_told_of(port: Port) -> None:  # noqa: F811
     """A process has other messages loaded: those of its users' own services."""
     known, *strange = await answers(
-        port, {"file_by_filename": wire.DESCRIPTOR.name}, {"file_by_filename": "google/protobuf/descriptor.proto"},
-        {"file_containing_symbol": "google.protobuf.FileDescriptorProto"}, {"all_extension_numbers_of_type": "google.protobuf.FileOptions"},
-    )  # fmt: skip
+        port,
+        {"file_by_filename": wire.DESCRIPTOR.name},
+        {"file_by_filename": "google/protobuf/descriptor.proto"},
+        {"file_containing_symbol": "google.protobuf.FileDescriptorProto"},
+        {"all_extension_numbers_of_type": "google.protobuf.FileOptions"},
+    )
     assert known.file_descriptor_response.file_descriptor_proto == [wire.DESCRIPTOR.serialized_pb]
     assert {each.error_response.error_code for each in strange} == {grpc.StatusCode.NOT_FOUND.value[0]}
     (empty,) = await answers(port, {})
@@ -138,9 +139,7 @@ async def test_streams_of_one_token_leave_others_their_turn(port: Port) -> None:
     """Each is one that asks nothing: they wait to be read, as calls do."""
     async with grpc.aio.insecure_channel(port.address) as channel, asyncio.timeout(MOST_S):
         silent = [stream(channel, None, CLIENT) for _ in range(12)]
-        ended = await asyncio.wait(
-            [asyncio.ensure_future(each.code()) for each in silent], return_when="FIRST_COMPLETED"
-        )
+        ended = await asyncio.wait([asyncio.ensure_future(each.code()) for each in silent], return_when="FIRST_COMPLETED")
         assert {each.result() for each in ended[0]} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
         async with port.client(TENANTS) as acme:
             assert await acme.list_() == []

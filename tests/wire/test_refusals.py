@@ -29,11 +29,7 @@ PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
     ],
 )
 def test_a_port_that_must_not_be_is_refused_in_words(
-    words: tuple[str, ...],
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert invoke(["serve", f"{FLOWS}:echo", *words, "--port", "0", "--store", "runs.db"]) == 2
@@ -49,9 +45,7 @@ def test_a_port_that_must_not_be_is_refused_in_words(
         (("--connect", "127.0.0.1:1", "--store", "x.db"), "A worker with --connect has no store"),
     ],
 )
-def test_a_worker_that_cannot_connect_so_is_told(
-    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_that_cannot_connect_so_is_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["worker", TASKS, *words]) == 2
     assert said in capsys.readouterr().err
 
@@ -104,19 +98,12 @@ def private(path: Path, text: str) -> Path:
     return path
 
 
-async def test_a_client_whose_grants_nobody_has_said_only_looks(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_client_whose_grants_nobody_has_said_only_looks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     said = f'[clients.ops]\ntoken = "{"c" * 32}"\n[clients.boss]\ntoken = "{"b" * 32}"\nmay = "admin"\n'
     identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", said)))
     ops = await credential.holder(identity, credential.metadata(Trust("c" * 32)))
     assert ops is not None
-    assert [ops.access.allows(grant) for grant in ("viewer", "operator", "reviewer", "admin")] == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert [ops.access.allows(grant) for grant in ("viewer", "operator", "reviewer", "admin")] == [True, False, False, False]
     (warned,) = caplog.messages
     assert "[clients.ops] of the tokens file has no may" in warned
     assert "c" * 32 not in warned

@@ -185,9 +185,7 @@ async def test_a_step_that_runs_once_is_asked_about_when_its_worker_dies_in_it(
     client: Client, hire_shell: Hire, held: Held, tmp_path: Path
 ) -> None:
     first = hire_shell("unlucky")
-    run = await client.submit(
-        yaml=file_of({"run": held.script, "effect": "once", "id": "pay"}, f"touch {tmp_path}/after")
-    )
+    run = await client.submit(yaml=file_of({"run": held.script, "effect": "once", "id": "pay"}, f"touch {tmp_path}/after"))
     await held.lines(1)
     second = hire_shell("careful")
     first.signal(signal.SIGKILL)
@@ -246,18 +244,17 @@ async def test_a_combination_that_another_has_failed_is_broken_off_at_its_worker
     after = tmp_path / "after"
     fails = f"if [ $N = 1 ]; then while [ ! -e {held.begun} ]; do sleep 0.02; done; exit 1; fi; {held.script}"
     job = file_of(
-        {"run": fails, "env": {"N": "${{ matrix.n }}"}}, {"if": "always()", "run": f"echo on >> {after}"},
+        {"run": fails, "env": {"N": "${{ matrix.n }}"}},
+        {"if": "always()", "run": f"echo on >> {after}"},
         strategy={"matrix": {"n": [1, 2]}},
-    )  # fmt: skip
+    )
     view = await client.result(await client.submit(yaml=job))
     assert view.status == "failed"
     assert (await held.lines(2))[1] == "ended"
     assert until(after, 2) == ["on", "on"]
 
 
-async def test_a_run_that_is_cancelled_ends_its_script_at_the_worker(
-    client: Client, hire_shell: Hire, held: Held
-) -> None:
+async def test_a_run_that_is_cancelled_ends_its_script_at_the_worker(client: Client, hire_shell: Hire, held: Held) -> None:
     hire_shell("obedient")
     run = await client.submit(yaml=file_of(held.script))
     await held.lines(1)
@@ -301,9 +298,7 @@ async def test_a_step_that_fails_there_says_why_as_it_would_here(
     assert (view.status, told in str(view.error)) == ("failed" if told else "completed", True)
 
 
-async def test_the_script_of_a_killed_server_is_ended_and_its_job_done_again_for_the_next(
-    held: Held, tmp_path: Path
-) -> None:
+async def test_the_script_of_a_killed_server_is_ended_and_its_job_done_again_for_the_next(held: Held, tmp_path: Path) -> None:
     first = Server(tmp_path, "--yaml", "--no-shell")
     with ended(first.process), TcpProxy(first.port) as proxy:
         worker = first.worker("loyal", "--shell", address=f"127.0.0.1:{proxy.port}", target=None)

@@ -65,9 +65,7 @@ async def do(job: Job, arguments: Any) -> Any:
 class Port:
     """A server with these tokens, and its engine."""
 
-    def __init__(
-        self, address: str, engine: Engine, registry: WorkerRegistry, identity: Identity, server: Server
-    ) -> None:
+    def __init__(self, address: str, engine: Engine, registry: WorkerRegistry, identity: Identity, server: Server) -> None:
         self.address, self.engine, self.registry, self.identity = address, engine, registry, identity
         self.server = server
 
@@ -112,16 +110,10 @@ async def test_calls_that_say_nothing_keep_no_other_tenant_from_being_answered(p
         await silence.wait()
         yield b""
 
-    async with (
-        grpc.aio.insecure_channel(port.address) as channel,
-        port.client(TENANTS) as acme,
-        port.client(CLIENT) as ops,
-    ):
+    async with grpc.aio.insecure_channel(port.address) as channel, port.client(TENANTS) as acme, port.client(CLIENT) as ops:
         ask = channel.stream_unary("/holdfast.v1.Workflows/List")
         calls = [ask(nothing(), metadata=credential.metadata(TENANTS), timeout=MOST_S) for _ in range(12)]
-        ended = await asyncio.wait(
-            [asyncio.ensure_future(_code(each)) for each in calls], return_when="FIRST_COMPLETED"
-        )
+        ended = await asyncio.wait([asyncio.ensure_future(_code(each)) for each in calls], return_when="FIRST_COMPLETED")
         assert {each.result() for each in ended[0]} == {grpc.StatusCode.RESOURCE_EXHAUSTED}, "two are read, and no more"
         assert silent == 12
         with pytest.raises(TooMuch, match="Too many bodies and messages are read: 2 for this caller"):
@@ -188,9 +180,13 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
         assert [each.run for each in await client.list_()] == [own]
         assert {each.run for each in await everybodys.list_()} == {own, theirs}
         for asks in (
-            client.query(theirs), client.cancel(theirs), client.result(theirs), client.signal(theirs, "go"),
-            client.gate(f"{theirs}:echo#1:0"), client.decide(f"{theirs}:echo#1:0"),
-        ):  # fmt: skip
+            client.query(theirs),
+            client.cancel(theirs),
+            client.result(theirs),
+            client.signal(theirs, "go"),
+            client.gate(f"{theirs}:echo#1:0"),
+            client.decide(f"{theirs}:echo#1:0"),
+        ):
             with pytest.raises(NotFound, match=f"There is no run {theirs}"):
                 await asks
         for asks in (client.submit("echo", 3, tenant="globex"), client.list_(tenant="globex")):

@@ -123,9 +123,7 @@ class _Reader:
         mendable = why.is_mendable or why.computes or why.is_command
         self.refused.setdefault(
             number,
-            Refusal(
-                number, why.where, instead if mendable else None, "number" if why.computes else care, why.is_command
-            ),
+            Refusal(number, why.where, instead if mendable else None, "number" if why.computes else care, why.is_command),
         )
 
     def _enter(self) -> int:
@@ -230,9 +228,7 @@ class _Reader:
         elif command.words or word not in OPENS:
             command.add(word)
             if command.in_test and command.is_preceded:
-                raise _LostError(
-                    len(self.references), "behind a '[[' that is no test, because something stands before it"
-                )
+                raise _LostError(len(self.references), "behind a '[[' that is no test, because something stands before it")
         if command.words == ["case"] and closer:
             raise _LostError(len(self.references), "behind a 'case' in brackets, whose own brackets have no partners")
 
@@ -280,9 +276,7 @@ class _Reader:
             self.commands(")", why)
         elif self._ahead("("):
             self._at += 1
-            self._region(
-                ")", Why("in the brackets of an array or a pattern", is_mendable=is_assigned and not command.words)
-            )
+            self._region(")", Why("in the brackets of an array or a pattern", is_mendable=is_assigned and not command.words))
         elif not self._substitution(why, is_text=is_text):
             self._take(_PLAIN)
 

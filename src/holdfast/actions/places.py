@@ -20,18 +20,94 @@ HOLE: Final = "\0"
 OPENS: Final = {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"}
 """Behind these a command begins."""
 _SHELLS_OWN: Final = {
-    ".", ":", "alias", "bg", "bind", "break", "builtin", "caller", "case", "command", "compgen", "complete", "compopt",
-    "continue", "coproc", "declare", "dirs", "disown", "done", "enable", "esac", "eval", "exec", "export", "false",
-    "fc", "fg", "fi", "for", "function", "getopts", "hash", "help", "history", "in", "jobs", "kill", "let", "local",
-    "logout", "mapfile", "popd", "pushd", "pwd", "read", "readarray", "readonly", "select", "set", "shift", "shopt",
-    "source", "suspend", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait",
-    "[[", "]]", "}", "((",
-}  # fmt: skip
+    ".",
+    ":",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "coproc",
+    "declare",
+    "dirs",
+    "disown",
+    "done",
+    "enable",
+    "esac",
+    "eval",
+    "exec",
+    "export",
+    "false",
+    "fc",
+    "fg",
+    "fi",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "in",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "pushd",
+    "pwd",
+    "read",
+    "readarray",
+    "readonly",
+    "select",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "times",
+    "trap",
+    "true",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "wait",
+    "[[",
+    "]]",
+    "}",
+    "((",
+}
 """The builtins of a shell, without those that take any word as data (`exit` and `return` take digits and no more)."""
 _TAKES_WORDS: Final = {
-    ":", "]]", "}", "done", "esac", "export", "false", "fi", "for", "kill", "local", "pushd", "readonly", "set", "true", "type",
+    ":",
+    "]]",
+    "}",
+    "done",
+    "esac",
+    "export",
+    "false",
+    "fi",
+    "for",
+    "kill",
+    "local",
+    "pushd",
+    "readonly",
+    "set",
+    "true",
+    "type",
     "wait",
-}  # fmt: skip
+}
 """Of these, those to which a variable of the script's may safely be given in its place."""
 _RUNS_ITS_WORDS: Final = re.compile(
     r"(?:.*/)?((ba|da|a|k|z|c|tc|fi)?sh|su|ssh|eval|trap|alias|parallel|watch|[mgn]?awk|sed|jq|perl|ruby"
@@ -54,9 +130,7 @@ COMPUTED: Final = re.compile(
 """It makes variables whose values are computed, or are the names of others, wherever they are assigned."""
 _FORMAT: Final = re.compile(r"'[^'-]|\"[^\"$`-]|[%\w]")
 """A format of printf that is no option, whatever follows."""
-_BEHIND_A_VALUE: Final = {
-    "=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o", "]",
-}  # fmt: skip
+_BEHIND_A_VALUE: Final = {"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o", "]"}
 _BEFORE_A_VALUE: Final = _BEHIND_A_VALUE | {"[", "test", "!", *(f"-{letter}" for letter in "bcdefghknprstuwxzGLNOS")}
 Care = Literal["none", "number", "split"]
 """A caution for a variable that replaces an expression: it must be a number, or it is split at blanks."""
@@ -126,17 +200,16 @@ class Command:
             return Why(f"behind {self.redirect!r}, where it would choose a descriptor")
         if not _LITERAL.fullmatch(name):
             named = name.strip('"').startswith(("$", HOLE)) and "(" not in name and not self._runs_others
-            return Why(
-                f"behind {name.replace(HOLE, '…')!r}, which is not the plain name of a command", is_mendable=named
-            )
+            return Why(f"behind {name.replace(HOLE, '…')!r}, which is not the plain name of a command", is_mendable=named)
         if self.in_test or (name == "case" and len(self.words) == 1):
             return None
         if name in _SHELLS_OWN:
             return Why(
                 f"behind {name!r}, which the shell carries out itself; of these only echo, printf, test, cd, exit and return"
                 " take values",
-                is_mendable=name in _TAKES_WORDS, computes=name in ("let", "(("),
-            )  # fmt: skip
+                is_mendable=name in _TAKES_WORDS,
+                computes=name in ("let", "(("),
+            )
         if name == "printf" and not self._has_format():
             return Why("as the format of 'printf'; write printf '%s' first, and the value behind it")
         return None
@@ -145,9 +218,7 @@ class Command:
         assigned = None if self.redirect else ASSIGNMENT.match(word)
         if assigned is None:
             is_whole = word in ("", '"')
-            return Why(
-                "as the command itself, or before it; a value from outside must not choose it", is_command=is_whole
-            )
+            return Why("as the command itself, or before it; a value from outside must not choose it", is_command=is_whole)
         if (who := obeyed_by(assigned[1])) is not None:
             return Why(f"in an assignment to {assigned[1]}, which steers what is run: {who}")
         return Why("in an assignment of a script that declares integers or references") if computes else None
@@ -160,8 +231,7 @@ class Command:
         words = [*self.words, "]"]
         beside = zip(words, words[1:], words[2:], strict=False)
         return words[0] in ("[", "test") and any(
-            HOLE in word and not (before in _BEFORE_A_VALUE and behind in _BEHIND_A_VALUE)
-            for before, word, behind in beside
+            HOLE in word and not (before in _BEFORE_A_VALUE and behind in _BEHIND_A_VALUE) for before, word, behind in beside
         )
 
     def objection_in_test(self, *, is_closed: bool, is_bash: bool) -> Why | None:
@@ -180,15 +250,16 @@ class Command:
                 return Why(
                     f"behind '[[' and {sign!r}, where sh would begin another command; write '[[ … ]] && [[ … ]]', or"
                     " 'shell: bash' for the step"
-                )  # fmt: skip
+                )
             term = _term_around(words, at)
             if not _compares_text(term):
                 computes = any(each in _NUMBER_TESTS for each in term)
                 return Why(
                     "behind '[[', where it may be computed or taken for a name; there a value may be compared with '==' or"
                     " '!=', or tested with '-n' or '-z'",
-                    is_mendable=computes, computes=computes,
-                )  # fmt: skip
+                    is_mendable=computes,
+                    computes=computes,
+                )
         return None
 
 

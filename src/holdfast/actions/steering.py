@@ -107,7 +107,7 @@ _WHOLE: Final = (
         "it decides whom programs trust for the code that they fetch",
         "SSL_CERT_FILE|SSL_CERT_DIR|SSLKEYLOGFILE|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE|AWS_CA_BUNDLE",
     ),
-)  # fmt: skip
+)
 
 
 class _Rule(NamedTuple):
@@ -118,9 +118,7 @@ class _Rule(NamedTuple):
 
 def _rule(family: _Family) -> _Rule:
     owned = rf"(?:{family.owned}).*" if family.owned else "(?!)"
-    return _Rule(
-        family.obeyed_by, re.compile(f"(?:{family.names or '(?!)'})|{owned}"), re.compile(family.but_for or "(?!)")
-    )
+    return _Rule(family.obeyed_by, re.compile(f"(?:{family.names or '(?!)'})|{owned}"), re.compile(family.but_for or "(?!)"))
 
 
 def _but_for_descriptions(rule: _Rule) -> _Rule:

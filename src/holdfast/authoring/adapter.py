@@ -30,8 +30,11 @@ _BYTES: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 _MAX_REMEMBERED: Final = 1024
 """Hints; to make an adapter takes longer than to use it a hundred times."""
 _GENERATORS: Final = (
-    collections.abc.Generator, collections.abc.Iterator, collections.abc.AsyncIterator, collections.abc.AsyncGenerator,
-)  # fmt: skip
+    collections.abc.Generator,
+    collections.abc.Iterator,
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncGenerator,
+)
 
 
 class Adapter:
@@ -316,8 +319,7 @@ _cached = functools.lru_cache(_MAX_REMEMBERED)(_made)
 def _declares(hint: Any) -> bool:
     """True if a hint names a class with declared fields, which was always read."""
     return any(
-        isinstance(each, type)
-        and (issubclass(each, BaseModel | tuple | msgspec.Struct) or (dataclasses.is_dataclass(each)))
+        isinstance(each, type) and (issubclass(each, BaseModel | tuple | msgspec.Struct) or (dataclasses.is_dataclass(each)))
         for each in _named(hint)
     )
 

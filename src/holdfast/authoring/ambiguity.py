@@ -19,10 +19,21 @@ from uuid import UUID
 from holdfast.authoring.hint import label
 
 _SAMPLES: Final[dict[Any, Any]] = {
-    str: "a", int: 2, float: 2.5, bool: True, bytes: b"a", UUID: UUID(int=1), Decimal: Decimal("2.5"), Path: Path("a"),
-    date: date(2026, 1, 31), datetime: datetime(2026, 1, 31, 12, 30), time: time(12, 30), timedelta: timedelta(days=1),  # noqa: DTZ001
-    IPv4Address: IPv4Address("192.0.2.1"), IPv6Address: IPv6Address("2001:db8::1"),
-}  # fmt: skip
+    str: "a",
+    int: 2,
+    float: 2.5,
+    bool: True,
+    bytes: b"a",
+    UUID: UUID(int=1),
+    Decimal: Decimal("2.5"),
+    Path: Path("a"),
+    date: date(2026, 1, 31),
+    datetime: datetime(2026, 1, 31, 12, 30),  # noqa: DTZ001
+    time: time(12, 30),
+    timedelta: timedelta(days=1),
+    IPv4Address: IPv4Address("192.0.2.1"),
+    IPv6Address: IPv6Address("2001:db8::1"),
+}
 """Of each type a value like any other of it: where this one is taken for another type, they all are."""
 
 

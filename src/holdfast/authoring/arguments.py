@@ -75,10 +75,7 @@ class DataArguments:
         if not self._is_sensitive:
             return plain
         with opened():
-            return {
-                **plain,
-                **self._model.model_validate(plain).model_dump(mode="json", by_alias=True, exclude_unset=True),
-            }
+            return {**plain, **self._model.model_validate(plain).model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
 
 def describe(problem: ValidationError) -> str:

@@ -32,12 +32,7 @@ class SemanticCache(NamedTuple):
     def identity(self) -> list[Any]:
         """The part of it that belongs to the identity of a workflow."""
         embedder = self.embedder
-        return [
-            None if embedder is None else [embedder.name, embedder.dimension],
-            self.threshold,
-            self.version,
-            self.max_age_s,
-        ]
+        return [None if embedder is None else [embedder.name, embedder.dimension], self.threshold, self.version, self.max_age_s]
 
 
 def expect_cache(given: Any, *, answers_alone: bool) -> SemanticCache | None:

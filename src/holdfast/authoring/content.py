@@ -30,9 +30,13 @@ from holdfast.core.values.media import media_type_of
 
 _PDF: Final = "application/pdf"
 _BY_SUFFIX: Final[Mapping[str, str]] = {
-    ".csv": "text/csv", ".htm": "text/html", ".html": "text/html", ".json": "application/json", ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".htm": "text/html",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".md": "text/markdown",
     ".xml": "text/xml",
-}  # fmt: skip
+}
 """Of documents that are text; of any other file the bytes say what it is."""
 
 

@@ -124,9 +124,7 @@ class SharedSpace(Protocol):
         called again with what that is: so it should do nothing but compute."""
         ...
 
-    def lock(
-        self, key: str, *, wait_s: float = LOCK_WAIT_S, lease_s: float = LOCK_LEASE_S
-    ) -> AbstractAsyncContextManager[Any]:
+    def lock(self, key: str, *, wait_s: float = LOCK_WAIT_S, lease_s: float = LOCK_LEASE_S) -> AbstractAsyncContextManager[Any]:
         """A block in which this step has the word on a value, among all who take its lock: `async with board.lock("case"):`.
 
         It is waited for `wait_s` (then OperationFailed, class `timeout`) and lasts `lease_s` by the store's clock; a write
@@ -202,16 +200,12 @@ class Context(Protocol):
         ...
 
     @overload
-    async def agent(
-        self, model: str | Router, user: Any, *, output: type[Model], **options: Unpack[AgentOptions]
-    ) -> Model:
+    async def agent(self, model: str | Router, user: Any, *, output: type[Model], **options: Unpack[AgentOptions]) -> Model:
         """The agent loop: its answer as an instance of `output`, with one chance to mend it."""
         ...
 
     @overload
-    async def agent(
-        self, model: str | Router, user: Any, *, output: None = None, **options: Unpack[AgentOptions]
-    ) -> str:
+    async def agent(self, model: str | Router, user: Any, *, output: None = None, **options: Unpack[AgentOptions]) -> str:
         """The agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these is
         an operation. `user` may be a `Chat`. All else is as of `llm_node`.
 

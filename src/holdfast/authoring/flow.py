@@ -119,11 +119,21 @@ class Flow(Workflow[Input, Output_co]):
         self._input = _input_of(function, signature)
         self.returns = signature.returns
         super().__init__(
-            name, version=version, cost_limit_usd=cost_limit_usd, input=self._input.model, max_tokens=max_tokens,
-            max_active_s=max_active_s, max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls,
-            max_tool_calls=max_tool_calls, max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted,
-            runs_on=runs_on, children=children,
-        )  # fmt: skip
+            name,
+            version=version,
+            cost_limit_usd=cost_limit_usd,
+            input=self._input.model,
+            max_tokens=max_tokens,
+            max_active_s=max_active_s,
+            max_lifespan_s=max_lifespan_s,
+            max_model_calls=max_model_calls,
+            max_tool_calls=max_tool_calls,
+            max_wall_s=max_wall_s,
+            on_limit=on_limit,
+            on_exhausted=on_exhausted,
+            runs_on=runs_on,
+            children=children,
+        )
         settings = {"tools": tuple(tools), "cleanup_s": _cleanup(name, cleanup_s)}
         self.node(NODE, demand=demand)(
             FlowDefinition(function, signature, self._input, retry=retry, timeout_s=timeout_s, settings=settings)
@@ -160,9 +170,7 @@ class Flow(Workflow[Input, Output_co]):
 
     def _change(self) -> None:
         if self._is_made:
-            raise UsageError(
-                f"{self!r} is one function, and has no graph that could be added to; use a Workflow for one."
-            )
+            raise UsageError(f"{self!r} is one function, and has no graph that could be added to; use a Workflow for one.")
         super()._change()
 
 
@@ -180,13 +188,9 @@ class FlowDecorator(Protocol):
 
 
 @overload
-def flow(
-    function: Callable[Concatenate[Context, Input], Coroutine[Any, Any, Returned]], /
-) -> Flow[Input, Returned]: ...
+def flow(function: Callable[Concatenate[Context, Input], Coroutine[Any, Any, Returned]], /) -> Flow[Input, Returned]: ...
 @overload
-def flow(
-    function: Callable[Concatenate[Owner, Context, Input], Coroutine[Any, Any, Returned]], /
-) -> Flow[Input, Returned]: ...
+def flow(function: Callable[Concatenate[Owner, Context, Input], Coroutine[Any, Any, Returned]], /) -> Flow[Input, Returned]: ...
 @overload
 def flow(
     *,
@@ -255,12 +259,27 @@ def flow(
     def make(inner: FlowFunction, known: Signature | None = None) -> Flow:
         signature = known or Signature(inner, names, f"The flow {getattr(inner, '__qualname__', inner)!r}")
         return Flow(
-            inner, signature=signature, name=name or inner.__name__, version=version,
-            cost_limit_usd=cost_limit_usd, max_tokens=max_tokens, max_active_s=max_active_s,
-            max_lifespan_s=max_lifespan_s, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls,
-            max_wall_s=max_wall_s, on_limit=on_limit, on_exhausted=on_exhausted, tools=tools, children=children,
-            runs_on=runs_on, retry=retry, timeout_s=timeout_s, demand=demand, cleanup_s=cleanup_s,
-        )  # fmt: skip
+            inner,
+            signature=signature,
+            name=name or inner.__name__,
+            version=version,
+            cost_limit_usd=cost_limit_usd,
+            max_tokens=max_tokens,
+            max_active_s=max_active_s,
+            max_lifespan_s=max_lifespan_s,
+            max_model_calls=max_model_calls,
+            max_tool_calls=max_tool_calls,
+            max_wall_s=max_wall_s,
+            on_limit=on_limit,
+            on_exhausted=on_exhausted,
+            tools=tools,
+            children=children,
+            runs_on=runs_on,
+            retry=retry,
+            timeout_s=timeout_s,
+            demand=demand,
+            cleanup_s=cleanup_s,
+        )
 
     def decorate(inner: FlowFunction) -> Any:
         _expect_function(inner)

@@ -76,22 +76,14 @@ def decisions_of(given: Any) -> tuple[str, ...]:
 
 def reviewers_of(given: Any) -> tuple[str, ...]:
     """Return the persons and roles whom a question asks. Raises InvalidInput for an empty list: it would ask every user."""
-    found = (
-        (given,)
-        if isinstance(given, str)
-        else tuple(given)
-        if isinstance(given, Sequence | set | frozenset)
-        else (given,)
-    )
+    found = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence | set | frozenset) else (given,)
     if given != () and not found:
         raise InvalidInput(
             f"Name at least one person in reviewers=, or leave it out: without reviewers, any user may decide. {_NOT_ASKED}"
         )
     for each in found:
         if not isinstance(each, str) or not each.strip():
-            raise InvalidInput(
-                f"Make each of the reviewers the name of a person or role; {each!r:.200} is none. {_NOT_ASKED}"
-            )
+            raise InvalidInput(f"Make each of the reviewers the name of a person or role; {each!r:.200} is none. {_NOT_ASKED}")
     if len(found) > MOST_REVIEWERS:
         raise InvalidInput(f"Name at most {MOST_REVIEWERS} reviewers, or a role; these are {len(found)}. {_NOT_ASKED}")
     return found

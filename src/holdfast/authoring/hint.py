@@ -23,10 +23,21 @@ from pydantic_core import core_schema
 from holdfast.authoring.view import Fields
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), None, dict, list, object, Any, BaseModel})
-_PLAIN_ORIGINS: Final = frozenset({
-    dict, list, Union, types.UnionType, Literal, collections.abc.Mapping, collections.abc.MutableMapping,
-    collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Iterable, collections.abc.Collection,
-})  # fmt: skip
+_PLAIN_ORIGINS: Final = frozenset(
+    {
+        dict,
+        list,
+        Union,
+        types.UnionType,
+        Literal,
+        collections.abc.Mapping,
+        collections.abc.MutableMapping,
+        collections.abc.Sequence,
+        collections.abc.MutableSequence,
+        collections.abc.Iterable,
+        collections.abc.Collection,
+    }
+)
 _NEVER: Final = (typing.NoReturn, typing_extensions.Never)
 _AS_LIST: Final = frozenset({collections.abc.Iterable, collections.abc.Collection})
 CONSTANTS: Final = frozenset({str, int, bool, type(None)})
@@ -57,11 +68,7 @@ def is_plain(hint: Any) -> bool:
     if origin is Literal:
         return all(type(each) in CONSTANTS for each in get_args(hint))
     args = get_args(hint)
-    if (
-        origin in (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-        and len(args) == 2
-        and not _is_text(args[0])
-    ):
+    if origin in (dict, collections.abc.Mapping, collections.abc.MutableMapping) and len(args) == 2 and not _is_text(args[0]):
         return False
     return origin in _PLAIN_ORIGINS and all(each is ... or is_plain(each) for each in args)
 
@@ -120,9 +127,7 @@ def _base(hint: type[Any]) -> type[Any] | None:
         return None
     if any(base.__module__ == "enum" for base in hint.__mro__):
         return None
-    return next(
-        (base for base in (str, int, float) if issubclass(hint, base) and hint is not base and hint is not bool), None
-    )
+    return next((base for base in (str, int, float) if issubclass(hint, base) and hint is not base and hint is not bool), None)
 
 
 # --- What Pydantic knows nothing of ----------------------------------------------------------------------------------

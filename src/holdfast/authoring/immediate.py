@@ -17,14 +17,50 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any, Final
 
-_HARMLESS: Final = frozenset({
-    "RESUME", "NOP", "CACHE", "POP_TOP", "COPY", "SWAP", "LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST",
-    "STORE_FAST", "RETURN_VALUE", "RETURN_CONST", "BINARY_SUBSCR", "BINARY_SLICE", "BUILD_SLICE", "BUILD_STRING",
-    "FORMAT_SIMPLE", "CONVERT_VALUE", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_LIST", "BUILD_TUPLE", "LIST_EXTEND",
-    "UNARY_NOT", "TO_BOOL", "COMPARE_OP", "IS_OP", "CONTAINS_OP", "JUMP_FORWARD", "JUMP_IF_FALSE_OR_POP",
-    "JUMP_IF_TRUE_OR_POP", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
-    "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
-})  # fmt: skip
+_HARMLESS: Final = frozenset(
+    {
+        "RESUME",
+        "NOP",
+        "CACHE",
+        "POP_TOP",
+        "COPY",
+        "SWAP",
+        "LOAD_CONST",
+        "LOAD_FAST",
+        "LOAD_FAST_CHECK",
+        "LOAD_FAST_LOAD_FAST",
+        "STORE_FAST",
+        "RETURN_VALUE",
+        "RETURN_CONST",
+        "BINARY_SUBSCR",
+        "BINARY_SLICE",
+        "BUILD_SLICE",
+        "BUILD_STRING",
+        "FORMAT_SIMPLE",
+        "CONVERT_VALUE",
+        "BUILD_MAP",
+        "BUILD_CONST_KEY_MAP",
+        "BUILD_LIST",
+        "BUILD_TUPLE",
+        "LIST_EXTEND",
+        "UNARY_NOT",
+        "TO_BOOL",
+        "COMPARE_OP",
+        "IS_OP",
+        "CONTAINS_OP",
+        "JUMP_FORWARD",
+        "JUMP_IF_FALSE_OR_POP",
+        "JUMP_IF_TRUE_OR_POP",
+        "POP_JUMP_IF_FALSE",
+        "POP_JUMP_IF_TRUE",
+        "POP_JUMP_IF_NONE",
+        "POP_JUMP_IF_NOT_NONE",
+        "POP_JUMP_FORWARD_IF_FALSE",
+        "POP_JUMP_FORWARD_IF_TRUE",
+        "POP_JUMP_FORWARD_IF_NONE",
+        "POP_JUMP_FORWARD_IF_NOT_NONE",
+    }
+)
 _CONSTANTS: Final = (str, bytes, int, float, bool)
 """Not None, which mostly stands for something that is still to come."""
 _WITH_SPEC: Final = 4
@@ -51,9 +87,7 @@ def _is_harmless(each: dis.Instruction, function: FunctionType) -> bool:
         case "LOAD_GLOBAL":
             return isinstance(function.__globals__.get(each.argval), _CONSTANTS)
         case "LOAD_ATTR":
-            return each.argval != _MODEL and not each.argrepr.startswith(
-                "NULL|"
-            )  # that would be a method about to be called
+            return each.argval != _MODEL and not each.argrepr.startswith("NULL|")  # that would be a method about to be called
         case "FORMAT_VALUE":
             return not (each.arg or 0) & _WITH_SPEC
         case "BINARY_OP":

@@ -74,9 +74,7 @@ class Terms(NamedTuple):
         elif least is not None:
             may_fail = min(count - least, count if self.tolerated_failures is None else may_fail)
         timeout_ms = None if self.collect.timeout_s is None else math.ceil(self.collect.timeout_s * 1000)
-        return Figures(
-            self.max_parallel, count if least is None else least, may_fail, timeout_ms, mode == "best_effort"
-        )
+        return Figures(self.max_parallel, count if least is None else least, may_fail, timeout_ms, mode == "best_effort")
 
     def _may_fail(self, count: int) -> int:
         given = self.tolerated_failures or 0
@@ -157,9 +155,15 @@ class MapDefinition(NodeDefinition):
         self.each: NodeDefinition = each
         self.terms = terms
         super().__init__(
-            items, "map", retry=None, timeout_s=None, join=each.join, guard=each.guard,
-            continue_on_error=each.continue_on_error, settings={},
-        )  # fmt: skip
+            items,
+            "map",
+            retry=None,
+            timeout_s=None,
+            join=each.join,
+            guard=each.guard,
+            continue_on_error=each.continue_on_error,
+            settings={},
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.each(*args, **kwargs)
@@ -218,21 +222,15 @@ def map_node(
     said = terms(key, max_parallel, min_successful, tolerated_failures, collect)
 
     if "ctx" in inspect.signature(items).parameters:
-        raise UsageError(
-            "@map_node(items): the function of the list takes the state alone; operations belong into its items."
-        )
+        raise UsageError("@map_node(items): the function of the list takes the state alone; operations belong into its items.")
 
     def make(inner: Any) -> MapDefinition:
         each: NodeDefinition = inner if isinstance(inner, NodeDefinition) else task(inner)
         label = getattr(each.handler, "__qualname__", "the function")
         if isinstance(each, MapDefinition) or each.kind not in MAPPABLE:
-            raise UsageError(
-                f"@map_node over {label}: an item cannot be a {each.kind}; {', '.join(sorted(MAPPABLE))} can."
-            )
+            raise UsageError(f"@map_node over {label}: an item cannot be a {each.kind}; {', '.join(sorted(MAPPABLE))} can.")
         if "item" not in each.parameters:
-            raise UsageError(
-                f"@map_node over {label}: its function must take `item`, as in `def {label}(state, item)`."
-            )
+            raise UsageError(f"@map_node over {label}: its function must take `item`, as in `def {label}(state, item)`.")
         return MapDefinition(items, each, said)
 
     return make

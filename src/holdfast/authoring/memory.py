@@ -38,18 +38,29 @@ class AgentMemory(Protocol):
     journal: a replay sees what the step saw, and keeps nothing again."""
 
     async def remember(
-        self, text: str, *, kind: Kind = "fact", importance: float = IMPORTANCE, metadata: dict[str, Any] | None = None,
-        source: str = "", trusted: bool | None = None,
-    ) -> str:  # fmt: skip
+        self,
+        text: str,
+        *,
+        kind: Kind = "fact",
+        importance: float = IMPORTANCE,
+        metadata: dict[str, Any] | None = None,
+        source: str = "",
+        trusted: bool | None = None,
+    ) -> str:
         """Keep a text of at most 4,000 characters, in one commit with the event that says so; its key. What has a `source` is
         not trusted unless that is said, and no instruction: it is told to models as a quotation. Where it is full the least
         relevant one goes in the same commit. Raises InvalidInput."""
         ...
 
     async def recall(
-        self, query: str | None = None, *, kinds: Sequence[Kind] | None = None, least_relevance: float = 0.0,
-        limit: int = RECALLED, by: By | None = None,
-    ) -> list[Memory]:  # fmt: skip
+        self,
+        query: str | None = None,
+        *,
+        kinds: Sequence[Kind] | None = None,
+        least_relevance: float = 0.0,
+        limit: int = RECALLED,
+        by: By | None = None,
+    ) -> list[Memory]:
         """Return the entries: with a `query` those that are most like it, by meaning where there is an embedder and by words
         otherwise; without one the most relevant. Their use is counted in the step's next commit."""
         ...
@@ -105,12 +116,7 @@ class MemoryTool(NamedTuple):
 
 
 def memory_tools(
-    agent: str,
-    *,
-    user: str | None = None,
-    trusted: bool = False,
-    embedder: Embedder | None = None,
-    most: int = MOST_ENTRIES,
+    agent: str, *, user: str | None = None, trusted: bool = False, embedder: Embedder | None = None, most: int = MOST_ENTRIES
 ) -> tuple[MemoryTool, ...]:
     """`remember`, `recall` and `forget` of an agent's memory, for the `tools` of a model. Raises InvalidInput."""
     namespace(agent, user)

@@ -354,14 +354,30 @@ def llm_node(
     memories = tuple(each.identity for each in offered if isinstance(each, MemoryTool))
     children = tuple(each.name for each in offered if not isinstance(each, MemoryTool))
     return _defining(
-        "llm_node", _common(locals()), model=model, tools=given, children=children, memories=memories,
-        **{OFFERED: offered}, output=output, max_tokens=max_tokens,
-        max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
-        continue_conversation=continue_conversation, stream=stream, tell_budget=tell_budget,
-        compact_above_tokens=compact_above_tokens, compact_with=compact_with, skills=known,
-        fallback_models=tuple(fallback_models), complexity=complexity, max_latency_s=max_latency_s,
+        "llm_node",
+        _common(locals()),
+        model=model,
+        tools=given,
+        children=children,
+        memories=memories,
+        **{OFFERED: offered},
+        output=output,
+        max_tokens=max_tokens,
+        max_turns=max_turns,
+        temperature=temperature,
+        cheaper_models=tuple(cheaper_models),
+        min_tokens=min_tokens,
+        continue_conversation=continue_conversation,
+        stream=stream,
+        tell_budget=tell_budget,
+        compact_above_tokens=compact_above_tokens,
+        compact_with=compact_with,
+        skills=known,
+        fallback_models=tuple(fallback_models),
+        complexity=complexity,
+        max_latency_s=max_latency_s,
         cache=cache,
-    )  # fmt: skip
+    )
 
 
 def tool_node(
@@ -403,9 +419,7 @@ def remote_task(
     if not LABEL.fullmatch(task):
         raise UsageError(f"task={task!r:.130}: a task's name is 1 to 100 characters without blanks and commas.")
     if task.startswith(RESERVED):
-        raise UsageError(
-            f"task={task!r}: names that begin with {RESERVED!r} are Holdfast's own; call the task otherwise."
-        )
+        raise UsageError(f"task={task!r}: names that begin with {RESERVED!r} are Holdfast's own; call the task otherwise.")
     return _defining("remote_task", _common(locals()), task=task, tools=tuple(tools))
 
 
@@ -433,10 +447,16 @@ def child(
         raise UsageError(f"on_failure={on_failure!r}: a child's failure is to 'raise', or to be 'return'ed.")
     name, code = (workflow, {}) if isinstance(workflow, str) else (workflow.name, {CODE: workflow})
     return _defining(
-        "child", {**_common({**locals(), "timeout_s": None})}, workflow=name,
-        version=version, key=key, cost_limit_usd=None if cost_limit_usd is None else str(cost_limit_usd),
-        max_tokens=max_tokens, on_failure=on_failure, **code,
-    )  # fmt: skip
+        "child",
+        {**_common({**locals(), "timeout_s": None})},
+        workflow=name,
+        version=version,
+        key=key,
+        cost_limit_usd=None if cost_limit_usd is None else str(cost_limit_usd),
+        max_tokens=max_tokens,
+        on_failure=on_failure,
+        **code,
+    )
 
 
 @_with_or_without_options
@@ -480,9 +500,7 @@ def human_gate(
     that names it.
     """
     if isinstance(decisions, str) or not decisions or len({*decisions}) < len(decisions):
-        raise UsageError(
-            f'Name each answer once, in a list, as in decisions=["approve", "reject"]; not {decisions!r:.200}.'
-        )
+        raise UsageError(f'Name each answer once, in a list, as in decisions=["approve", "reject"]; not {decisions!r:.200}.')
     for decision in decisions:
         if not decision.isidentifier() or len(decision) > MOST_OF_DECISION or decision == EXPIRED:
             raise UsageError(
@@ -492,15 +510,25 @@ def human_gate(
     for problem in proposal.problems(proposed_action, risk_level=risk_level):
         raise UsageError(f"Declare the gate otherwise: {problem}.")
     deadline_s = (timeout_days or 0) * 86_400 + (timeout_hours or 0) * 3_600 + (timeout_s or 0)
-    common = {
-        "retry": retry, "timeout_s": None, "join": join, "guard": guard, "continue_on_error": False,
-    }  # fmt: skip
+    common = {"retry": retry, "timeout_s": None, "join": join, "guard": guard, "continue_on_error": False}
     return _define(
-        "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
-        remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, expires_after_s=expires_after_s, four_eyes=four_eyes,
-        decisions=tuple(decisions), not_by=tuple(not_by), quorum=quorum,
-        hash_optional=hash_optional, proposed_action=proposed_action, risk_level=risk_level,
-    )  # fmt: skip
+        "human_gate",
+        function,
+        common,
+        form=form,
+        reviewers=tuple(reviewers),
+        deadline_s=deadline_s or None,
+        remind_every_s=remind_every_s,
+        cancel_after_s=cancel_after_s,
+        expires_after_s=expires_after_s,
+        four_eyes=four_eyes,
+        decisions=tuple(decisions),
+        not_by=tuple(not_by),
+        quorum=quorum,
+        hash_optional=hash_optional,
+        proposed_action=proposed_action,
+        risk_level=risk_level,
+    )
 
 
 @_with_or_without_options
@@ -546,9 +574,15 @@ def check(
 
 
 DECORATORS: Final[dict[Kind, Callable[..., Any]]] = {
-    "task": task, "llm_node": llm_node, "tool_node": tool_node, "remote_task": remote_task, "child": child,
-    "human_gate": human_gate, "branch": branch, "check": check,
-}  # fmt: skip
+    "task": task,
+    "llm_node": llm_node,
+    "tool_node": tool_node,
+    "remote_task": remote_task,
+    "child": child,
+    "human_gate": human_gate,
+    "branch": branch,
+    "check": check,
+}
 """The decorator of each kind: a setting that has the default of its parameter there was not given."""
 
 
@@ -573,6 +607,15 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 __all__ = [
-    "NodeDefinition", "branch", "check", "child", "describe", "human_gate", "llm_node", "parameters", "remote_task", "task",
+    "NodeDefinition",
+    "branch",
+    "check",
+    "child",
+    "describe",
+    "human_gate",
+    "llm_node",
+    "parameters",
+    "remote_task",
+    "task",
     "tool_node",
-]  # fmt: skip
+]

@@ -43,9 +43,12 @@ class Handoff:
     """
 
     def __init__(
-        self, workflow: Named | str, *, filter: Callable[[Chat], Chat] | None = None,  # noqa: A002 - the field's word
+        self,
+        workflow: Named | str,
+        *,
+        filter: Callable[[Chat], Chat] | None = None,  # noqa: A002 - the field's word
         description: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.workflow = workflow
         self.to = workflow if isinstance(workflow, str) else workflow.name
         self.name = f"transfer_to_{self.to}"

@@ -86,9 +86,7 @@ def is_same_place(one: Workflow, other: Workflow) -> bool:
 
     Methods of two objects of one class are not, unless the class is Holdfast's: the nodes of a file say all that these hold.
     """
-    handlers = [
-        (mine.handler, theirs.handler) for mine, theirs in zip(one.nodes.values(), other.nodes.values(), strict=False)
-    ]
+    handlers = [(mine.handler, theirs.handler) for mine, theirs in zip(one.nodes.values(), other.nodes.values(), strict=False)]
     return len(one.nodes) == len(other.nodes) and all(_is_same(*each) for each in handlers)
 
 
@@ -164,15 +162,7 @@ class _Walk:
             case MethodType() | partial() | Workflow() | NodeDefinition() | Step() | Tool() | Handoff():
                 yield _inside(value), 0
             case (
-                list()
-                | tuple()
-                | set()
-                | frozenset()
-                | deque()
-                | dict()
-                | ChainMap()
-                | MappingProxyType()
-                | SimpleNamespace()
+                list() | tuple() | set() | frozenset() | deque() | dict() | ChainMap() | MappingProxyType() | SimpleNamespace()
             ):
                 yield from _within(vars(value) if isinstance(value, SimpleNamespace) else value, depth)
             case _:

@@ -22,9 +22,9 @@ from holdfast.errors import UsageError
 _MAX_REMEMBERED: Final = 1024
 _SECRETS: Final = (SecretStr, SecretBytes, Secret)
 _SECRET_REMEDY: Final = "hand over the name of a secret and read it with ctx.secret"
-_COMPOUND: Final = frozenset({
-    "tuple", "list", "set", "frozenset", "dict", "model", "dataclass", "typed-dict", "arguments", "call", "generator",
-})  # fmt: skip
+_COMPOUND: Final = frozenset(
+    {"tuple", "list", "set", "frozenset", "dict", "model", "dataclass", "typed-dict", "arguments", "call", "generator"}
+)
 """The schemas of keys that JSON has no text for."""
 _REFUSED: Final = {
     "callable": "a function is not data; return what it would return, or the name of it",
@@ -34,9 +34,7 @@ _REFUSED: Final = {
 _SCALARS: Final = CONSTANTS | {float}
 """The types of values of an Enum that come back."""
 _CUSTOM: Final = frozenset({"function-before", "function-after", "function-wrap", "function-plain", "typed-dict"})
-_NO_SCHEMAS: Final = frozenset(
-    {"metadata", "config", "serialization", "cls", "ref", "default", "computed_fields", "expected"}
-)
+_NO_SCHEMAS: Final = frozenset({"metadata", "config", "serialization", "cls", "ref", "default", "computed_fields", "expected"})
 """The kinds of schema that contain no other."""
 
 
@@ -212,9 +210,7 @@ def changed(value: Any, found: Findings) -> str | None:
 
 def _fields_of(value: Any) -> Iterable[Any]:
     held = getattr(value, "__dict__", None)
-    return (
-        held.values() if held is not None else [getattr(value, each.name, None) for each in dataclasses.fields(value)]
-    )
+    return held.values() if held is not None else [getattr(value, each.name, None) for each in dataclasses.fields(value)]
 
 
 def difference(value: Any, again: Any, where: str = "") -> str | None:
@@ -224,9 +220,7 @@ def difference(value: Any, again: Any, where: str = "") -> str | None:
     if isinstance(again, BaseModel):
         if type(value) is not type(again):
             return where
-        pairs = [
-            (f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in type(again).model_fields
-        ]
+        pairs = [(f".{name}", getattr(value, name, None), getattr(again, name, None)) for name in type(again).model_fields]
         extra = (value.__pydantic_extra__ or {}, again.__pydantic_extra__ or {})
         return _first(where, pairs) or difference(*extra, where)
     if dataclasses.is_dataclass(again) and not isinstance(again, type):

@@ -25,13 +25,13 @@ class Router:
         self.name = name
         names = [each.model for each in self.models]
         if not names or len(set(names)) < len(names):
-            raise UsageError(
-                f"The router {name!r} needs at least one model, and each once: {', '.join(names) or 'none'}."
-            )
+            raise UsageError(f"The router {name!r} needs at least one model, and each once: {', '.join(names) or 'none'}.")
         for each in self.models:
             if not Complexity.TRIVIAL <= each.min_complexity <= each.max_complexity <= Complexity.EXPERT:
-                raise UsageError(f"The router {name!r}: {each.model} is for no complexity: {each.min_complexity!r} to"
-                                 f" {each.max_complexity!r}.")  # fmt: skip
+                raise UsageError(
+                    f"The router {name!r}: {each.model} is for no complexity: {each.min_complexity!r} to"
+                    f" {each.max_complexity!r}."
+                )
 
     def __repr__(self) -> str:
         return f"<router {self.name!r} of {', '.join(each.model for each in self.models)}>"
@@ -58,6 +58,4 @@ def expect_latency(given: object) -> float | None:
     """Seconds above 0. Raises UsageError."""
     if given is None or (type(given) in (int, float) and 0 < given < math.inf):  # type: ignore[operator]
         return given  # type: ignore[return-value]
-    raise UsageError(
-        f"max_latency_s={given!r:.100}: it is how long a reply may be expected to take, in seconds above 0."
-    )
+    raise UsageError(f"max_latency_s={given!r:.100}: it is how long a reply may be expected to take, in seconds above 0.")

@@ -23,9 +23,7 @@ _MAX_REMEMBERED: Final = 1024
 class Signature:
     """The adapters of a function's result and of its parameters."""
 
-    def __init__(
-        self, function: Callable[..., Any], names: Mapping[str, Any] | None = None, what: str | None = None
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], names: Mapping[str, Any] | None = None, what: str | None = None) -> None:
         """`names` are those that hints may use besides its module's; `what` is how errors call the function.
 
         Raises UsageError for a result that cannot be kept.

@@ -109,9 +109,7 @@ def tools_of(skills: Sequence[Skill]) -> tuple[Tool, ...]:
         """A file that goes with a skill."""
         skill = found(name)
         if path not in skill.files:
-            raise ValueError(
-                f"the skill {name!r} has no file {path!r}; it has {', '.join(sorted(skill.files)) or 'none'}"
-            )
+            raise ValueError(f"the skill {name!r} has no file {path!r}; it has {', '.join(sorted(skill.files)) or 'none'}")
         try:
             text = skill.files[path].decode()
         except UnicodeDecodeError:

@@ -33,13 +33,11 @@ T = TypeVar("T")
 class Caller(Protocol):
     """A flow that is under way, as its steps know it."""
 
-    def call_step(
-        self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
-    ) -> Coroutine[Any, Any, T]: ...
+    def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> Coroutine[Any, Any, T]: ...
 
     def call_effect(
         self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]
-    ) -> Coroutine[Any, Any, T]: ...  # fmt: skip
+    ) -> Coroutine[Any, Any, T]: ...
 
 
 _flow: ContextVar[Caller | None] = ContextVar("holdfast_flow", default=None)
@@ -68,9 +66,15 @@ class Step(Generic[P, T]):
     """
 
     def __init__(
-        self, function: Callable[P, Any], *, name: str, retry: RetryPolicy | int | None = None,
-        timeout_s: float | None = None, demand: Demand = NOTHING, signature: Signature | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[P, Any],
+        *,
+        name: str,
+        retry: RetryPolicy | int | None = None,
+        timeout_s: float | None = None,
+        demand: Demand = NOTHING,
+        signature: Signature | None = None,
+    ) -> None:
         """`signature` is the function's, where it is known already. Raises UsageError for a result that cannot be kept."""
         functools.update_wrapper(self, function)
         self.function = function
@@ -140,9 +144,16 @@ class EffectStep(Tool, Generic[P, T]):
     """A step that touches the world: a tool that a flow calls as `await f(...)`. Elsewhere, calling it calls the function."""
 
     def __init__(
-        self, function: Callable[P, Any], *, retry: RetryPolicy | int | None, demand: Demand, key: str | None, unique: Unique,
-        names: Mapping[str, Any], **of_tool: Any,
-    ) -> None:  # fmt: skip
+        self,
+        function: Callable[P, Any],
+        *,
+        retry: RetryPolicy | int | None,
+        demand: Demand,
+        key: str | None,
+        unique: Unique,
+        names: Mapping[str, Any],
+        **of_tool: Any,
+    ) -> None:
         super().__init__(function, names=names, **of_tool)
         self.retry = _retry(self.name, retry)
         self.demand = _demand(self.name, demand)
@@ -201,9 +212,8 @@ def step(function: Callable[P, Coroutine[Any, Any, T]], /) -> Step[P, T]: ...
 def step(function: Callable[P, T], /) -> Step[P, T]: ...
 @overload
 def step(
-    *, name: str | None = None, retry: RetryPolicy | int | None = None, timeout_s: float | None = None,
-    demand: Demand = NOTHING,
-) -> StepDecorator: ...  # fmt: skip
+    *, name: str | None = None, retry: RetryPolicy | int | None = None, timeout_s: float | None = None, demand: Demand = NOTHING
+) -> StepDecorator: ...
 @overload
 def step(
     *,
@@ -261,9 +271,16 @@ def step(
     be a step.
     """
     of_tool: dict[str, Any] = {
-        "description": description, "approval": approval, "verify": verify, "settles_within_s": settles_within_s,
-        "compensation": compensation, "secrets": tuple(secrets), "price_usd": price_usd, "key": key, "unique": unique,
-    }  # fmt: skip
+        "description": description,
+        "approval": approval,
+        "verify": verify,
+        "settles_within_s": settles_within_s,
+        "compensation": compensation,
+        "secrets": tuple(secrets),
+        "price_usd": price_usd,
+        "key": key,
+        "unique": unique,
+    }
     if effect is None:
         _check_bare([option for option, value in of_tool.items() if value not in (None, False, (), "run")])
     elif unique not in ("run", "tenant") or (unique == "tenant" and key is None):
@@ -331,11 +348,7 @@ def step_of(name: str, function: Any) -> Step[Any, Any]:
         if function.demand is not NOTHING:
             raise UsageError(f"{function!r} asks for a place of its own: call it as `await {function.name}(...)`.")
         return Step(
-            function.function,
-            name=name,
-            retry=function.retry,
-            timeout_s=function.timeout_s,
-            signature=function.signature,
+            function.function, name=name, retry=function.retry, timeout_s=function.timeout_s, signature=function.signature
         )
     _check(function)
     return Step(function, name=name)
@@ -343,9 +356,7 @@ def step_of(name: str, function: Any) -> Step[Any, Any]:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MOST_NAME_BYTES or name == "<lambda>":
-        raise UsageError(
-            f"A step is called by a name of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.300}; say name='...'."
-        )
+        raise UsageError(f"A step is called by a name of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.300}; say name='...'.")
     return name
 
 

@@ -239,9 +239,7 @@ def check_policy(name: str, effect: str, verify: Verify | None) -> None:
 def _check_irreversible(name: str, effect: str, approval: Approval, compensation: str | Tool | None) -> None:
     """Raises UsageError for what says that it is irreversible, and something else that cannot be true then."""
     if effect == "read":
-        raise UsageError(
-            f"Tool {name!r}: effect='read' changes nothing, so it cannot be irreversible; leave one of them out."
-        )
+        raise UsageError(f"Tool {name!r}: effect='read' changes nothing, so it cannot be irreversible; leave one of them out.")
     if compensation is not None:
         raise UsageError(f"Tool {name!r}: what has a compensation= is not irreversible; leave one of them out.")
     if callable(approval):

@@ -32,11 +32,7 @@ _MOST_FRAMES: Final = 200
 """Of each: the last, which an endless recursion fills with the same."""
 
 _INSTALLED: Final = tuple(
-    {
-        f"{place}{os.sep}"
-        for name in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (place := sysconfig.get_path(name))
-    }
+    {f"{place}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib") if (place := sysconfig.get_path(name))}
 )
 _NOT_THEIRS: Final = (f"{Path(__file__).parents[1]}{os.sep}", "<", *_INSTALLED)
 _CUT: Final = "...\n"
@@ -59,10 +55,7 @@ def _traced(problem: BaseException) -> str | None:
     links = [(each, frames) for each in _chain(problem) if (frames := _own(each))]
     if not links:
         return None
-    parts = [
-        "".join([*frames.format(), *(recorded_text(line, each) for line in _last_lines(each))])
-        for each, frames in links
-    ]  # fmt: skip
+    parts = ["".join([*frames.format(), *(recorded_text(line, each) for line in _last_lines(each))]) for each, frames in links]
     text = "which led to:\n".join(parts)
     return text if len(text) <= MOST_TRACE else _CUT + text[len(_CUT) - MOST_TRACE :]
 
@@ -153,12 +146,14 @@ def _own(problem: BaseException) -> traceback.StackSummary:
     """
     return traceback.StackSummary.from_list(
         traceback.FrameSummary(
-            recorded_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))), number, frame.f_code.co_name,
+            recorded_file(frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))),
+            number,
+            frame.f_code.co_name,
             line=linecache.getline(frame.f_code.co_filename, number, frame.f_globals),
         )
         for frame, number in deque(traceback.walk_tb(problem.__traceback__), _MOST_FRAMES)
         if is_theirs(frame.f_code.co_filename)
-    )  # fmt: skip
+    )
 
 
 def _chain(problem: BaseException) -> Iterator[BaseException]:

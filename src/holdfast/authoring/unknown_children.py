@@ -52,11 +52,7 @@ def _bound(function: ast.AST) -> Iterator[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
-        elif (
-            isinstance(node, ast.AsyncFunctionDef)
-            and node is not function
-            and "flow" in map(_name, node.decorator_list)
-        ):
+        elif isinstance(node, ast.AsyncFunctionDef) and node is not function and "flow" in map(_name, node.decorator_list):
             yield node.name
 
 

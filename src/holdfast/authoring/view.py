@@ -184,9 +184,8 @@ class _FinishedSteps(Derived):
 
 def _finished(place: int, step: Step) -> Finished:
     return Finished(
-        place, step.id, step.status, step.output, step.decisions, step.error, step.reason, step.ended_seq,
-        step.fields,
-    )  # fmt: skip
+        place, step.id, step.status, step.output, step.decisions, step.error, step.reason, step.ended_seq, step.fields
+    )
 
 
 class NodeViews(Mapping[str, NodeView]):
@@ -254,9 +253,13 @@ class StateView:
     """A run as its handlers, guards and builders see it."""
 
     def __init__(
-        self, state: State, read: Read, model: type[BaseModel] | None = None,
-        strategies: Mapping[str, FieldStrategy] = MappingProxyType({}), loads: Mapping[str, Load] = MappingProxyType({}),
-    ) -> None:  # fmt: skip
+        self,
+        state: State,
+        read: Read,
+        model: type[BaseModel] | None = None,
+        strategies: Mapping[str, FieldStrategy] = MappingProxyType({}),
+        loads: Mapping[str, Load] = MappingProxyType({}),
+    ) -> None:
         self._model = model
         self._strategies = strategies
         self.run_id: str = state.run
@@ -318,9 +321,7 @@ def typed_state(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
         try:
             model.__pydantic_validator__.validate_assignment(instance, name, value)
         except ValidationError as problem:
-            raise SchemaMismatch(
-                f"The workflow's state ({model.__name__}) does not take this: {describe(problem)}."
-            ) from None
+            raise SchemaMismatch(f"The workflow's state ({model.__name__}) does not take this: {describe(problem)}.") from None
     return instance
 
 

@@ -105,7 +105,7 @@ class Workflow(Generic[Input, Output_co]):
             raise UsageError(f"Workflow {name!r}: cost_limit_usd: {problem}") from None
         self.limits = Limits(
             cost_nanousd, max_steps, max_tokens, max_active_s, max_lifespan_s, max_model_calls, max_tool_calls, max_wall_s
-        )  # fmt: skip
+        )
         self.on_limit = on_limit
         self.on_exhausted = on_exhausted
         self.snapshot_every = snapshot_every
@@ -128,9 +128,7 @@ class Workflow(Generic[Input, Output_co]):
     def __repr__(self) -> str:
         return f"<workflow {self.name!r} version {self.version}>"
 
-    def node(
-        self, name: str, *, demand: Demand = NOTHING, agent: str | None = None
-    ) -> Callable[[Any], NodeDefinition]:  # fmt: skip
+    def node(self, name: str, *, demand: Demand = NOTHING, agent: str | None = None) -> Callable[[Any], NodeDefinition]:
         """Give the node below a name and a place in this workflow. A bare function is a `task`.
 
         `demand` says what it asks for besides a slot: labels, CPU, memory, GPUs, parts of pools. What it and its
@@ -193,13 +191,7 @@ class Workflow(Generic[Input, Output_co]):
         self._add(source, target, when, guard, on=on, optional=optional)
 
     def loop(
-        self,
-        source: str,
-        target: str,
-        *,
-        max_visits: int,
-        when: str | Guard | None = None,
-        guard: str | Guard | None = None,
+        self, source: str, target: str, *, max_visits: int, when: str | Guard | None = None, guard: str | Guard | None = None
     ) -> None:
         """A way back: `target` starts at most `max_visits` times in a run, its first time included.
 
@@ -212,11 +204,15 @@ class Workflow(Generic[Input, Output_co]):
         for found in (when, guard):
             if callable(found):
                 self._register_guard(found.__name__, found)
-        self._edges.append({
-            "source": source, "target": target, **more,
-            "when": when.__name__ if callable(when) else when,
-            "guard": guard.__name__ if callable(guard) else guard,
-        })  # fmt: skip
+        self._edges.append(
+            {
+                "source": source,
+                "target": target,
+                **more,
+                "when": when.__name__ if callable(when) else when,
+                "guard": guard.__name__ if callable(guard) else guard,
+            }
+        )
 
     def _change(self) -> None:
         if self._graph is not None:
@@ -252,8 +248,7 @@ class Workflow(Generic[Input, Output_co]):
                 " after a person's approval, for which undoing does not wait; name another compensation, or declare"
                 f" {known.name!r} irreversible itself, so that it is asked about before"
                 for known in made.tools.values()
-                if (undo := {**made.compensations, **made.tools}.get(known.compensation_name or ""))
-                and undo.irreversible
+                if (undo := {**made.compensations, **made.tools}.get(known.compensation_name or "")) and undo.irreversible
             )
             if callable(made.guard):
                 self._register_guard(made.guard.__name__, made.guard)
@@ -301,9 +296,13 @@ class Workflow(Generic[Input, Output_co]):
     def _each(self, name: str, each: NodeDefinition) -> Node:
         """Return the work for an item of the map `name`."""
         return Node(
-            NodeName(name), each.kind, retry=each.retry, timeout_s=each.timeout_s, options=each.options(),
+            NodeName(name),
+            each.kind,
+            retry=each.retry,
+            timeout_s=each.timeout_s,
+            options=each.options(),
             demand=_demand(self._demands[name], each),
-        )  # fmt: skip
+        )
 
     def definition_of(self, name: NodeName, maps: Mapping[str, Map]) -> NodeDefinition:
         """Return the work of a step of that name: of a node, or of an item of one of `maps`. Raises UsageError where the code
@@ -374,10 +373,7 @@ class Workflow(Generic[Input, Output_co]):
             " approval; what it does cannot be taken back"
             for name, made in self.nodes.items()
             for known in made.tools.values()
-            if known.policy in ("once", "verify")
-            and known.compensation is None
-            and not known.approval
-            and name not in gated
+            if known.policy in ("once", "verify") and known.compensation is None and not known.approval and name not in gated
         ]
 
     def validated_input(self, raw: Any) -> Any:
@@ -421,9 +417,7 @@ def _rules(name: str, given: Sequence[ToolRule]) -> tuple[ToolRule, ...]:
     return tuple(given)
 
 
-def _strategies(
-    name: str, model: type[BaseModel] | None, given: Mapping[str, FieldStrategy]
-) -> dict[str, FieldStrategy]:
+def _strategies(name: str, model: type[BaseModel] | None, given: Mapping[str, FieldStrategy]) -> dict[str, FieldStrategy]:
     """The strategy of each field of the state, by name; none where none is given. Raises UsageError."""
     fields = () if model is None else sorted(model.model_fields)
     for field, strategy in given.items():
@@ -442,6 +436,9 @@ def _strategies(
 def _demand(given: Demand, made: NodeDefinition) -> Demand:
     """The same wishes in the same words, however they were given: they count for the workflow's hash."""
     return msgspec.structs.replace(
-        given, labels=tuple(sorted(set(given.labels))), tags=tuple(sorted(set(given.tags))),
-        pools=dict(sorted(given.pools.items())), task=made.settings.get("task"),
-    )  # fmt: skip
+        given,
+        labels=tuple(sorted(set(given.labels))),
+        tags=tuple(sorted(set(given.tags))),
+        pools=dict(sorted(given.pools.items())),
+        task=made.settings.get("task"),
+    )

@@ -36,9 +36,7 @@ def show(tenant: Tenant = None, fleet: Fleet = False, as_json: AsJson = False, s
 def set_(
     tenant: Tenant = None,
     fleet: Fleet = False,
-    runs: Annotated[
-        int | None, typer.Option("--runs", metavar="N", min=0, help="How many may be active at once.")
-    ] = None,
+    runs: Annotated[int | None, typer.Option("--runs", metavar="N", min=0, help="How many may be active at once.")] = None,
     none: Annotated[bool, typer.Option("--none", help="As many as there are.")] = False,
     as_json: AsJson = False,
     store: Store = None,
@@ -76,11 +74,13 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         terminal.emit(found)
         return
-    terminal.sheet([
-        ("Scope", found["scope"]),
-        ("Active", str(found["active"])),
-        ("Cap", str(found["cap"]) if found["cap"] is not None else "none"),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Scope", found["scope"]),
+            ("Active", str(found["active"])),
+            ("Cap", str(found["cap"]) if found["cap"] is not None else "none"),
+        ]
+    )
     if found["waiting"]:
         terminal.show("\nRuns that wait for a place, longest first")
         table.show(RUNS, [(run,) for run in found["waiting"]])

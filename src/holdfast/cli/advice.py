@@ -20,14 +20,7 @@ from holdfast.cli.opening import typed
 from holdfast.core.facts.graph import GATE_DECISIONS
 from holdfast.core.facts.state import TOOL_APPROVAL
 from holdfast.core.people.divergence import RESTART
-from holdfast.core.rules.questions import (
-    CODE_CHANGED,
-    COMPENSATION_FAILED,
-    EFFECT_UNKNOWN,
-    EXHAUSTED,
-    LIMITS,
-    WORKFLOW_MISSING,
-)
+from holdfast.core.rules.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
 from holdfast.core.values.claim import ROLE, is_among
 from holdfast.core.values.scopes import AGENT, CONVERSATION, FLEET_RUNS, TREE, in_words
 from holdfast.core.views import status
@@ -118,9 +111,7 @@ def _other(run: str, wait: Wait, store: str | None) -> list[str]:
             what = wait.step if wait.about is None else f"{wait.about!r} in {wait.step}"
             return [f"It tries {what} again ({wait.reason}){due.replace(' until', ' at')}."]
         case "place":
-            whose = (
-                ("--fleet",) if wait.about == FLEET_RUNS else ("--tenant", unquote((wait.about or "").split("/")[1]))
-            )
+            whose = ("--fleet",) if wait.about == FLEET_RUNS else ("--tenant", unquote((wait.about or "").split("/")[1]))
             show = typed("admission", "show", *whose, store=store)
             return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
         case "money" | "tokens" | "calls":
@@ -188,10 +179,7 @@ def _for_room(wait: Wait, store: str | None) -> list[str]:
         whose = in_words((wait.about or "").removeprefix("tokens/"))
         _, tenant, name, *_ = [unquote(part) for part in (wait.about or "").removeprefix("tokens/").split("/")]
         more = typed("team-budgets", "show", name, "--tenant", tenant, store=store)
-        return [
-            f"{wait.step} waits for {what}: {whose} has too little left, and nobody may lend it enough:",
-            f"  {more}",
-        ]
+        return [f"{wait.step} waits for {what}: {whose} has too little left, and nobody may lend it enough:", f"  {more}"]
     if wait.reason.startswith(f"{CONVERSATION}_"):
         whose = in_words((wait.about or "").removeprefix("tokens/"))
         return [f"{wait.step} waits for {what}: {whose} has used, or holds, all that it may."]

@@ -28,22 +28,13 @@ _STRAGGLER_S: Final = 0.2
 """How long the thread of a finished step may take to notice that it is no longer needed."""
 
 _COMMANDS: Final = {
-    "run": (
-        "run",
-        "Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it.",
-    ),
+    "run": ("run", "Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it."),
     "worker": (
         "worker",
         "Drive every run of these workflows in the store, but for those that ask for labels which it has not.",
     ),
-    "serve": (
-        "serve",
-        "Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.",
-    ),
-    "dev": (
-        "dev",
-        "Serve workflows over HTTP on this machine while they are written.",
-    ),
+    "serve": ("serve", "Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by."),
+    "dev": ("dev", "Serve workflows over HTTP on this machine while they are written."),
     "up": (
         "up",
         "Start a fleet on this machine: PostgreSQL and Redis, a leader and workers, until Ctrl-C. Its runs stay in --data.",
@@ -69,10 +60,7 @@ _COMMANDS: Final = {
     "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend, signal or score one."),
     "gates": ("gates", "See what people are asked, and answer."),
     "approvals": ("approvals", "Say beforehand which calls of tools need not be asked about."),
-    "budget": (
-        "budget",
-        "See what a run, a tenant or a team has spent and set aside, and say what it may spend.",
-    ),
+    "budget": ("budget", "See what a run, a tenant or a team has spent and set aside, and say what it may spend."),
     "team-budgets": ("team_budgets", "See and say what agents may spend together, and how they stand."),
     "admission": ("admission", "See and say how many runs may be active at once."),
     "pools": ("pools", "See and say how much there is of what steps ask for before they are placed."),
@@ -84,10 +72,7 @@ _COMMANDS: Final = {
     "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
     "costs": ("costs", "See what models have cost."),
     "effects": ("effects", "See what the tools did to the world, and resolve a call of unknown outcome."),
-    "scores": (
-        "score",
-        "Show what runs were said to be worth, by version of their workflow, as the mean of what counts.",
-    ),
+    "scores": ("score", "Show what runs were said to be worth, by version of their workflow, as the mean of what counts."),
     "dead-letters": (
         "dead_letters",
         "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
@@ -187,8 +172,7 @@ class _Group(typer.core.TyperGroup):
 app = typer.Typer(
     name="holdfast",
     cls=_Group,
-    help="Agent runs that never forget where they were, never do a completed thing twice, and never spend above"
-    " their limit.",
+    help="Agent runs that never forget where they were, never do a completed thing twice, and never spend above their limit.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -204,8 +188,7 @@ def _say_version(asked: bool) -> None:
 @app.callback()
 def _of_all(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Say which version this is, and end.", callback=_say_version, is_eager=True),
+        bool, typer.Option("--version", help="Say which version this is, and end.", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
     pass

@@ -29,9 +29,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Say beforehand which calls of tools need not be asked about.", no_args_is_help=True)
 
 APPROVALS: Final = (
-    Column("approval", ID), Column("tool", 8), Column("when", 8, goes=1), Column("used"), Column("until", goes=3),
-    Column("by", 6, goes=2), Column("state", 6),
-)  # fmt: skip
+    Column("approval", ID),
+    Column("tool", 8),
+    Column("when", 8, goes=1),
+    Column("used"),
+    Column("until", goes=3),
+    Column("by", 6, goes=2),
+    Column("state", 6),
+)
 _SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
 _SPAN: Final = re.compile(r"(\d+)([mhd])")
 _CONDITION: Final = re.compile(r"([\w.]+)\s*(==|!=|<=|>=|<|>|~)\s*(.+)")
@@ -46,13 +51,9 @@ def grant(
     ] = None,
     when: Annotated[
         list[str] | None,
-        typer.Option(
-            "--when", metavar="CONDITION", help="Only where an argument is so: 'amount<=100', 'order~A-*'. Repeated."
-        ),
+        typer.Option("--when", metavar="CONDITION", help="Only where an argument is so: 'amount<=100', 'order~A-*'. Repeated."),
     ] = None,
-    workflow: Annotated[
-        str | None, typer.Option("--workflow", metavar="NAME", help="Only in runs of this workflow.")
-    ] = None,
+    workflow: Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only in runs of this workflow.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only in this run.")] = None,
     reason: Reason = None,
     tenant: Tenant = None,
@@ -65,9 +66,15 @@ def grant(
     from holdfast.service.command import GrantApproval
 
     given = GrantApproval(
-        tool=tool, for_s=_seconds(for_), most=most, when=tuple(map(_condition, when or ())), workflow=workflow, run=run,
-        reason=reason or "", tenant=tenant,
-    )  # fmt: skip
+        tool=tool,
+        for_s=_seconds(for_),
+        most=most,
+        when=tuple(map(_condition, when or ())),
+        workflow=workflow,
+        run=run,
+        reason=reason or "",
+        tenant=tenant,
+    )
     found = asyncio.run(_grant(given, who(by, role), store))
     if as_json:
         terminal.emit(found)
@@ -82,22 +89,31 @@ def list_(tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -
     if as_json:
         terminal.emit(found)
         return
-    table.show(APPROVALS, [
-        (
-            each["approval"], each["tool"],
-            ", ".join(f"{cond['argument']} {cond['compared']} {cond['value']}" for cond in each["when"]) or "always",
-            f"{each['used']} of {each['most']}" if each["most"] is not None else str(each["used"]),
-            moment.clock(moment.ms(each["until"])), each["by"], _state(each),
-        )
-        for each in found
-    ])  # fmt: skip
+    table.show(
+        APPROVALS,
+        [
+            (
+                each["approval"],
+                each["tool"],
+                ", ".join(f"{cond['argument']} {cond['compared']} {cond['value']}" for cond in each["when"]) or "always",
+                f"{each['used']} of {each['most']}" if each["most"] is not None else str(each["used"]),
+                moment.clock(moment.ms(each["until"])),
+                each["by"],
+                _state(each),
+            )
+            for each in found
+        ],
+    )
 
 
 @app.command()
 def revoke(
-    approval: Annotated[str, typer.Argument(metavar="APPROVAL", help="Its id.")], tenant: Tenant = None, by: Who = None,
-    as_json: AsJson = False, store: Store = None,
-) -> None:  # fmt: skip
+    approval: Annotated[str, typer.Argument(metavar="APPROVAL", help="Its id.")],
+    tenant: Tenant = None,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
     """Have an approval stand for nothing more. Calls that were made by it stay made."""
     asyncio.run(_revoke(approval, tenant, who(by), store))
     if as_json:

@@ -27,16 +27,24 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See who did what from outside, and check that nothing of it was changed.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("number", 6), Column("at", goes=1), Column("who", 10), Column("deed", 8), Column("about", 12, goes=3),
-    Column("outcome", 8), Column("from", goes=2),
-)  # fmt: skip
+    Column("number", 6),
+    Column("at", goes=1),
+    Column("who", 10),
+    Column("deed", 8),
+    Column("about", 12, goes=3),
+    Column("outcome", 8),
+    Column("from", goes=2),
+)
 
 
 @app.command("list")
 def list_(
-    tenant: page.OfTenant = None, after: page.After = None, limit: page.Limit = 100, as_json: AsJson = False,
+    tenant: page.OfTenant = None,
+    after: page.After = None,
+    limit: page.Limit = 100,
+    as_json: AsJson = False,
     store: Store = None,
-) -> None:  # fmt: skip
+) -> None:
     """List the entries of the audit log, oldest first."""
     from holdfast.service import query
 
@@ -54,8 +62,7 @@ def verify(
         typer.Option("--hash", metavar="HASH", help="A hash that was noted before: it must still be that of an entry."),
     ] = None,
     signed_from: Annotated[
-        int,
-        typer.Option("--signed-from", metavar="NUMBER", min=1, help="Where signatures begin, if not with the first."),
+        int, typer.Option("--signed-from", metavar="NUMBER", min=1, help="Where signatures begin, if not with the first.")
     ] = 1,
     file: Annotated[
         Path | None,
@@ -63,7 +70,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
-) -> None:  # fmt: skip
+) -> None:
     """Verify the log from its first entry to its last; exit with 4 where it is not as it was written.
 
     With HOLDFAST_AUDIT_KEY, the key with which the servers sign it, nothing can have been written by others. A log that was
@@ -110,9 +117,7 @@ async def _verify(reading: Verification, parts: AsyncGenerator[_Part, None], kno
     if (wrong := reading.problem_at_end(None if last is None else audit_head_of(last))) is not None:
         raise Conflict(wrong)
     if not seen:
-        raise Conflict(
-            f"No entry has the hash {known}: the audit log was put back or written again, or it is another store's."
-        )
+        raise Conflict(f"No entry has the hash {known}: the audit log was put back or written again, or it is another store's.")
 
 
 async def _export(as_json: bool, store: str | None) -> None:
@@ -175,6 +180,11 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
     name = row["name"] or row["os_user"] or "somebody unnamed"
     at = row["at"]
     return (
-        str(row["number"]), f"{at[:10]} {at[11:19]}Z", name if row["verified"] else f"{name} (unverified)", row["deed"],
-        row["about"] or "", row["outcome"], row["origin"] or row["os_user"] or "",
-    )  # fmt: skip
+        str(row["number"]),
+        f"{at[:10]} {at[11:19]}Z",
+        name if row["verified"] else f"{name} (unverified)",
+        row["deed"],
+        row["about"] or "",
+        row["outcome"],
+        row["origin"] or row["os_user"] or "",
+    )

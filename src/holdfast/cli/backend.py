@@ -115,9 +115,12 @@ class Lists(Asking):
 
 
 _LISTS: Final[Mapping[type, Callable[[Inquiries, Any, str | None], Awaitable[Page]]]] = {
-    asked.Runs: listing.runs, asked.Gates: listing.gates, asked.Events: listing.events, asked.Tail: listing.tail,
+    asked.Runs: listing.runs,
+    asked.Gates: listing.gates,
+    asked.Events: listing.events,
+    asked.Tail: listing.tail,
     asked.Logs: listing.logs,
-}  # fmt: skip
+}
 
 
 class Here(Backend):

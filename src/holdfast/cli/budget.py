@@ -33,15 +33,24 @@ app = typer.Typer(
 )
 
 BOOKS: Final = (
-    Column("scope", 16), Column("limit"), Column("settled"), Column("held", goes=2), Column("in doubt", goes=1), Column("left"),
-)  # fmt: skip
+    Column("scope", 16),
+    Column("limit"),
+    Column("settled"),
+    Column("held", goes=2),
+    Column("in doubt", goes=1),
+    Column("left"),
+)
 WAITING: Final = (Column("in", 12), Column("run", ID), Column("wants"))
 IN_DOUBT: Final = (Column("call", ID), Column("model", 12), Column("hold"), Column("at", goes=1))
 
 DOUBTS: Final = (
-    Column("call", ID), Column("model", 12), Column("hold"), Column("sent", goes=2), Column("in doubt", goes=3),
+    Column("call", ID),
+    Column("model", 12),
+    Column("hold"),
+    Column("sent", goes=2),
+    Column("in doubt", goes=3),
     Column("why", 12, goes=1),
-)  # fmt: skip
+)
 _MOST_NAMED: Final = 5
 
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="A tenant: all its runs together.")]
@@ -59,9 +68,7 @@ def show(
     """Show limits, what is settled, held and in doubt: of a run, or of a tenant's or team's day and month (UTC)."""
     _expect_tenant(tenant, team)
     if (run is None) == (tenant is None):
-        raise UsageError(
-            "Name either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME)."
-        )
+        raise UsageError("Name either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME).")
     if run is not None:
         asyncio.run(_show(run, as_json, store))
     elif tenant is not None:
@@ -94,9 +101,7 @@ def set_(
     """
     _expect_tenant(tenant, team)
     if tenant is None:
-        raise UsageError(
-            "Say whose budget it is: --tenant NAME. A run's own limit is raised with holdfast budget raise."
-        )
+        raise UsageError("Say whose budget it is: --tenant NAME. A run's own limit is raised with holdfast budget raise.")
     money, tokens = {"day": day, "month": month}, {"day": day_tokens, "month": month_tokens}
     if none == any(each is not None for each in (*money.values(), *tokens.values())):
         raise UsageError("Give what it may spend, --day-usd or --month-usd, --day-tokens or --month-tokens, or --none.")
@@ -113,7 +118,7 @@ def _expect_tenant(tenant: str | None, team: str | None) -> None:
 
 async def _set(
     tenant: str, team: str | None, money: dict[str, str | None], tokens: dict[str, str | None], store: str | None
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     from holdfast.core.rules.limits import whole_tokens
     from holdfast.core.values.money import nanousd
     from holdfast.core.values.scopes import PERIODS
@@ -159,8 +164,9 @@ def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
     table.show(BOOKS, lines)
     waiting = [
         (each["scope"], who["run_id"], f"${who['wanted_usd']}" if "wanted_usd" in who else f"{who['wanted_tokens']} tokens")
-        for each in found["books"] for who in each["waiting"]
-    ]  # fmt: skip
+        for each in found["books"]
+        for who in each["waiting"]
+    ]
     if waiting:
         terminal.show("\nRuns that wait for room, longest first")
         table.show(WAITING, waiting)
@@ -173,13 +179,15 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         terminal.emit(found)
         return
     limit, available = found["limit_usd"], found["available_usd"]
-    terminal.sheet([
-        ("Limit", f"${limit}" if limit is not None else "none"),
-        ("Settled", f"${found['settled_usd']}"),
-        ("Held", f"${found['held_usd']}"),
-        ("In doubt", f"${found['in_doubt_usd']}"),
-        ("Available", f"${available}" if available is not None else "no limit"),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Limit", f"${limit}" if limit is not None else "none"),
+            ("Settled", f"${found['settled_usd']}"),
+            ("Held", f"${found['held_usd']}"),
+            ("In doubt", f"${found['in_doubt_usd']}"),
+            ("Available", f"${available}" if available is not None else "no limit"),
+        ]
+    )
     if found["in_doubt"]:
         terminal.show("\nCalls in doubt: they count as spent until somebody knows better")
         lines = [(call["call"], call["model"], f"${call['hold_usd']}", call["at"]) for call in found["in_doubt"]]
@@ -206,9 +214,7 @@ async def _raise(run: str, limit: str | None, more: str | None, by: Principal, s
 
     async with backend(store, by) as service:
         row = await reference.run(service, run)
-        found = await service.tell(
-            RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or "")))
-        )
+        found = await service.tell(RaiseBudget(row["run_id"], str(limit if limit is not None else _sum(row, more or ""))))
         assert found is not None
         return found
 
@@ -227,8 +233,7 @@ def _sum(run: View, more: str) -> Decimal:
 # --- Money in doubt ---------------------------------------------------------------------------------------------------
 
 OlderThan = Annotated[
-    str | None,
-    typer.Option("--older-than", metavar="TIME", help="Only what is in doubt so long: 1h, 2d; or since when."),
+    str | None, typer.Option("--older-than", metavar="TIME", help="Only what is in doubt so long: 1h, 2d; or since when.")
 ]
 OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only of this run.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")]
@@ -236,11 +241,7 @@ OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="
 
 @app.command("doubts")
 def doubts_(
-    tenant: OfTenant = None,
-    run: OfRun = None,
-    older_than: OlderThan = None,
-    as_json: AsJson = False,
-    store: Store = None,
+    tenant: OfTenant = None, run: OfRun = None, older_than: OlderThan = None, as_json: AsJson = False, store: Store = None
 ) -> None:
     """List the model calls of which nobody knows what they cost: their holds count as spent until somebody says.
 
@@ -253,19 +254,23 @@ def doubts_(
         return
     now_ms = time.time_ns() // 1_000_000
     lines = [
-        (each["call"], each["model"], f"${each['hold_usd']}", clock(ms(each["sent_at"])),
-         ago(ms(each["in_doubt_since"]), now_ms), each["error"] or each["error_class"])
+        (
+            each["call"],
+            each["model"],
+            f"${each['hold_usd']}",
+            clock(ms(each["sent_at"])),
+            ago(ms(each["in_doubt_since"]), now_ms),
+            each["error"] or each["error_class"],
+        )
         for each in found
-    ]  # fmt: skip
+    ]
     table.show(DOUBTS, lines)
     terminal.say(_sum_of(found))
 
 
 @app.command()
 def reconcile(
-    call: Annotated[
-        str | None, typer.Argument(metavar="CALL", help="A call in doubt, as `budget doubts` names it.")
-    ] = None,
+    call: Annotated[str | None, typer.Argument(metavar="CALL", help="A call in doubt, as `budget doubts` names it.")] = None,
     cost: Annotated[str | None, typer.Option("--cost", metavar="USD", help="What it cost.")] = None,
     unspent: Annotated[bool, typer.Option("--unspent", help="It cost nothing.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="Every call in doubt that the other options leave.")] = False,
@@ -306,9 +311,15 @@ async def _found(asking: Asking, tenant: str | None, run: str | None, older_than
 
 
 async def _reconcile(
-    call: str | None, cost: str, tenant: str | None, run: str | None, older_than: str | None, yes: bool, by: Principal,
+    call: str | None,
+    cost: str,
+    tenant: str | None,
+    run: str | None,
+    older_than: str | None,
+    yes: bool,
+    by: Principal,
     store: str | None,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     from holdfast.service.command import Reconcile
 
     async with backend(store, by) as service:

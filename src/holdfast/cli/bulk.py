@@ -58,9 +58,16 @@ def expect_one_or_all(run: str | None, every: bool, many: Many) -> None:
 
 
 async def do(
-    name: str, deed: Deed, who: Principal, usual: Sequence[str], many: Many, as_json: bool, store: str | None, *,
+    name: str,
+    deed: Deed,
+    who: Principal,
+    usual: Sequence[str],
+    many: Many,
+    as_json: bool,
+    store: str | None,
+    *,
     own: str | None = None,
-) -> int:  # fmt: skip
+) -> int:
     """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may, `own` is how the
     start keys of runs begin that are not meant."""
     from holdfast.cli import cancelling
@@ -97,9 +104,7 @@ def _expect_sure(name: str, rows: Sequence[View], many: Many) -> None:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
-    what = (
-        f"{len(rows)} run{'' if len(rows) == 1 else 's'} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
-    )
+    what = f"{len(rows)} run{'' if len(rows) == 1 else 's'} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
     expect_agreed(name, what, many.yes)
 
 

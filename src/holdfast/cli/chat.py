@@ -50,17 +50,14 @@ def chat(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="AGENT",
-            help="FILE.py:AGENT or PACKAGE.MODULE:NAME. Or the name of a workflow that workers elsewhere run.",
+            metavar="AGENT", help="FILE.py:AGENT or PACKAGE.MODULE:NAME. Or the name of a workflow that workers elsewhere run."
         ),
     ],
     conversation: Annotated[
-        str | None,
-        typer.Option("--conversation", metavar="NAME", help="Go on with it, or begin it; by default a new one."),
+        str | None, typer.Option("--conversation", metavar="NAME", help="Go on with it, or begin it; by default a new one.")
     ] = None,
     on_busy: Annotated[
-        OnBusy | None,
-        typer.Option("--on-busy", help="What becomes of a message that comes while the agent is at work."),
+        OnBusy | None, typer.Option("--on-busy", help="What becomes of a message that comes while the agent is at work.")
     ] = None,
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the whole conversation may spend on models.")
@@ -69,9 +66,7 @@ def chat(
     team_budget: TeamBudget = None,
     spends_as: Agent = None,
     tenant: Tenant = None,
-    here: Annotated[
-        bool, typer.Option("--here", help="On a fleet's store: run the agent in this process too.")
-    ] = False,
+    here: Annotated[bool, typer.Option("--here", help="On a fleet's store: run the agent in this process too.")] = False,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -84,9 +79,7 @@ def chat(
     was cut off, because this process was killed, is gone on with when the conversation is.
     """
     name = conversation or f"chat-{uuid.uuid4().hex[:12]}"
-    limits = {
-        "cost_limit_usd": cost_limit, "max_tokens": token_limit, "team_budget": team_budget, "agent": spends_as,
-    }  # fmt: skip
+    limits = {"cost_limit_usd": cost_limit, "max_tokens": token_limit, "team_budget": team_budget, "agent": spends_as}
     talk = _Talk(target, name, on_busy, limits, tenant, here, who(by), as_json, store, Screen())
     with Interruption(talk.words) as interruption:
         try:
@@ -148,10 +141,9 @@ async def _with_named(agent: str, talk: _Talk) -> AsyncIterator[Backend]:
     async with backend(talk.store, talk.who, make=True) as service:
         await service.tell(
             OpenConversation(
-                name=talk.name, workflow=agent, on_busy=meant(talk.on_busy) or "enqueue", tenant=talk.tenant,
-                **talk.limits,
+                name=talk.name, workflow=agent, on_busy=meant(talk.on_busy) or "enqueue", tenant=talk.tenant, **talk.limits
             )
-        )  # fmt: skip
+        )
         yield service
 
 
@@ -167,8 +159,8 @@ async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
     async with Engine.open(where, workflows=[agent], execute=works, settings=known) as engine:
         tenant: dict[str, Any] = {} if talk.tenant is None else {"tenant": talk.tenant}
         await engine.open_conversation(
-            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue", by=talk.who.claim, **tenant, **talk.limits,
-        )  # fmt: skip
+            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue", by=talk.who.claim, **tenant, **talk.limits
+        )
         yield Here(Service(engine), talk.who)
 
 

@@ -22,10 +22,17 @@ async def start(words: Sequence[str], environment: Mapping[str, str]) -> asyncio
     """Start `holdfast` with these words, out of reach of the keys that end its parent; it ends with this process, however that
     ends."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "holdfast", *words, env={**os.environ, **environment, WITH_PARENT: "1"},
+        sys.executable,
+        "-m",
+        "holdfast",
+        *words,
+        env={**os.environ, **environment, WITH_PARENT: "1"},
         stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True, limit=_LONGEST_LINE,
-    )  # fmt: skip
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        limit=_LONGEST_LINE,
+    )
 
 
 async def relay(name: str, process: asyncio.subprocess.Process) -> None:

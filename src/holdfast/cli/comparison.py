@@ -60,12 +60,8 @@ def _different(found: Comparison) -> list[tuple[str, str]]:
     from holdfast.core.values.money import usd
 
     lines = [("status", " → ".join(found.status))] if found.status else []
-    lines += [
-        (gate, " → ".join(", ".join(said) or "no answer" for said in pair)) for gate, pair in found.decisions.items()
-    ]
-    lines += [
-        (tool, f"called {abs(count)} times {'more' if count > 0 else 'less'}") for tool, count in found.tools.items()
-    ]
+    lines += [(gate, " → ".join(", ".join(said) or "no answer" for said in pair)) for gate, pair in found.decisions.items()]
+    lines += [(tool, f"called {abs(count)} times {'more' if count > 0 else 'less'}") for tool, count in found.tools.items()]
     for name, (one, two) in found.totals.items():
         if name == "cost_nanousd":
             lines.append(("cost", f"${usd(one)} → ${usd(two)}"))

@@ -36,9 +36,7 @@ def work(targets: Sequence[str], how: Connection, *, shell: bool) -> None:
 
     tasks = _together([load_tasks(target) for target in targets])
     if not tasks.bodies and not shell:
-        raise UsageError(
-            "This worker would do nothing: name a file with tasks, or say --shell for jobs of workflow files."
-        )
+        raise UsageError("This worker would do nothing: name a file with tasks, or say --shell for jobs of workflow files.")
     with terminal.aside():
         asyncio.run(_work(tasks, how, shell))
 

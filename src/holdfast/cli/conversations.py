@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See what was said to agents, and say something.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("conversation", 12), Column("agent", 8), Column("messages", goes=2), Column("at work", goes=1),
+    Column("conversation", 12),
+    Column("agent", 8),
+    Column("messages", goes=2),
+    Column("at work", goes=1),
     Column("begun", goes=3),
-)  # fmt: skip
+)
 
 
 class OnBusy(StrEnum):
@@ -60,13 +63,19 @@ def list_(
     if as_json:
         terminal.emit(rows)
         return
-    table.show(COLUMNS, [
-        (
-            row["name"], row["agent"], str(row["messages"]), str(row["active"] or "-"),
-            moment.ago(moment.ms(row["begun_at"]), now_ms),
-        )
-        for row in rows
-    ])  # fmt: skip
+    table.show(
+        COLUMNS,
+        [
+            (
+                row["name"],
+                row["agent"],
+                str(row["messages"]),
+                str(row["active"] or "-"),
+                moment.ago(moment.ms(row["begun_at"]), now_ms),
+            )
+            for row in rows
+        ],
+    )
     if len(rows) == limit:
         terminal.say("There may be more: say --limit.")
 
@@ -80,17 +89,20 @@ def show(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Stor
         return
     spent = f"${found['spent_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
     tokens = str(found["spent_tokens"]) + (f" of {found['max_tokens']}" if found["max_tokens"] is not None else "")
-    terminal.sheet([
-        ("Conversation", found["name"]), ("Agent", found["agent"]), ("While at work", found["on_busy"]), ("Spent", spent),
-        ("Tokens", tokens),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Conversation", found["name"]),
+            ("Agent", found["agent"]),
+            ("While at work", found["on_busy"]),
+            ("Spent", spent),
+            ("Tokens", tokens),
+        ]
+    )
     for each in found["exchanges"]:
         branch = "" if each["after"] in (None, each["number"] - 1) else f", after {each['after']}"
         branch = branch if each["steers"] is None else f", while the agent was at {each['steers']}"
         left = ", left" if each["left"] else ""
-        terminal.show(
-            f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}{labels(each)}"
-        )
+        terminal.show(f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}{labels(each)}")
         if each["reply"] is not None:
             terminal.show(f"  {'' if each['agent'] is None else each['agent'] + ': '}{each['reply']}")
         elif each["problem"]:
@@ -106,15 +118,11 @@ def say(
     after: Annotated[
         int | None, typer.Option("--after", metavar="N", min=1, help="Begin a branch after an earlier message.")
     ] = None,
-    on_busy: Annotated[
-        OnBusy | None, typer.Option("--on-busy", help="What becomes of it while the agent is at work.")
-    ] = None,
+    on_busy: Annotated[OnBusy | None, typer.Option("--on-busy", help="What becomes of it while the agent is at work.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key is the same message.")] = None,
     attach: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--attach", metavar="FILE", help="An image, a recording or a document; may be said several times."
-        ),
+        typer.Option("--attach", metavar="FILE", help="An image, a recording or a document; may be said several times."),
     ] = None,
     tenant: Tenant = None,
     by: Who = None,
@@ -180,15 +188,20 @@ async def _delete(name: str, tenant: str | None, store: str | None) -> None:
 
 
 async def _say(
-    name: str, text: str, parts: list[Any], after: int | None, on_busy: OnBusy | None, key: str | None, tenant: str | None,
-    by: str | None, store: str | None,
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    text: str,
+    parts: list[Any],
+    after: int | None,
+    on_busy: OnBusy | None,
+    key: str | None,
+    tenant: str | None,
+    by: str | None,
+    store: str | None,
+) -> dict[str, Any]:
     from holdfast.service.command import Say
 
     async with backend(store, who(by)) as service:
-        command = Say(
-            conversation=name, text=text, parts=parts, after=after, on_busy=meant(on_busy), key=key, tenant=tenant
-        )
+        command = Say(conversation=name, text=text, parts=parts, after=after, on_busy=meant(on_busy), key=key, tenant=tenant)
         said = await service.tell(command)
         assert said is not None
         return said

@@ -26,9 +26,16 @@ app = typer.Typer(help="See what models have cost.", no_args_is_help=True)
 _ROLL_UP_S: Final = 5.0
 """What somebody who asks for the costs may be kept waiting until they are up to date."""
 COLUMNS: Final = (
-    Column("day"), Column("tenant", 6, goes=4), Column("workflow", 8), Column("node", 8, goes=5), Column("model", 12),
-    Column("calls", goes=3), Column("tokens in", goes=1), Column("tokens out", goes=2), Column("cost"),
-)  # fmt: skip
+    Column("day"),
+    Column("tenant", 6, goes=4),
+    Column("workflow", 8),
+    Column("node", 8, goes=5),
+    Column("model", 12),
+    Column("calls", goes=3),
+    Column("tokens in", goes=1),
+    Column("tokens out", goes=2),
+    Column("cost"),
+)
 
 
 @app.command()
@@ -65,10 +72,19 @@ def show(
         terminal.emit(found)
         return
     lines = [
-        (each["day"], each["tenant"], each["workflow"], each["node"], each["model"], str(each["calls"]),
-         str(each["input_tokens"]), str(each["output_tokens"]), f"${each['cost_usd']}")
+        (
+            each["day"],
+            each["tenant"],
+            each["workflow"],
+            each["node"],
+            each["model"],
+            str(each["calls"]),
+            str(each["input_tokens"]),
+            str(each["output_tokens"]),
+            f"${each['cost_usd']}",
+        )
         for each in found
-    ]  # fmt: skip
+    ]
     table.show(COLUMNS, lines)
     terminal.say(f"In all ${usd(sum(nanousd(each['cost_usd']) for each in found))}.")
 
@@ -82,9 +98,7 @@ def _days(day: str | None, month: str | None) -> tuple[str, str]:
     try:
         first = datetime.date.fromisoformat(day if day is not None else f"{month}-01")
     except ValueError:
-        raise UsageError(
-            f"{day or month!r} is no {'day' if day else 'month'}; write it like 2026-11-21 or 2026-11."
-        ) from None
+        raise UsageError(f"{day or month!r} is no {'day' if day else 'month'}; write it like 2026-11-21 or 2026-11.") from None
     return first.isoformat(), first.isoformat() if day is not None else f"{first.isoformat()[:7]}-31"
 
 
@@ -95,7 +109,5 @@ async def _costs(first: str, last: str, tenant: str | None, store: str | None) -
     async with backend(store, who(None)) as service:
         if isinstance(service, Here) and not await service.service.control.roll_up_costs(_ROLL_UP_S):
             rollup = typed("costs", "rollup", store=store)
-            terminal.say(
-                f"This is not all: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}"
-            )
+            terminal.say(f"This is not all: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}")
         return await service.rows(query.Costs(first_day=first, last_day=last, tenant=tenant))

@@ -34,12 +34,22 @@ app = typer.Typer(
 )
 
 COLUMNS: Final = (
-    Column("letter", ID), Column("error", 8), Column("attempts", goes=2), Column("last"), Column("first", goes=3),
-    Column("workflow", 8, goes=1), Column("message", 12, goes=4),
-)  # fmt: skip
+    Column("letter", ID),
+    Column("error", 8),
+    Column("attempts", goes=2),
+    Column("last"),
+    Column("first", goes=3),
+    Column("workflow", 8, goes=1),
+    Column("message", 12, goes=4),
+)
 KINDS: Final = (
-    Column("workflow", 8), Column("node", 8), Column("error", 8), Column("open"), Column("oldest"), Column("resolved", goes=1),
-)  # fmt: skip
+    Column("workflow", 8),
+    Column("node", 8),
+    Column("error", 8),
+    Column("open"),
+    Column("oldest"),
+    Column("resolved", goes=1),
+)
 
 
 class LetterState(StrEnum):
@@ -51,14 +61,15 @@ class LetterState(StrEnum):
 
 
 _STATES: Final[dict[LetterState, Literal["open", "resolved", "any"]]] = {
-    LetterState.OPEN: "open", LetterState.RESOLVED: "resolved", LetterState.ANY: "any",
-}  # fmt: skip
+    LetterState.OPEN: "open",
+    LetterState.RESOLVED: "resolved",
+    LetterState.ANY: "any",
+}
 LetterArgument = Annotated[
     str, typer.Argument(metavar="LETTER", help="As `dead-letters list` shows it, RUN:STEP; RUN, where it has only one.")
 ]
 MaybeLetter = Annotated[
-    str | None,
-    typer.Argument(metavar="LETTER", help="As `dead-letters list` shows it, RUN:STEP; RUN, where it has only one."),
+    str | None, typer.Argument(metavar="LETTER", help="As `dead-letters list` shows it, RUN:STEP; RUN, where it has only one.")
 ]
 Run = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")]
 NodeOption = Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only this node's.")]
@@ -72,24 +83,40 @@ All = Annotated[bool, typer.Option("--all", help="All open letters that the opti
 
 
 def _sought(
-    asking: Asking, tenant: str | None, workflow: str | None, node: str | None, error: str | None,
-    since: str | None, until: str | None,
-) -> dict[str, Any]:  # fmt: skip
+    asking: Asking,
+    tenant: str | None,
+    workflow: str | None,
+    node: str | None,
+    error: str | None,
+    since: str | None,
+    until: str | None,
+) -> dict[str, Any]:
     now_ms = asking.now_ms()
     return {
-        "tenant": tenant, "workflow": workflow, "node": node, "error_class": error,
+        "tenant": tenant,
+        "workflow": workflow,
+        "node": node,
+        "error_class": error,
         "since_ms": None if since is None else moment.given(since, "--since", now_ms),
         "until_ms": None if until is None else moment.given(until, "--until", now_ms),
-    }  # fmt: skip
+    }
 
 
 @app.command("list")
 def list_(
-    run: Run = None, tenant: Tenant = None, workflow: Workflow = None, node: NodeOption = None, error: ErrorClass = None,
-    state: State = LetterState.OPEN, since: Since = None, until: Until = None,
+    run: Run = None,
+    tenant: Tenant = None,
+    workflow: Workflow = None,
+    node: NodeOption = None,
+    error: ErrorClass = None,
+    state: State = LetterState.OPEN,
+    since: Since = None,
+    until: Until = None,
     after: Annotated[str | None, typer.Option("--after", metavar="LETTER", help="Only those after this one.")] = None,
-    limit: ListLimit = MOST_LISTED, as_json: AsJson = False, store: Store = None,
-) -> None:  # fmt: skip
+    limit: ListLimit = MOST_LISTED,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
     """List what has failed for good and waits for somebody, the oldest run's first."""
 
     async def work() -> None:
@@ -105,11 +132,21 @@ def list_(
         if as_json:
             terminal.emit(rows)
             return
-        table.show(COLUMNS, [
-            (row["letter"], row["error_class"], str(row["attempts"]), moment.ago(moment.ms(row["last_at"]), now_ms),
-             moment.ago(moment.ms(row["first_at"]), now_ms), row["workflow"], row["message"])
-            for row in rows
-        ])  # fmt: skip
+        table.show(
+            COLUMNS,
+            [
+                (
+                    row["letter"],
+                    row["error_class"],
+                    str(row["attempts"]),
+                    moment.ago(moment.ms(row["last_at"]), now_ms),
+                    moment.ago(moment.ms(row["first_at"]), now_ms),
+                    row["workflow"],
+                    row["message"],
+                )
+                for row in rows
+            ],
+        )
 
     asyncio.run(work())
 
@@ -127,15 +164,17 @@ def show(letter: LetterArgument, as_json: AsJson = False, store: Store = None) -
         terminal.emit(found)
         return
     error = found["error"] or {}
-    terminal.sheet([
-        ("Letter", f"{found['letter']} ({found['state']}{', edited' if found['edited'] else ''})"),
-        ("Workflow", found["workflow"]),
-        ("Run", f"{found['run_id']}: {found['status']}"),
-        ("Attempts", f"{found['attempts']}, from {found['first_at']} to {found['last_at']}"),
-        ("Error", f"{found['error_class']}: {error.get('message', found['message'])}"),
-        ("Input", terminal.as_json(found["input"])),
-        *_call(found),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Letter", f"{found['letter']} ({found['state']}{', edited' if found['edited'] else ''})"),
+            ("Workflow", found["workflow"]),
+            ("Run", f"{found['run_id']}: {found['status']}"),
+            ("Attempts", f"{found['attempts']}, from {found['first_at']} to {found['last_at']}"),
+            ("Error", f"{found['error_class']}: {error.get('message', found['message'])}"),
+            ("Input", terminal.as_json(found["input"])),
+            *_call(found),
+        ]
+    )
     for op in found["operations"]:
         terminal.show(f"  {op['path']}  {op['kind']} {op['name']}: {op['status']}")
     if found["gate"]:
@@ -164,25 +203,31 @@ def summary(tenant: Tenant = None, as_json: AsJson = False, store: Store = None)
     if as_json:
         terminal.emit(found)
         return
-    table.show(KINDS, [
-        (each["workflow"], each["node"], each["error_class"], str(each["open"]),
-         "-" if each["oldest_open_s"] is None else moment.span(each["oldest_open_s"] * 1000), str(each["resolved"]))
-        for each in found
-    ])  # fmt: skip
+    table.show(
+        KINDS,
+        [
+            (
+                each["workflow"],
+                each["node"],
+                each["error_class"],
+                str(each["open"]),
+                "-" if each["oldest_open_s"] is None else moment.span(each["oldest_open_s"] * 1000),
+                str(each["resolved"]),
+            )
+            for each in found
+        ],
+    )
 
 
 @app.command()
 def edit(
     letter: LetterArgument,
     data: Annotated[
-        str | None,
-        typer.Option("--input", "-i", metavar="JSON", help="The run's input from now on: JSON, @FILE, or @-."),
+        str | None, typer.Option("--input", "-i", metavar="JSON", help="The run's input from now on: JSON, @FILE, or @-.")
     ] = None,
     arguments: Annotated[
         str | None,
-        typer.Option(
-            "--arguments", metavar="JSON", help="What the tool is to be called with that failed: JSON, @FILE, or @-."
-        ),
+        typer.Option("--arguments", metavar="JSON", help="What the tool is to be called with that failed: JSON, @FILE, or @-."),
     ] = None,
     by: Who = None,
     as_json: AsJson = False,
@@ -201,10 +246,22 @@ def edit(
 
 @app.command()
 def replay(
-    letter: MaybeLetter = None, every: All = False, run: Run = None, tenant: Tenant = None, workflow: Workflow = None,
-    node: NodeOption = None, error: ErrorClass = None, since: Since = None, until: Until = None, limit: Limit = MOST,
-    yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
-) -> int:  # fmt: skip
+    letter: MaybeLetter = None,
+    every: All = False,
+    run: Run = None,
+    tenant: Tenant = None,
+    workflow: Workflow = None,
+    node: NodeOption = None,
+    error: ErrorClass = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
     """Try one again, or all of some: what was done keeps its keys and is not done again."""
     from holdfast.service import command as cmd
 
@@ -214,17 +271,29 @@ def replay(
 
 @app.command()
 def resolve(
-    letter: MaybeLetter = None, every: All = False, run: Run = None, tenant: Tenant = None, workflow: Workflow = None,
-    node: NodeOption = None, error: ErrorClass = None, since: Since = None, until: Until = None,
+    letter: MaybeLetter = None,
+    every: All = False,
+    run: Run = None,
+    tenant: Tenant = None,
+    workflow: Workflow = None,
+    node: NodeOption = None,
+    error: ErrorClass = None,
+    since: Since = None,
+    until: Until = None,
     output: Annotated[
         str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, where its run waits for that.")
     ] = None,
     fail: Annotated[
         bool, typer.Option("--fail", help="Have a run that waits for an answer fail. One that has failed just stays so.")
     ] = False,
-    reason: Reason = None, limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None,
-    as_json: AsJson = False, store: Store = None,
-) -> int:  # fmt: skip
+    reason: Reason = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
     """Be done with one, or with all of some: with this output, or with the failure. It is listed for three days then."""
     from holdfast.service import command as cmd
 
@@ -257,9 +326,18 @@ def _tell(deed: Callable[[str], OfRun], letter: str, by: str | None, as_json: bo
 
 
 def _do(
-    name: str, deed: Callable[[str], OfRun], letter: str | None, every: bool, sought: Sequence[str | None], limit: int,
-    yes: bool, dry_run: bool, by: str | None, as_json: bool, store: str | None,
-) -> int:  # fmt: skip
+    name: str,
+    deed: Callable[[str], OfRun],
+    letter: str | None,
+    every: bool,
+    sought: Sequence[str | None],
+    limit: int,
+    yes: bool,
+    dry_run: bool,
+    by: str | None,
+    as_json: bool,
+    store: str | None,
+) -> int:
     """Do something to one letter, or to all that are found; or only tell which those are."""
     if (letter is None) != every:
         raise UsageError("Name a letter, or say --all with what finds them (--workflow, --node, --error, ...).")
@@ -284,9 +362,7 @@ def _do(
     return asyncio.run(work())
 
 
-async def _found(
-    service: Backend, letter: str | None, sought: Sequence[str | None], limit: int
-) -> tuple[list[str], bool]:
+async def _found(service: Backend, letter: str | None, sought: Sequence[str | None], limit: int) -> tuple[list[str], bool]:
     if letter is not None:
         return [(await service.row(query.DeadLetters(letter=await _named(service, letter))))["letter"]], False
     run, *others = sought

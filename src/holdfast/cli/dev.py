@@ -36,8 +36,7 @@ _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "build", "dist"})
 
 def dev(
     targets: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows to serve and execute, also FILE.yaml."),
+        list[str], typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows to serve and execute, also FILE.yaml.")
     ],
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="Where it answers; 0 takes a free one.")

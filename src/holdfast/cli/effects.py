@@ -27,15 +27,17 @@ from holdfast.service.principal import Principal
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
 
-app = typer.Typer(
-    help="See what the tools did to the world, and resolve a call of unknown outcome.", no_args_is_help=True
-)
+app = typer.Typer(help="See what the tools did to the world, and resolve a call of unknown outcome.", no_args_is_help=True)
 
 
 COLUMNS: Final = (
-    Column("call", ID), Column("tool", 8), Column("state"), Column("age"), Column("policy", goes=1),
+    Column("call", ID),
+    Column("tool", 8),
+    Column("state"),
+    Column("age"),
+    Column("policy", goes=1),
     Column("by", 6, goes=2),
-)  # fmt: skip
+)
 
 
 class EffectState(StrEnum):
@@ -53,13 +55,8 @@ class EffectState(StrEnum):
 @app.command("list")
 def list_(
     run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")] = None,
-    state: Annotated[
-        EffectState | None,
-        typer.Option("--state", help="Only those of which this is known."),
-    ] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="CALL", help="Only those intended after this one.")
-    ] = None,
+    state: Annotated[EffectState | None, typer.Option("--state", help="Only those of which this is known.")] = None,
+    after: Annotated[str | None, typer.Option("--after", metavar="CALL", help="Only those intended after this one.")] = None,
     limit: ListLimit = MOST_LISTED,
     as_json: AsJson = False,
     store: Store = None,
@@ -68,9 +65,7 @@ def list_(
     asyncio.run(_list(run, None if state is None else state.value, after, limit, as_json, store))
 
 
-async def _list(
-    run: str | None, state: str | None, after: str | None, limit: int, as_json: bool, store: str | None
-) -> None:
+async def _list(run: str | None, state: str | None, after: str | None, limit: int, as_json: bool, store: str | None) -> None:
     async with backend(store, who(None)) as service:
         named = None if run is None else await reference.run_id(service, run)
         rows = await service.rows(query.Effects(run=named, state=state, cursor=after), limit + 1)
@@ -81,11 +76,20 @@ async def _list(
     if as_json:
         terminal.emit(rows)
         return
-    table.show(COLUMNS, [
-        (row["call"], row["tool"], row["state"], moment.ago(moment.ms(row["intended_at"]), now_ms), row["policy"],
-         row["by"] or "-")
-        for row in rows
-    ])  # fmt: skip
+    table.show(
+        COLUMNS,
+        [
+            (
+                row["call"],
+                row["tool"],
+                row["state"],
+                moment.ago(moment.ms(row["intended_at"]), now_ms),
+                row["policy"],
+                row["by"] or "-",
+            )
+            for row in rows
+        ],
+    )
 
 
 @app.command()
@@ -100,8 +104,7 @@ def resolve(
     again: Annotated[bool, typer.Option("--again", help="Call it again, under the same key.")] = False,
     reason: Reason = None,
     shown: Annotated[
-        str | None,
-        typer.Option("--shown", metavar="HASH", help="Decide only if the gate about it shows what has this hash."),
+        str | None, typer.Option("--shown", metavar="HASH", help="Decide only if the gate about it shows what has this hash.")
     ] = None,
     by: Who = None,
     role: Roles = None,
@@ -112,9 +115,7 @@ def resolve(
     if (happened is not None) + did_not + again != 1:
         raise UsageError("Say one of: --happened JSON (its response), --did-not, --again.")
     given = {"response": json_value(happened, "--happened")} if happened is not None else {}
-    decision: Literal["answer", "reject", "retry"] = (
-        "answer" if happened is not None else "reject" if did_not else "retry"
-    )
+    decision: Literal["answer", "reject", "retry"] = "answer" if happened is not None else "reject" if did_not else "retry"
     tell_run(asyncio.run(_resolve(call, decision, given, who(by, role), reason, shown, as_json, store)), as_json)
 
 

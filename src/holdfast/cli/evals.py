@@ -23,17 +23,28 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See what suites of scenarios came to, as `eval --keep` kept it.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("evaluation", ID), Column("at", goes=2), Column("suite", 12, goes=1), Column("workflow", 8), Column("version"),
-    Column("passed"), Column("met"), Column("cost", goes=3), Column("by", goes=4),
-)  # fmt: skip
+    Column("evaluation", ID),
+    Column("at", goes=2),
+    Column("suite", 12, goes=1),
+    Column("workflow", 8),
+    Column("version"),
+    Column("passed"),
+    Column("met"),
+    Column("cost", goes=3),
+    Column("by", goes=4),
+)
 RUNS: Final = (Column("scenario", 12), Column("run", ID, goes=1), Column("passed"), Column("misses", 20))
 
 
 @app.command("list")
 def list_(
-    workflow: Workflow = None, tenant: page.OfTenant = None, after: page.After = None, limit: page.Limit = 100,
-    as_json: AsJson = False, store: Store = None,
-) -> None:  # fmt: skip
+    workflow: Workflow = None,
+    tenant: page.OfTenant = None,
+    after: page.After = None,
+    limit: page.Limit = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
     """List the evaluations that were kept, newest first."""
     found = asyncio.run(_list(workflow, tenant, after, limit, store))
     of = () if workflow is None else ("--workflow", workflow)
@@ -51,19 +62,24 @@ def show(
     if as_json:
         terminal.emit(found)
         return
-    terminal.sheet([
-        ("Evaluation", found["evaluation_id"]),
-        ("Suite", found["suite"]),
-        ("Workflow", f"{found['workflow']} {found['version']}"),
-        ("Passed", f"{_passed(found)}, {'enough' if found['met'] else 'too few'} for {found['min_passed']:.0%}"),
-        ("Replayed", str(found["replayed"])),
-        ("Cost", f"${found['cost_usd']}"),
-        ("Kept", f"{_moment(found)} by {_by(found)}, for tenant {found['tenant']}"),
-    ])  # fmt: skip
-    table.show(RUNS, [
-        (each["scenario"], each["run_id"], "yes" if each["passed"] else "no", " ".join(each["misses"]))
-        for each in found["judged"]
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Evaluation", found["evaluation_id"]),
+            ("Suite", found["suite"]),
+            ("Workflow", f"{found['workflow']} {found['version']}"),
+            ("Passed", f"{_passed(found)}, {'enough' if found['met'] else 'too few'} for {found['min_passed']:.0%}"),
+            ("Replayed", str(found["replayed"])),
+            ("Cost", f"${found['cost_usd']}"),
+            ("Kept", f"{_moment(found)} by {_by(found)}, for tenant {found['tenant']}"),
+        ]
+    )
+    table.show(
+        RUNS,
+        [
+            (each["scenario"], each["run_id"], "yes" if each["passed"] else "no", " ".join(each["misses"]))
+            for each in found["judged"]
+        ],
+    )
 
 
 async def _list(workflow: str | None, tenant: str | None, after: str | None, limit: int, store: str | None) -> Page:
@@ -82,9 +98,16 @@ async def _show(given: str, store: str | None) -> dict[str, Any]:
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
     return (
-        row["evaluation_id"], _moment(row), row["suite"], row["workflow"], str(row["version"]), _passed(row),
-        "yes" if row["met"] else "no", f"${row['cost_usd']}", _by(row),
-    )  # fmt: skip
+        row["evaluation_id"],
+        _moment(row),
+        row["suite"],
+        row["workflow"],
+        str(row["version"]),
+        _passed(row),
+        "yes" if row["met"] else "no",
+        f"${row['cost_usd']}",
+        _by(row),
+    )
 
 
 def _moment(row: dict[str, Any]) -> str:

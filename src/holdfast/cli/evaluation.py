@@ -39,9 +39,7 @@ def eval(  # noqa: A001 - as it is typed
         str, typer.Argument(metavar="FILE", help="Scenarios in FILE.yaml, or FILE.py:SUITE for a suite made in Python.")
     ],
     keep: Annotated[bool, typer.Option("--keep", help="Keep the report in the store, for `holdfast evals`.")] = False,
-    tenant: Annotated[
-        str, typer.Option("--tenant", metavar="NAME", help="With --keep: whose report it is.")
-    ] = "default",
+    tenant: Annotated[str, typer.Option("--tenant", metavar="NAME", help="With --keep: whose report it is.")] = "default",
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -97,8 +95,12 @@ async def _evaluated(suite: Suite, workflow: Workflow, keep: Keeping | None) -> 
     if keep is not None:
         async with asking(keep.store) as engine:
             kept = await engine.keep_evaluation(
-                keep.file, workflow, [each.judged for each in found], min_passed=suite.min_passed, by=who(keep.by).claim,
+                keep.file,
+                workflow,
+                [each.judged for each in found],
+                min_passed=suite.min_passed,
+                by=who(keep.by).claim,
                 tenant=keep.tenant,
-            )  # fmt: skip
+            )
         terminal.say(f"Kept as evaluation {kept.id}: {typed('evals', 'show', kept.id, store=keep.store)}")
     return found

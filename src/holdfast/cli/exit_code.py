@@ -40,8 +40,12 @@ OF_STATUS: Final = {
 
 
 _OF_ERROR: Final = (
-    (UsageError, USAGE), (NotFound, NOT_FOUND), (Conflict, CONFLICT), (Unauthorized, UNAUTHORIZED), (Unreachable, UNREACHABLE),
-)  # fmt: skip
+    (UsageError, USAGE),
+    (NotFound, NOT_FOUND),
+    (Conflict, CONFLICT),
+    (Unauthorized, UNAUTHORIZED),
+    (Unreachable, UNREACHABLE),
+)
 
 
 def of_error(problem: HoldfastError) -> int:

@@ -22,9 +22,12 @@ _HINT = (
 
 
 _OPTIONS: Final = {
-    "by=NAME": "--as NAME", "roles=[ROLE]": "--role ROLE", "data=JSON": "--data JSON", "output=JSON": "--output JSON",
+    "by=NAME": "--as NAME",
+    "roles=[ROLE]": "--role ROLE",
+    "data=JSON": "--data JSON",
+    "output=JSON": "--output JSON",
     "repeat_effects=True": "--repeat-effects",
-}  # fmt: skip
+}
 """The arguments that errors name, and the options that give them."""
 
 

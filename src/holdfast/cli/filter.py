@@ -19,26 +19,20 @@ if TYPE_CHECKING:
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant's.")]
 Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow's, by its name.")]
 Statuses = Annotated[
-    list[str] | None,
-    typer.Option("--status", metavar="STATUS", help="Only those of this status, or these: failed,waiting."),
+    list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those of this status, or these: failed,waiting.")
 ]
 Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only the run that was started under this key.")]
 Since = Annotated[
     str | None,
-    typer.Option(
-        "--since", metavar="TIME", help="Only those started since then: 2h, 3d, 2026-11-21, 2026-11-21T09:30."
-    ),
+    typer.Option("--since", metavar="TIME", help="Only those started since then: 2h, 3d, 2026-11-21, 2026-11-21T09:30."),
 ]
 RunTags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Only those with this tag; all of them, if repeated.")
 ]
 Text = Annotated[
-    str | None,
-    typer.Option("--text", metavar="TEXT", help="Only those with it in workflow, key, a tag, or who started them."),
+    str | None, typer.Option("--text", metavar="TEXT", help="Only those with it in workflow, key, a tag, or who started them.")
 ]
-MinCost = Annotated[
-    str | None, typer.Option("--min-cost", metavar="USD", help="Only those that spent so much or more.")
-]
+MinCost = Annotated[str | None, typer.Option("--min-cost", metavar="USD", help="Only those that spent so much or more.")]
 MaxCost = Annotated[str | None, typer.Option("--max-cost", metavar="USD", help="Only those that spent no more.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only those started before then.")]
 
@@ -70,12 +64,18 @@ class Asked(NamedTuple):
         from holdfast.service.query import Runs
 
         return Runs(
-            tenant=self.tenant, workflow=self.workflow, key=self.key, parent=self.parent,
+            tenant=self.tenant,
+            workflow=self.workflow,
+            key=self.key,
+            parent=self.parent,
             status=tuple(among(self.statuses, get_args(Status), "status") or usual),
-            tag=tuple(self.tags or ()), text=self.text, min_cost_usd=self.min_cost, max_cost_usd=self.max_cost,
+            tag=tuple(self.tags or ()),
+            text=self.text,
+            min_cost_usd=self.min_cost,
+            max_cost_usd=self.max_cost,
             since_ms=None if self.since is None else moment.given(self.since, "--since", now_ms),
             until_ms=None if self.until is None else moment.given(self.until, "--until", now_ms),
-        )  # fmt: skip
+        )
 
 
 def among(given: Sequence[str] | None, known: Iterable[str], what: Literal["status", "state"]) -> list[str] | None:

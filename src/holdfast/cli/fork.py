@@ -31,43 +31,49 @@ if TYPE_CHECKING:
 _MOST_SHOWN: Final = 20
 
 From = Annotated[
-    str,
-    typer.Option(
-        "--from", metavar="STEP", help="The step from which it goes its own way: draft#2, or in a flow flow#1/3."
-    ),
+    str, typer.Option("--from", metavar="STEP", help="The step from which it goes its own way: draft#2, or in a flow flow#1/3.")
 ]
 Input = Annotated[
     str | None, typer.Option("--input", "-i", metavar="JSON", help="Another input: JSON, @FILE, or @- for stdin.")
 ]
-Output = Annotated[
-    str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, instead of being done.")
-]
+Output = Annotated[str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, instead of being done.")]
 State = Annotated[
     str | None, typer.Option("--state", metavar="JSON", help="What other nodes came to: an object, by their names.")
 ]
 RepeatEffects = Annotated[
-    bool,
-    typer.Option(
-        "--repeat-effects", help="Do also what happens once and is new; otherwise a person is asked each time."
-    ),
+    bool, typer.Option("--repeat-effects", help="Do also what happens once and is new; otherwise a person is asked each time.")
 ]
 CostLimit = Annotated[
     str | None,
     typer.Option("--cost-limit", metavar="USD", help="What it may spend on models; by default what the origin might."),
 ]
 Key = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", help="The same again is the same run; with --all the same runs."),
+    str | None, typer.Option("--key", metavar="KEY", help="The same again is the same run; with --all the same runs.")
 ]
 
 
 def fork(
-    step: From, run: MaybeRun = None, data: Input = None, output: Output = None, state: State = None,
-    repeat_effects: RepeatEffects = False, cost_limit: CostLimit = None, key: Key = None, every: All = False,
-    tenant: Tenant = None, workflow: Workflow = None, status: Statuses = None, since: Since = None, until: Until = None,
-    limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False,
+    step: From,
+    run: MaybeRun = None,
+    data: Input = None,
+    output: Output = None,
+    state: State = None,
+    repeat_effects: RepeatEffects = False,
+    cost_limit: CostLimit = None,
+    key: Key = None,
+    every: All = False,
+    tenant: Tenant = None,
+    workflow: Workflow = None,
+    status: Statuses = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
     store: Store = None,
-) -> int:  # fmt: skip
+) -> int:
     """Start a run with another's history before a step, or with that of each of some; what it asks for as that run did is not
     done again."""
     from holdfast.service import command as cmd
@@ -80,9 +86,7 @@ def fork(
         if text is not None:
             said[name] = json_value(text, f"--{name}")
     if not isinstance(said.get("state", {}), dict):
-        raise UsageError(
-            '--state is an object of outputs by their nodes, for example {"draft": "better"}. Nothing was done.'
-        )
+        raise UsageError('--state is an object of outputs by their nodes, for example {"draft": "better"}. Nothing was done.')
     wish = cmd.Fork(run=run or "", step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said)
     if run is None:
         return asyncio.run(_fork_all(wish, who(by), many, as_json, store))
@@ -146,9 +150,7 @@ def _in_words(row: dict[str, Any]) -> str:
 def _quote_of(wish: Fork) -> ForkQuote:
     from holdfast.service.query import ForkQuote
 
-    return ForkQuote(
-        run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd
-    )
+    return ForkQuote(run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd)
 
 
 async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bool, store: str | None) -> None:
@@ -184,9 +186,7 @@ def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = 
     reused = sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item)
     anew = sorted(quote["anew"], key=_is_item)
     told = [f"  {_named(each)}: its recorded result, free, if it is asked for the same." for each in reused]
-    told += [
-        f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'done anew'}, {each['why']}." for each in anew
-    ]
+    told += [f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'done anew'}, {each['why']}." for each in anew]
     more = len(told) - _MOST_SHOWN
     return [
         f"A new run of {quote['workflow']}: it goes its own way from {quote['begins_at']} of run {quote['run_id']}{why}.",
@@ -222,9 +222,7 @@ def _repeats(done: Sequence[dict[str, Any]], repeats_effects: bool) -> list[str]
 
 
 def _costs(quote: dict[str, Any]) -> str:
-    limit = (
-        "it has no limit (--cost-limit sets one)" if quote["most_usd"] is None else f"its limit is ${quote['most_usd']}"
-    )
+    limit = "it has no limit (--cost-limit sets one)" if quote["most_usd"] is None else f"its limit is ${quote['most_usd']}"
     if not float(quote["anew_usd"]):
         return f"Cost: nothing, unless it asks models for something new; {limit}."
     free = not any(each["kind"] == "model" for each in quote["anew"])

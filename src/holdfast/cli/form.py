@@ -23,13 +23,18 @@ def show(form: Mapping[str, Any], values: Mapping[str, Any], columns: Sequence[C
         terminal.show(f"  {_type(form)}")
         return
     needed = form.get("required", [])
-    table.show(columns, [
-        (
-            name, _type(shape), "yes" if name in needed else "no",
-            json.dumps(values[name], ensure_ascii=False) if name in values else "-",
-        )
-        for name, shape in form["properties"].items()
-    ])  # fmt: skip
+    table.show(
+        columns,
+        [
+            (
+                name,
+                _type(shape),
+                "yes" if name in needed else "no",
+                json.dumps(values[name], ensure_ascii=False) if name in values else "-",
+            )
+            for name, shape in form["properties"].items()
+        ],
+    )
 
 
 def defaults(form: Mapping[str, Any]) -> dict[str, Any]:

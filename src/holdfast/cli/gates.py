@@ -32,9 +32,17 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("gate", ID), Column("state"), Column("open for"), Column("deadline"), Column("risk"), Column("reason", 8, goes=3),
-    Column("about", 10, goes=4), Column("asks", 6, goes=2), Column("approved", goes=5), Column("reminders", goes=1),
-)  # fmt: skip
+    Column("gate", ID),
+    Column("state"),
+    Column("open for"),
+    Column("deadline"),
+    Column("risk"),
+    Column("reason", 8, goes=3),
+    Column("about", 10, goes=4),
+    Column("asks", 6, goes=2),
+    Column("approved", goes=5),
+    Column("reminders", goes=1),
+)
 TOOL_APPROVAL: Final = "tool_approval"
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
@@ -49,12 +57,9 @@ GateArgument = Annotated[
         autocompletion=completion.gates,
     ),
 ]
-Data = Annotated[
-    str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")
-]
+Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")]
 Shown = Annotated[
-    str | None,
-    typer.Option("--shown", metavar="HASH", help="Decide only if this is what is shown (`gates show` prints it)."),
+    str | None, typer.Option("--shown", metavar="HASH", help="Decide only if this is what is shown (`gates show` prints it).")
 ]
 
 
@@ -68,9 +73,7 @@ def list_(
     risk: Annotated[
         list[str] | None, typer.Option("--risk", metavar="LEVEL", help="Only of this risk; may be given several times.")
     ] = None,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="GATE", help="Only those opened after this one.")
-    ] = None,
+    after: Annotated[str | None, typer.Option("--after", metavar="GATE", help="Only those opened after this one.")] = None,
     limit: ListLimit = MOST_LISTED,
     as_json: AsJson = False,
     store: Store = None,
@@ -87,9 +90,14 @@ def _levels(given: Sequence[str]) -> tuple[RiskLevel, ...]:
 
 
 async def _list(
-    run: str | None, everything: bool, risk: tuple[RiskLevel, ...], after: str | None, limit: int, as_json: bool,
+    run: str | None,
+    everything: bool,
+    risk: tuple[RiskLevel, ...],
+    after: str | None,
+    limit: int,
+    as_json: bool,
     store: str | None,
-) -> None:  # fmt: skip
+) -> None:
     from holdfast.cli import advice
 
     async with opening.listing(store, who(None)) as asking:
@@ -102,15 +110,24 @@ async def _list(
     if as_json:
         terminal.emit(rows)
         return
-    table.show(COLUMNS, [
-        (
-            gate["gate_id"], gate["state"], moment.ago(moment.ms(gate["opened_at"]), now_ms),
-            moment.due(moment.maybe_ms(gate["due_at"]), now_ms), gate["risk_level"] or "", gate["reason"],
-            gate["proposed_action"] or advice.in_short(gate), ", ".join(gate["reviewers"]) or "anybody",
-            _approved(gate) if gate["quorum"] > 1 else "", str(gate["reminders"]),
-        )
-        for gate in rows
-    ])  # fmt: skip
+    table.show(
+        COLUMNS,
+        [
+            (
+                gate["gate_id"],
+                gate["state"],
+                moment.ago(moment.ms(gate["opened_at"]), now_ms),
+                moment.due(moment.maybe_ms(gate["due_at"]), now_ms),
+                gate["risk_level"] or "",
+                gate["reason"],
+                gate["proposed_action"] or advice.in_short(gate),
+                ", ".join(gate["reviewers"]) or "anybody",
+                _approved(gate) if gate["quorum"] > 1 else "",
+                str(gate["reminders"]),
+            )
+            for gate in rows
+        ],
+    )
 
 
 @app.command()
@@ -151,26 +168,28 @@ def _numbered(calls: Sequence[View]) -> list[tuple[str, str]]:
 
 
 def _print(gate: View, run: View, commands: list[str], now_ms: int) -> None:
-    terminal.sheet([
-        ("Gate", gate["gate_id"]),
-        ("Run", f"{run['run_id']} of {run['workflow']} {run['version']}, tenant {run['tenant']}"),
-        ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
-        ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
-        *([("Four eyes", f"{_involved(gate)} cannot decide")] if gate["four_eyes"] else []),
-        *([("Proposes", gate["proposed_action"])] if gate["proposed_action"] else []),
-        *([("Evidence", ", ".join(gate["evidence_ids"]))] if gate["evidence_ids"] else []),
-        *([("Risk", gate["risk_level"])] if gate["risk_level"] else []),
-        *([("Approvals", _approvals(gate))] if gate.get("quorum", 1) > 1 else []),
-        *([("Edited", f"by {gate['edited_by']}; another person decides")] if gate.get("edited_by") else []),
-        *([("Not by", ", ".join(gate["not_by"]))] if gate["not_by"] else []),
-        ("Opened", moment.around(moment.ms(gate["opened_at"]), now_ms)),
-        ("Deadline", moment.around(moment.ms(gate["due_at"]), now_ms) if gate["due_at"] is not None else "none"),
-        *([("Expires", moment.around(moment.ms(gate["expires_at"]), now_ms))] if gate["expires_at"] is not None else []),
-        *(("Given on", _given_on(each, now_ms)) for each in gate["assigned"]),
-        ("Reminders", str(gate["reminders"])),
-        ("State", _state(gate, now_ms)),
-        ("Hash", gate["shown_hash"]),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Gate", gate["gate_id"]),
+            ("Run", f"{run['run_id']} of {run['workflow']} {run['version']}, tenant {run['tenant']}"),
+            ("Reason", f"{gate['reason']} in {gate['step']}" if gate["step"] is not None else gate["reason"]),
+            ("Asks", ", ".join(gate["reviewers"]) or "anybody"),
+            *([("Four eyes", f"{_involved(gate)} cannot decide")] if gate["four_eyes"] else []),
+            *([("Proposes", gate["proposed_action"])] if gate["proposed_action"] else []),
+            *([("Evidence", ", ".join(gate["evidence_ids"]))] if gate["evidence_ids"] else []),
+            *([("Risk", gate["risk_level"])] if gate["risk_level"] else []),
+            *([("Approvals", _approvals(gate))] if gate.get("quorum", 1) > 1 else []),
+            *([("Edited", f"by {gate['edited_by']}; another person decides")] if gate.get("edited_by") else []),
+            *([("Not by", ", ".join(gate["not_by"]))] if gate["not_by"] else []),
+            ("Opened", moment.around(moment.ms(gate["opened_at"]), now_ms)),
+            ("Deadline", moment.around(moment.ms(gate["due_at"]), now_ms) if gate["due_at"] is not None else "none"),
+            *([("Expires", moment.around(moment.ms(gate["expires_at"]), now_ms))] if gate["expires_at"] is not None else []),
+            *(("Given on", _given_on(each, now_ms)) for each in gate["assigned"]),
+            ("Reminders", str(gate["reminders"])),
+            ("State", _state(gate, now_ms)),
+            ("Hash", gate["shown_hash"]),
+        ]
+    )
     terminal.show("\nShown")
     fields = gate["shown"] if isinstance(gate["shown"], dict) else {"": gate["shown"]}
     terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
@@ -242,9 +261,15 @@ def _answering(decision: str) -> Callable[..., None]:
     """The command that gives a gate this answer."""
 
     def command(
-        gate: GateArgument, data: Data = None, reason: Reason = None, shown: Shown = None, by: Who = None,
-        role: Roles = None, as_json: AsJson = False, store: Store = None,
-    ) -> None:  # fmt: skip
+        gate: GateArgument,
+        data: Data = None,
+        reason: Reason = None,
+        shown: Shown = None,
+        by: Who = None,
+        role: Roles = None,
+        as_json: AsJson = False,
+        store: Store = None,
+    ) -> None:
         given = {"data": json_value(data, "--data")} if data is not None else {}
         person = who(by, role)
         found = asyncio.run(_decide(gate, decision, given, reason, shown, person, as_json, store))
@@ -254,9 +279,7 @@ def _answering(decision: str) -> Callable[..., None]:
             what = "Another person decides" if decision != "approve" else _approvals(found)
             terminal.say(f"Gate {found['gate_id']}: {decision} by {person.claim}. It is still open. {what}.")
         else:
-            terminal.say(
-                f"Gate {found['gate_id']}: {decision} by {person.claim}. Where a worker runs, its run goes on."
-            )
+            terminal.say(f"Gate {found['gate_id']}: {decision} by {person.claim}. Where a worker runs, its run goes on.")
 
     return command
 
@@ -275,9 +298,14 @@ for _decision, _help in (
 def decide(
     gate: GateArgument,
     decision: Annotated[str, typer.Argument(metavar="DECISION", help="One of those that `gates show` names.")],
-    data: Data = None, reason: Reason = None, shown: Shown = None, by: Who = None, role: Roles = None,
-    as_json: AsJson = False, store: Store = None,
-) -> None:  # fmt: skip
+    data: Data = None,
+    reason: Reason = None,
+    shown: Shown = None,
+    by: Who = None,
+    role: Roles = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
     """Give a gate any answer that it takes, also one of its workflow's own."""
     _answering(decision)(gate, data, reason, shown, by, role, as_json, store)
 
@@ -289,9 +317,14 @@ To = Annotated[list[str], typer.Option("--to", metavar="NAME", help="A person or
 
 @app.command()
 def delegate(
-    gate: GateArgument, to: To, reason: Reason = None, by: Who = None, role: Roles = None, as_json: AsJson = False,
+    gate: GateArgument,
+    to: To,
+    reason: Reason = None,
+    by: Who = None,
+    role: Roles = None,
+    as_json: AsJson = False,
     store: Store = None,
-) -> None:  # fmt: skip
+) -> None:
     """Hand on a question that asks you: others may decide it, too."""
     from holdfast.service.command import Delegate
 
@@ -330,7 +363,8 @@ def together(
     each: Annotated[
         str | None,
         typer.Option(
-            "--each", metavar="JSON",
+            "--each",
+            metavar="JSON",
             help='Or of each by its number, as `gates show` has them: {"1": "approve", "2": {"decision": "edit",'
             ' "data": {...}}}; those that are not named stay open.',
         ),
@@ -344,7 +378,7 @@ def together(
     role: Roles = None,
     as_json: AsJson = False,
     store: Store = None,
-) -> None:  # fmt: skip
+) -> None:
     """Answer the calls of tools that a step asks about at the same time: in one commit, all of the answers or none."""
     if (decision is None) == (each is None):
         raise UsageError("Say what is decided of all (approve or reject), or of each with --each. Nothing was decided.")
@@ -401,9 +435,15 @@ def _answer(number: str, said: Any, reason: str | None) -> GateAnswer:
 
 
 async def _decide(
-    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Principal, as_json: bool,
+    gate: str,
+    decision: str,
+    given: dict[str, Any],
+    reason: str | None,
+    shown: str | None,
+    by: Principal,
+    as_json: bool,
     store: str | None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     from holdfast.core.values.ids import GateId, run_of
     from holdfast.service.command import Decide
 
@@ -461,9 +501,7 @@ async def _meant(asking: Asking, given: str, decision: str, shown: str | None, s
     try:
         run = await reference.run(asking, given)
     except NotFound:
-        raise NotFound(
-            f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open."
-        ) from None
+        raise NotFound(f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open.") from None
     rows = await _asked(asking, run["run_id"])
     still: list[str] = [row["gate_id"] for row in rows if _is_open(row)]
     if not rows:
@@ -480,9 +518,10 @@ async def _meant(asking: Asking, given: str, decision: str, shown: str | None, s
             return seen[0]
     named = "\n".join(f"  {row['gate_id']}  {_became(row)}" for row in rows[-_MOST_NAMED:])
     commands = "\n".join(
-        f"  {typed(*words, store=store)}" for gate in still[:_MOST_NAMED]
+        f"  {typed(*words, store=store)}"
+        for gate in still[:_MOST_NAMED]
         for words in (("gates", "show", gate), advice.deciding(gate, decision))
-    )  # fmt: skip
+    )
     raise DecisionRefused(
         f"Run {given} has asked {len(rows)} questions, so its id does not say which one you have looked at. Nothing was"
         f" decided.\n{named}\nLook, and decide by the gate's own id (or add --shown HASH, which `gates show` prints):\n"
@@ -506,15 +545,11 @@ async def _found(asking: Asking, given: str) -> str:
     try:
         run = await reference.run(asking, given)
     except NotFound:
-        raise NotFound(
-            f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open."
-        ) from None
+        raise NotFound(f"There is no gate {given}, and no run; `holdfast gates list` shows the gates that are open.") from None
     rows = await _asked(asking, run["run_id"])
     still = [row for row in rows if _is_open(row)]
     if len(still) > 1 and {(row["reason"], row["step"]) for row in still} != {(TOOL_APPROVAL, still[0]["step"])}:
-        raise UsageError(
-            f"Run {given} has {len(still)} open gates; say which: {', '.join(row['gate_id'] for row in still)}."
-        )
+        raise UsageError(f"Run {given} has {len(still)} open gates; say which: {', '.join(row['gate_id'] for row in still)}.")
     if not rows:
         raise NotFound(f"Run {given} asks nothing; it is {run['status']}.")
     return str((still[0] if still else rows[-1])["gate_id"])

@@ -43,9 +43,7 @@ _SHAPES = {
 _MOST_REVIEWED: Final = 50
 """Runs whose paths a review looks at, the latest."""
 
-_Checked = Annotated[
-    str | None, typer.Argument(metavar="FILE", help="FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME.")
-]
+_Checked = Annotated[str | None, typer.Argument(metavar="FILE", help="FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME.")]
 _Strict = Annotated[bool, typer.Option("--strict", help="Warnings are an error too: exit code 2.")]
 _Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of workflows in YAML instead.")]
 
@@ -53,19 +51,21 @@ _Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema o
 _Review = Annotated[
     bool,
     typer.Option(
-        "--review",
-        help="Answer the sixteen questions of a design review, and print the design report, from code and runs.",
+        "--review", help="Answer the sixteen questions of a design review, and print the design report, from code and runs."
     ),
 ]
-_Evals = Annotated[
-    str | None, typer.Option("--evals", metavar="FILE", help="With --review: the scenarios that it is held to.")
-]
+_Evals = Annotated[str | None, typer.Option("--evals", metavar="FILE", help="With --review: the scenarios that it is held to.")]
 
 
 def validate(
-    target: _Checked = None, schema: _Schema = False, strict: _Strict = False, review: _Review = False, evals: _Evals = None,
-    as_json: AsJson = False, store: Store = None,
-) -> int:  # fmt: skip
+    target: _Checked = None,
+    schema: _Schema = False,
+    strict: _Strict = False,
+    review: _Review = False,
+    evals: _Evals = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
     """Say everything that is wrong with a workflow, and what should be thought about."""
     if schema:
         return yaml_file.schema()
@@ -134,10 +134,15 @@ def _validate_python(target: str, *, as_json: bool, strict: bool, store: str | N
     except InvalidWorkflow as invalid:
         problems = invalid.problems
     if as_json:
-        terminal.emit({
-            "workflow": workflow.name, "version": workflow.version, "valid": not problems, "problems": list(problems),
-            "warnings": warnings,
-        })  # fmt: skip
+        terminal.emit(
+            {
+                "workflow": workflow.name,
+                "version": workflow.version,
+                "valid": not problems,
+                "problems": list(problems),
+                "warnings": warnings,
+            }
+        )
         return USAGE if problems or (strict and warnings) else OK
     for problem in problems:
         terminal.show(f"problem: {problem}")
@@ -229,11 +234,7 @@ def _models(workflow: Workflow) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, made in workflow.nodes.items():
         node = made.each or made
-        named = [
-            node.settings.get("model"),
-            *node.settings.get("cheaper_models", ()),
-            node.settings.get("compact_with"),
-        ]
+        named = [node.settings.get("model"), *node.settings.get("cheaper_models", ()), node.settings.get("compact_with")]
         for model in named:
             if isinstance(model, str):
                 found.setdefault(model, []).append(name)

@@ -25,9 +25,7 @@ from holdfast.service.query import View
 if TYPE_CHECKING:
     from holdfast.cli.backend import Backend
 
-ITEMS: Final = (
-    Column("item", 12), Column("status"), Column("attempts", goes=1), Column("ended", goes=2), Column("detail", 12),
-)  # fmt: skip
+ITEMS: Final = (Column("item", 12), Column("status"), Column("attempts", goes=1), Column("ended", goes=2), Column("detail", 12))
 
 _PAGE: Final = 1000
 """Events in memory at once: a history may be long."""
@@ -58,9 +56,7 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
         terminal.emit({"items": rows, "after": None if cursor is None else int(cursor)})
         return
     if not rows:
-        terminal.say(
-            f"No item of {map_!r} has ended{' after that' if after else ''}; `runs show` names the maps of a run."
-        )
+        terminal.say(f"No item of {map_!r} has ended{' after that' if after else ''}; `runs show` names the maps of a run.")
         return
     told = [
         each["error"]["message"]
@@ -68,17 +64,18 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
         else each["reason"] or json.dumps(labelled(each["output"]), ensure_ascii=False)
         for each in rows
     ]
-    table.show(ITEMS, [
-        (each["item"], each["status"], str(each["attempts"]), each["ended_at"], what)
-        for each, what in zip(rows, told, strict=True)
-    ])  # fmt: skip
+    table.show(
+        ITEMS,
+        [
+            (each["item"], each["status"], str(each["attempts"]), each["ended_at"], what)
+            for each, what in zip(rows, told, strict=True)
+        ],
+    )
     if cursor is not None:
         terminal.say(f"There may be more: say the same with --after {cursor}")
 
 
-async def _show(
-    given: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption
-) -> None:
+async def _show(given: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption) -> None:
     task = asyncio.current_task()
     assert task is not None
     interruption.stops(task)

@@ -16,17 +16,17 @@ from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store, Who
 from holdfast.cli.table import Column
 
-app = typer.Typer(
-    help="Make keys with which services call this store's ports, and take them back.", no_args_is_help=True
-)
+app = typer.Typer(help="Make keys with which services call this store's ports, and take them back.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("name", 10), Column("tenant", 8), Column("may", 8), Column("workflows", 10, goes=2), Column("made", goes=1),
+    Column("name", 10),
+    Column("tenant", 8),
+    Column("may", 8),
+    Column("workflows", 10, goes=2),
+    Column("made", goes=1),
     Column("state"),
-)  # fmt: skip
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="What the key is called: a name means one key of a tenant for good.")
-]
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is called: a name means one key of a tenant for good.")]
 Whose = Annotated[
     str | None, typer.Option("--tenant", metavar="NAME", help="Whose key, where several tenants have one of the name.")
 ]
@@ -37,23 +37,17 @@ def create(
     name: Name,
     may: Annotated[
         list[str] | None,
-        typer.Option(
-            "--may", metavar="GRANT", help="viewer, operator, reviewer, author or admin; several times for more."
-        ),
+        typer.Option("--may", metavar="GRANT", help="viewer, operator, reviewer, author or admin; several times for more."),
     ] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", metavar="NAME", help="For whom it acts; without it for everybody.")
     ] = None,
-    role: Annotated[
-        list[str] | None, typer.Option("--role", metavar="ROLE", help="A role in which it decides.")
-    ] = None,
+    role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role in which it decides.")] = None,
     team: Annotated[list[str] | None, typer.Option("--team", metavar="TEAM", help="A team of which it is.")] = None,
     workflow: Annotated[
         list[str] | None, typer.Option("--workflow", metavar="PATTERN", help="Only workflows of such names: order*.")
     ] = None,
-    tool: Annotated[
-        list[str] | None, typer.Option("--tool", metavar="PATTERN", help="Only tools of such names.")
-    ] = None,
+    tool: Annotated[list[str] | None, typer.Option("--tool", metavar="PATTERN", help="Only tools of such names.")] = None,
     life_days: Annotated[
         int | None, typer.Option("--days", metavar="N", min=1, max=3650, help="It is over after so many days.")
     ] = None,
@@ -65,9 +59,12 @@ def create(
     from holdfast.service.command import MakeKey
 
     asked: dict[str, Any] = {
-        "may": may or ["viewer"], "roles": role or [], "teams": team or [], "workflows": workflow or ["*"],
+        "may": may or ["viewer"],
+        "roles": role or [],
+        "teams": team or [],
+        "workflows": workflow or ["*"],
         "tools": tool or ["*"],
-    }  # fmt: skip
+    }
     fields = {field: tuple(words) for field, words in asked.items()}
     life_s = None if life_days is None else life_days * 86_400
     _tell(MakeKey(name=name, tenant=tenant, life_s=life_s, **fields), by, as_json, store, make=True)
@@ -75,9 +72,12 @@ def create(
 
 @app.command("list")
 def list_(
-    tenant: page.OfTenant = None, after: page.After = None, limit: page.Limit = 100, as_json: AsJson = False,
+    tenant: page.OfTenant = None,
+    after: page.After = None,
+    limit: page.Limit = 100,
+    as_json: AsJson = False,
     store: Store = None,
-) -> None:  # fmt: skip
+) -> None:
     """List the keys, also those that were taken back; of none what it is."""
     from holdfast.service import query
 

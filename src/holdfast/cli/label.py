@@ -34,9 +34,7 @@ def needed(workflow: Workflow | StoredWorkflow) -> list[str]:
     return missing(workflow, (), ())
 
 
-def missing(
-    workflow: Workflow | StoredWorkflow, labels: Collection[str], tags: Collection[str], gpus: int = 0
-) -> list[str]:
+def missing(workflow: Workflow | StoredWorkflow, labels: Collection[str], tags: Collection[str], gpus: int = 0) -> list[str]:
     """The same beside these labels, tags and GPUs."""
     demands = workflow.graph.demands
     found = options(lacking(asked(workflow), labels))
@@ -53,6 +51,8 @@ def resources_of(tags: Sequence[str], cpu_m: int | None, memory_mb: int | None, 
 
     found = machine.resources()
     return Resources(
-        tags=tuple(tags), cpu_m=found.cpu_m if cpu_m is None else cpu_m,
-        memory_mb=found.memory_mb if memory_mb is None else memory_mb, gpus=gpus,
-    )  # fmt: skip
+        tags=tuple(tags),
+        cpu_m=found.cpu_m if cpu_m is None else cpu_m,
+        memory_mb=found.memory_mb if memory_mb is None else memory_mb,
+        gpus=gpus,
+    )

@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     from holdfast.service.query import View
 
 COLUMNS: Final = (
-    Column("run", ID), Column("workflow", 8), Column("status"), Column("changed"), Column("age", goes=4),
-    Column("cost", goes=3), Column("limit", goes=1), Column("key", 8, goes=2),
-)  # fmt: skip
+    Column("run", ID),
+    Column("workflow", 8),
+    Column("status"),
+    Column("changed"),
+    Column("age", goes=4),
+    Column("cost", goes=3),
+    Column("limit", goes=1),
+    Column("key", 8, goes=2),
+)
 _LOOK_EVERY_S: Final = 1.0
 
 
@@ -106,7 +112,12 @@ def line(row: View, now_ms: int) -> tuple[str, ...]:
 
     spent = nanousd(row["cost_usd"]) + nanousd(row["held_usd"])
     return (
-        row["run_id"], f"{row['workflow']} {row['version']}", _status(row), moment.ago(moment.ms(row["updated_at"]), now_ms),
-        moment.ago(moment.ms(row["started_at"]), now_ms), f"${usd(spent)}",
-        f"${row['limit_usd']}" if row["limit_usd"] is not None else "-", row["key"] or "-",
-    )  # fmt: skip
+        row["run_id"],
+        f"{row['workflow']} {row['version']}",
+        _status(row),
+        moment.ago(moment.ms(row["updated_at"]), now_ms),
+        moment.ago(moment.ms(row["started_at"]), now_ms),
+        f"${usd(spent)}",
+        f"${row['limit_usd']}" if row["limit_usd"] is not None else "-",
+        row["key"] or "-",
+    )

@@ -182,9 +182,7 @@ async def patiently(what: Callable[[], AbstractAsyncContextManager[Opened]], wai
         yield await _entered(stack, what, wait_s)
 
 
-async def _entered(
-    stack: AsyncExitStack, what: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float
-) -> Opened:
+async def _entered(stack: AsyncExitStack, what: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float) -> Opened:
     began_s, said = time.monotonic(), False
     pauses_s = itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1]))
     while True:  # `wait_s` ends it
@@ -237,9 +235,7 @@ def _expect(where: str) -> None:
 
 def typed(*words: str, store: str | None) -> str:
     """A command as a person can type it here, quoted for a shell."""
-    if (
-        store is not None and shown(store) != store
-    ):  # a password is printed nowhere, and without it nothing could be opened
+    if store is not None and shown(store) != store:  # a password is printed nowhere, and without it nothing could be opened
         return f"{shlex.join(['holdfast', *words])} {_OF_ENVIRONMENT}"
     named = ("--store", store) if store is not None else ()
     return shlex.join(["holdfast", *words, *named])

@@ -11,14 +11,11 @@ from holdfast.core.capacity.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Store = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URL", help="The store; by default HOLDFAST_STORE, else SQLite in holdfast.db."),
+    str | None, typer.Option("--store", metavar="URL", help="The store; by default HOLDFAST_STORE, else SQLite in holdfast.db.")
 ]
 Tenant = Annotated[
     str | None,
-    typer.Option(
-        "--tenant", metavar="NAME", help="Whose it is; by default that of the token at a server, else `default`."
-    ),
+    typer.Option("--tenant", metavar="NAME", help="Whose it is; by default that of the token at a server, else `default`."),
 ]
 Who = Annotated[
     str | None,
@@ -28,9 +25,7 @@ Who = Annotated[
 ]
 Roles = Annotated[
     list[str] | None,
-    typer.Option(
-        "--role", metavar="ROLE", help="A role in which you act, where one is asked; unverified. May be repeated."
-    ),
+    typer.Option("--role", metavar="ROLE", help="A role in which you act, where one is asked; unverified. May be repeated."),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the history.")]
 Target = Annotated[
@@ -38,20 +33,13 @@ Target = Annotated[
 ]
 Labels = Annotated[
     list[str] | None,
-    typer.Option(
-        "--label", metavar="LABEL", help="What this process has, for workflows that ask for it: gpu, zone=eu."
-    ),
+    typer.Option("--label", metavar="LABEL", help="What this process has, for workflows that ask for it: gpu, zone=eu."),
 ]
-Tags = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Like --label, for steps that ask for tags.")
-]
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="Like --label, for steps that ask for tags.")]
 CpuM = Annotated[
     int | None,
     typer.Option(
-        "--cpu-m",
-        metavar="N",
-        min=0,
-        help="Thousandths of cores that steps may take; by default all of this machine's.",
+        "--cpu-m", metavar="N", min=0, help="Thousandths of cores that steps may take; by default all of this machine's."
     ),
 ]
 MemoryMb = Annotated[
@@ -70,17 +58,14 @@ WaitS = Annotated[
 ]
 Gpus = Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="GPUs that steps may take.")]
 Yaml = Annotated[
-    bool,
-    typer.Option("--yaml", help="Also every run of a workflow in YAML: its store says all of it, no file is needed."),
+    bool, typer.Option("--yaml", help="Also every run of a workflow in YAML: its store says all of it, no file is needed.")
 ]
 Lane = Annotated[
     str, typer.Option("--lane", metavar="NAME", help="The lane of the fleet that it belongs to; see holdfast.toml.")
 ]
 TokenLimit = Annotated[
     int | None,
-    typer.Option(
-        "--token-limit", metavar="N", min=0, help="How many tokens of models it may use, in and out together."
-    ),
+    typer.Option("--token-limit", metavar="N", min=0, help="How many tokens of models it may use, in and out together."),
 ]
 TeamBudget = Annotated[
     str | None, typer.Option("--team-budget", metavar="NAME", help="The team budget that it shares; with --agent.")
@@ -96,9 +81,7 @@ ToolCallLimit = Annotated[
 ]
 WallLimit = Annotated[
     float | None,
-    typer.Option(
-        "--wall-s", metavar="SECONDS", min=0.001, help="How old it may become, its waits included, in seconds."
-    ),
+    typer.Option("--wall-s", metavar="SECONDS", min=0.001, help="How old it may become, its waits included, in seconds."),
 ]
 AtLimit = Annotated[
     Literal["ask", "fail", "record"] | None,

@@ -23,9 +23,14 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, hel
 
 
 def show(
-    page: Page, columns: Sequence[Column], line: Callable[[dict[str, Any]], Sequence[str]], *command: str,
-    tenant: str | None, as_json: bool, store: str | None,
-) -> None:  # fmt: skip
+    page: Page,
+    columns: Sequence[Column],
+    line: Callable[[dict[str, Any]], Sequence[str]],
+    *command: str,
+    tenant: str | None,
+    as_json: bool,
+    store: str | None,
+) -> None:
     """Print a page of what `command` lists of a tenant, or of all. The command that goes on asks for no other rows."""
     if as_json:
         terminal.emit(page.rows)

@@ -48,10 +48,10 @@ def asked(calls: Mapping[CallId, OpenCall]) -> str:
     """What will be asked about calls that were left without an outcome."""
     lines = [
         f"\n{call.name} ({id_}) has left and its outcome is not known here: {_AFTERWARDS.get(call.policy, 'it is made again')}."
-        if call.kind == "effect" else
-        f"\nA call of {call.name} has left and its cost is not known here: it counts as spent, and the call is made again."
+        if call.kind == "effect"
+        else f"\nA call of {call.name} has left and its cost is not known here: it counts as spent, and the call is made again."
         for id_, call in calls.items()
-    ]  # fmt: skip
+    ]
     return "".join(lines)
 
 

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from holdfast.settings import Settings
 
 
-app = typer.Typer(
-    help="See and say how much there is of what steps ask for before they are placed.", no_args_is_help=True
-)
+app = typer.Typer(help="See and say how much there is of what steps ask for before they are placed.", no_args_is_help=True)
 
 POOLS: Final = (Column("pool", 12), Column("limit"), Column("burst", goes=1), Column("counts", 8, goes=2))
 SHARES: Final = (
-    Column("holder", 12), Column("life"), Column("granted"), Column("used"), Column("wanted"), Column("session", 8, goes=1),
-)  # fmt: skip
+    Column("holder", 12),
+    Column("life"),
+    Column("granted"),
+    Column("used"),
+    Column("wanted"),
+    Column("session", 8, goes=1),
+)
 ESTIMATES: Final = (Column("workflow", 8), Column("node", 8), Column("amount"), Column("samples", goes=1))
 
 
@@ -81,16 +84,12 @@ def set_(
     rate: Annotated[int | None, typer.Option("--rate", metavar="N", help="So many in each period (--per).")] = None,
     per: Annotated[Period | None, typer.Option("--per", help="The period of --rate.")] = None,
     burst: Annotated[
-        int | None,
-        typer.Option("--burst", metavar="N", help="Of a rate, so many at once after a pause; a tenth unless said."),
+        int | None, typer.Option("--burst", metavar="N", help="Of a rate, so many at once after a pause; a tenth unless said.")
     ] = None,
     counts: Annotated[
-        Counts | None,
-        typer.Option("--counts", metavar="WHAT", help=f"What a unit is at the provider: {', '.join(Counts)}."),
+        Counts | None, typer.Option("--counts", metavar="WHAT", help=f"What a unit is at the provider: {', '.join(Counts)}.")
     ] = None,
-    of: Annotated[
-        str | None, typer.Option("--of", metavar="NAME", help="Whose, with --counts: a model or a provider.")
-    ] = None,
+    of: Annotated[str | None, typer.Option("--of", metavar="NAME", help="Whose, with --counts: a model or a provider.")] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -105,9 +104,13 @@ def set_(
     if rate is not None and per is None:
         raise UsageError(f"--rate {rate} in which time? Add --per second, minute, hour or day.")
     how = {
-        "slots": slots, "rate": rate, "per_s": None if per is None else per.per_s, "burst": burst,
-        "counts": None if counts is None else counts.value, "of": of,
-    }  # fmt: skip
+        "slots": slots,
+        "rate": rate,
+        "per_s": None if per is None else per.per_s,
+        "burst": burst,
+        "counts": None if counts is None else counts.value,
+        "of": of,
+    }
     _tell(asyncio.run(_set(name, how, store)), as_json)
 
 
@@ -171,13 +174,15 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         terminal.emit(found)
         return
-    terminal.sheet([
-        ("Pool", found["name"]),
-        ("Limit", _limit(found)),
-        *([("Burst", _burst(found))] if found["kind"] == "rate" else []),
-        *([("Counts", _counts(found))] if found["counts"] else []),
-        ("Lent", f"{found['granted']}"),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Pool", found["name"]),
+            ("Limit", _limit(found)),
+            *([("Burst", _burst(found))] if found["kind"] == "rate" else []),
+            *([("Counts", _counts(found))] if found["counts"] else []),
+            ("Lent", f"{found['granted']}"),
+        ]
+    )
     if found["shares"]:
         terminal.show("\nWho has it")
         _table(SHARES, found["shares"])

@@ -19,33 +19,46 @@ from holdfast.service import query
 from holdfast.service.query import View
 
 STEPS: Final = (
-    Column("step", 12), Column("status"), Column("began"), Column("took"), Column("attempts", goes=2),
-    Column("worker", 12, goes=1), Column("detail", 12, goes=3),
-)  # fmt: skip
-MAPS: Final = (
-    Column("map", 12), Column("status"), Column("items"), Column("done"), Column("failed"), Column("under way"),
-    Column("failures", 12, goes=1),
-)  # fmt: skip
-EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column("age"))
-SCORES: Final = (
-    Column("name", 8),
-    Column("value", 8),
-    Column("by", 8),
-    Column("age", goes=2),
-    Column("comment", 12, goes=1),
+    Column("step", 12),
+    Column("status"),
+    Column("began"),
+    Column("took"),
+    Column("attempts", goes=2),
+    Column("worker", 12, goes=1),
+    Column("detail", 12, goes=3),
 )
+MAPS: Final = (
+    Column("map", 12),
+    Column("status"),
+    Column("items"),
+    Column("done"),
+    Column("failed"),
+    Column("under way"),
+    Column("failures", 12, goes=1),
+)
+EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column("age"))
+SCORES: Final = (Column("name", 8), Column("value", 8), Column("by", 8), Column("age", goes=2), Column("comment", 12, goes=1))
 
 
 TREE: Final = (
-    Column("run", ID), Column("workflow", 8), Column("status"), Column("changed", goes=3), Column("cost"),
-    Column("limit", goes=2), Column("tokens", goes=1),
-)  # fmt: skip
+    Column("run", ID),
+    Column("workflow", 8),
+    Column("status"),
+    Column("changed", goes=3),
+    Column("cost"),
+    Column("limit", goes=2),
+    Column("tokens", goes=1),
+)
 
 
 TRACE: Final = (
-    Column("node", 12), Column("type", 8), Column("event"), Column("took", goes=3), Column("tokens", goes=1),
+    Column("node", 12),
+    Column("type", 8),
+    Column("event"),
+    Column("took", goes=3),
+    Column("tokens", goes=1),
     Column("cost", goes=2),
-)  # fmt: skip
+)
 
 
 def show(run: str, *, tree: bool, trace: bool, as_json: bool, store: str | None) -> None:
@@ -62,15 +75,20 @@ async def _show_trace(run: str, as_json: bool, store: str | None) -> None:
         for each in events:
             terminal.emit_line(each)
         return
-    table.show(TRACE, [
-        (
-            each["node_name"] or "-", each["event_type"], str(each["seq"]),
-            moment.span(each["latency_ms"]) if each["latency_ms"] is not None else "-",
-            str(sum(each["token_usage"].values())) if each["token_usage"] else "-",
-            f"${each['cost_estimate']}" if nanousd(each["cost_estimate"] or 0) else "-",
-        )
-        for each in events
-    ])  # fmt: skip
+    table.show(
+        TRACE,
+        [
+            (
+                each["node_name"] or "-",
+                each["event_type"],
+                str(each["seq"]),
+                moment.span(each["latency_ms"]) if each["latency_ms"] is not None else "-",
+                str(sum(each["token_usage"].values())) if each["token_usage"] else "-",
+                f"${each['cost_estimate']}" if nanousd(each["cost_estimate"] or 0) else "-",
+            )
+            for each in events
+        ],
+    )
 
 
 async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
@@ -118,16 +136,28 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         table.show(MAPS, [_map(each) for each in found["maps"]])
     if found["effects"]:
         terminal.show("\nEffects")
-        table.show(EFFECTS, [
-            (each["call"], each["tool"], each["state"], moment.ago(moment.ms(each["intended_at"]), now_ms))
-            for each in found["effects"]
-        ])  # fmt: skip
+        table.show(
+            EFFECTS,
+            [
+                (each["call"], each["tool"], each["state"], moment.ago(moment.ms(each["intended_at"]), now_ms))
+                for each in found["effects"]
+            ],
+        )
     if found["scores"]:
         terminal.show("\nScores")
-        table.show(SCORES, [
-            (each["name"], f"{each['value']:g}", each["by"], moment.ago(moment.ms(each["at"]), now_ms), each["comment"] or "")
-            for each in found["scores"]
-        ])  # fmt: skip
+        table.show(
+            SCORES,
+            [
+                (
+                    each["name"],
+                    f"{each['value']:g}",
+                    each["by"],
+                    moment.ago(moment.ms(each["at"]), now_ms),
+                    each["comment"] or "",
+                )
+                for each in found["scores"]
+            ],
+        )
     hindered = [
         f"Its process cannot go on since {moment.around(moment.ms(each['since']), now_ms)}, and tries again: {each['why']}"
         for each in found["hindered"]
@@ -167,12 +197,9 @@ def _head(found: View, now_ms: int) -> list[tuple[str, str]]:
         pairs.append(("Ended", f"{moment.around(ended_ms, now_ms)}, after {moment.span(ended_ms - started_ms)}"))
     else:
         pairs.append(("Changed", moment.around(moment.ms(found["updated_at"]), now_ms)))
-    pairs.append(
-        ("Spent", f"${found['cost_usd']}{limit}{held}; {found['tokens']} tokens, {found['steps_started']} steps")
-    )
+    pairs.append(("Spent", f"${found['cost_usd']}{limit}{held}; {found['tokens']} tokens, {found['steps_started']} steps"))
     pairs += [
-        ("Would stop", f"{message} Its limits are only recorded, so it went on.")
-        for message in found["would_stop"].values()
+        ("Would stop", f"{message} Its limits are only recorded, so it went on.") for message in found["would_stop"].values()
     ]
     pairs += [
         ("Bound", f"{model} billed a call above its bound; its calls are held at {percent / 100:g} times that since.")
@@ -198,9 +225,14 @@ def _step(step: View, now_ms: int) -> tuple[str, ...]:
     detail = failed(**error) if error is not None else step["reason"] or ", ".join(step["decisions"] or ())
     began_ms, changed_ms = moment.maybe_ms(step["began_at"]), moment.ms(step["changed_at"])
     return (
-        step["step"], step["status"], moment.ago(began_ms, now_ms), took(step["status"], began_ms, changed_ms, now_ms),
-        str(step["attempts"] or "-"), step["worker"] or "-", detail,
-    )  # fmt: skip
+        step["step"],
+        step["status"],
+        moment.ago(began_ms, now_ms),
+        took(step["status"], began_ms, changed_ms, now_ms),
+        str(step["attempts"] or "-"),
+        step["worker"] or "-",
+        detail,
+    )
 
 
 def _map(found: dict[str, Any]) -> tuple[str, ...]:

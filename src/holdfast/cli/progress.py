@@ -84,9 +84,7 @@ def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
         yield Board(live, graph, now_ms)
 
 
-async def follow(
-    run: Run, shown: Display, asking: Asking, telling: AsyncGenerator[Told, None] | None = None
-) -> State:  # fmt: skip
+async def follow(run: Run, shown: Display, asking: Asking, telling: AsyncGenerator[Told, None] | None = None) -> State:
     """Show how a run goes on until it has ended or needs a person; return that state. `asking` knows why a step is not
     placed; `telling` is what is said in it, which is shown as it comes."""
     async with _places(asking, run.id) as look:
@@ -95,9 +93,7 @@ async def follow(
         return await _followed_and_heard(run, shown, look, telling)
 
 
-async def _followed_and_heard(
-    run: Run, shown: Display, look: Callable[[], None], telling: AsyncGenerator[Told, None]
-) -> State:  # fmt: skip
+async def _followed_and_heard(run: Run, shown: Display, look: Callable[[], None], telling: AsyncGenerator[Told, None]) -> State:
     hearing = asyncio.create_task(_hear(telling, shown), name="holdfast-hearing")
     try:
         return await _follow(run, shown, look)

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See which steps wait for a worker or a pool, and why.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("run", ID), Column("step", 12), Column("demands", 12), Column("workflow", 8, goes=2), Column("tenant", 8, goes=1),
-)  # fmt: skip
+    Column("run", ID),
+    Column("step", 12),
+    Column("demands", 12),
+    Column("workflow", 8, goes=2),
+    Column("tenant", 8, goes=1),
+)
 
 
 @app.command("list")
@@ -44,9 +48,7 @@ def list_(as_json: AsJson = False, store: Store = None) -> None:
 
 @app.command()
 def why(
-    job: Annotated[
-        str, typer.Argument(metavar="RUN[/STEP]", help="A run's id, or one of its steps as `queue list` names it.")
-    ],
+    job: Annotated[str, typer.Argument(metavar="RUN[/STEP]", help="A run's id, or one of its steps as `queue list` names it.")],
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -119,9 +121,7 @@ def _of_pool(wait: View, held: Mapping[str, str]) -> str:
     pool, limit = wait["pool"], wait["limit"]
     wanted = wait["demand"].get("pools", {}).get(pool or "") or 1
     if limit is None:
-        return (
-            f"It asks for {wanted} of the pool {pool}, which nobody has declared: holdfast pools set {pool} --slots N."
-        )
+        return f"It asks for {wanted} of the pool {pool}, which nobody has declared: holdfast pools set {pool} --slots N."
     if not wait["possible"]:
         return (
             f"It asks for {wanted} of the pool {pool}, which has {limit} in all: it starts only when the pool is made"

@@ -29,17 +29,26 @@ _ENDED = ("completed", "failed", "cancelled")
 
 To = Annotated[Path, typer.Option("--to", metavar="FILE", help="The file that is written; it must not be there.")]
 Redacted = Annotated[
-    list[str] | None,
-    typer.Option("--redact", metavar="FIELD", help="A field whose values are personal. May be repeated."),
+    list[str] | None, typer.Option("--redact", metavar="FIELD", help="A field whose values are personal. May be repeated.")
 ]
 Whole = Annotated[bool, typer.Option("--whole", help="Take nothing personal out, where the settings permit it.")]
 
 
 def export(
-    file: To, run: MaybeRun = None, every: All = False, redact: Redacted = None, whole: Whole = False, tenant: Tenant = None,
-    workflow: Workflow = None, status: Statuses = None, since: Since = None, until: Until = None, limit: Limit = MOST,
-    as_json: AsJson = False, store: Store = None,
-) -> int:  # fmt: skip
+    file: To,
+    run: MaybeRun = None,
+    every: All = False,
+    redact: Redacted = None,
+    whole: Whole = False,
+    tenant: Tenant = None,
+    workflow: Workflow = None,
+    status: Statuses = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = MOST,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> int:
     """Write what runs were told to a file, one a line, for `holdfast replay`. Personal data is replaced: what looks like an
     address, a telephone, a card or an account, who decided, and whole fields with --redact."""
     from holdfast import settings

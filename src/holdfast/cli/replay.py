@@ -36,7 +36,7 @@ QuoteOnly = Annotated[bool, typer.Option("--quote", help="Only say what --live w
 
 def replay(
     file: File, targets: Targets, live: LiveUsd = None, quote: QuoteOnly = False, yes: Yes = False, as_json: AsJson = False
-) -> int:  # fmt: skip
+) -> int:
     """Replay recorded runs with the workflows as they are now, and say which go another way. Models, tools and tasks are
     answered from the records; nobody is called, unless it is with --live.
 

@@ -50,9 +50,16 @@ class Replies:
     """Those to what was said here, and to what had been said before."""
 
     def __init__(
-        self, service: Backend, name: str, tenant: str | None, store: str | None, screen: Screen, *, as_json: bool,
+        self,
+        service: Backend,
+        name: str,
+        tenant: str | None,
+        store: str | None,
+        screen: Screen,
+        *,
+        as_json: bool,
         on_idle: Callable[[bool], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`on_idle` is told when there is nothing to wait for, and when there is again."""
         self._service = service
         self._name = name

@@ -58,15 +58,12 @@ def run(
         ),
     ],
     given: Annotated[
-        str | None,
-        typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin."),
+        str | None, typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin.")
     ] = None,
     tenant: Annotated[
         str | None,
         typer.Option(
-            "--tenant",
-            metavar="TENANT",
-            help="Whose run it is; by default that of the token at a server, else `default`.",
+            "--tenant", metavar="TENANT", help="Whose run it is; by default that of the token at a server, else `default`."
         ),
     ] = None,
     team: Annotated[
@@ -83,8 +80,7 @@ def run(
     wall_s: WallLimit = None,
     on_limit: AtLimit = None,
     key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", help="Makes the start idempotent: the same key is the same run."),
+        str | None, typer.Option("--key", metavar="KEY", help="Makes the start idempotent: the same key is the same run.")
     ] = None,
     run_tag: Annotated[
         list[str] | None, typer.Option("--run-tag", metavar="TAG", help="A word by which the run is found; repeatable.")
@@ -121,12 +117,29 @@ def run(
         try:
             heard = terminal.is_live() and not as_json
             how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s, heard)
-            return _follow(following, interruption, given, as_json, how,
-                           {"tenant": tenant, "team": team, "team_budget": team_budget, "agent": agent,
-                            "cost_limit_usd": cost_limit, "max_tokens": token_limit,
-                            "max_model_calls": model_calls, "max_tool_calls": tool_calls, "max_wall_s": wall_s,
-                            "on_limit": on_limit,
-                            "key": key, "tags": tuple(run_tag or ()), "by": who(by).claim, "queue": queue})  # fmt: skip
+            return _follow(
+                following,
+                interruption,
+                given,
+                as_json,
+                how,
+                {
+                    "tenant": tenant,
+                    "team": team,
+                    "team_budget": team_budget,
+                    "agent": agent,
+                    "cost_limit_usd": cost_limit,
+                    "max_tokens": token_limit,
+                    "max_model_calls": model_calls,
+                    "max_tool_calls": tool_calls,
+                    "max_wall_s": wall_s,
+                    "on_limit": on_limit,
+                    "key": key,
+                    "tags": tuple(run_tag or ()),
+                    "by": who(by).claim,
+                    "queue": queue,
+                },
+            )
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
@@ -203,9 +216,8 @@ class Following:
 
 
 def _follow(
-    following: Following, interruption: Interruption, given: str | None, as_json: bool, how: How,
-    start: dict[str, Any],
-) -> int:  # fmt: skip
+    following: Following, interruption: Interruption, given: str | None, as_json: bool, how: How, start: dict[str, Any]
+) -> int:
     from holdfast.cli.target import load
     from holdfast.machine import run_quickly
 
@@ -234,9 +246,8 @@ def _follow(
 
 
 async def _run(
-    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following,
-    interruption: Interruption,
-) -> Outcome:  # fmt: skip
+    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following, interruption: Interruption
+) -> Outcome:
     from holdfast.cli import advice, job_log, progress
     from holdfast.cli.backend import Here
     from holdfast.compose import Engine
@@ -258,9 +269,14 @@ async def _run(
             f"{meant.name} asks for what this process lacks, so nothing was started. If it has that, say {' '.join(lacks)}."
         )
     async with Engine.open(
-        where, workflows=[] if isinstance(meant, str) else [meant], execute=execute, labels=how.labels,
-        resources=how.resources, settings=known, call_grace_s=how.grace_s,
-    ) as engine:  # fmt: skip
+        where,
+        workflows=[] if isinstance(meant, str) else [meant],
+        execute=execute,
+        labels=how.labels,
+        resources=how.resources,
+        settings=known,
+        call_grace_s=how.grace_s,
+    ) as engine:
         workflow = await _known(engine, meant) if isinstance(meant, str) else meant
         following.means(workflow)
         following.starting = True
@@ -294,9 +310,8 @@ async def _run(
 
 
 async def _run_there(
-    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following,
-    interruption: Interruption,
-) -> Outcome:  # fmt: skip
+    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following, interruption: Interruption
+) -> Outcome:
     """The same of a workflow that a server knows by its name."""
     from holdfast.cli import advice, progress
     from holdfast.service import query
@@ -354,9 +369,7 @@ async def _known(engine: Engine, name: str) -> StoredWorkflow:
 
 def _tell_of_no_worker(following: Following) -> None:
     here = "" if following.is_named else f"\nor run it here: add {' '.join(['--here', *following.labels])}."
-    terminal.say(
-        f"Started. It waits: no worker has its workflow now. Start one elsewhere:\n  {following.worker()}{here}"
-    )
+    terminal.say(f"Started. It waits: no worker has its workflow now. Start one elsewhere:\n  {following.worker()}{here}")
 
 
 def _conclude(outcome: Outcome) -> None:

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from holdfast.service.command import OfRun
     from holdfast.service.principal import Principal
 
-app = typer.Typer(
-    help="See what runs there are, and pause, cancel, retry, extend, signal or score one.", no_args_is_help=True
-)
+app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend, signal or score one.", no_args_is_help=True)
 app.command()(tail)
 app.command()(stream)
 app.command()(fork)
@@ -51,9 +49,7 @@ def list_(
     key: Key = None,
     since: Since = None,
     until: Until = None,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="RUN", help="Only those older than this run.")
-    ] = None,
+    before: Annotated[str | None, typer.Option("--before", metavar="RUN", help="Only those older than this run.")] = None,
     children_of: Annotated[
         str | None, typer.Option("--children-of", metavar="RUN", help="Only those that this run has asked for.")
     ] = None,
@@ -80,10 +76,7 @@ def show(
         bool, typer.Option("--tree", help="With everything below it: its children, theirs, and what all have cost.")
     ] = False,
     trace: Annotated[
-        bool,
-        typer.Option(
-            "--trace", help="Its trace: what happened at its nodes, how long it took and what it cost, no data."
-        ),
+        bool, typer.Option("--trace", help="Its trace: what happened at its nodes, how long it took and what it cost, no data.")
     ] = False,
     as_json: AsJson = False,
     store: Store = None,
@@ -124,11 +117,23 @@ def items(
 
 @app.command()
 def cancel(
-    run: MaybeRun = None, reason: Reason = None, every: All = False, tenant: Tenant = None, workflow: Workflow = None,
-    status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, tag: RunTags = None,
-    limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False,
+    run: MaybeRun = None,
+    reason: Reason = None,
+    every: All = False,
+    tenant: Tenant = None,
+    workflow: Workflow = None,
+    status: Statuses = None,
+    key: Key = None,
+    since: Since = None,
+    until: Until = None,
+    tag: RunTags = None,
+    limit: Limit = MOST,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    by: Who = None,
+    as_json: AsJson = False,
     store: Store = None,
-) -> int:  # fmt: skip
+) -> int:
     """Cancel a run, or all of some: nothing new begins, a flow cleans up, what it did is compensated, then it ends.
 
     Cancelling it again cuts short what cleans up.
@@ -151,11 +156,22 @@ def _doing(name: str) -> Callable[..., int]:
     """The command that does this to a run, or to all of some."""
 
     def act(
-        run: MaybeRun = None, every: All = False, tenant: Tenant = None, workflow: Workflow = None,
-        status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, tag: RunTags = None,
-        limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False,
+        run: MaybeRun = None,
+        every: All = False,
+        tenant: Tenant = None,
+        workflow: Workflow = None,
+        status: Statuses = None,
+        key: Key = None,
+        since: Since = None,
+        until: Until = None,
+        tag: RunTags = None,
+        limit: Limit = MOST,
+        yes: Yes = False,
+        dry_run: DryRun = False,
+        by: Who = None,
+        as_json: AsJson = False,
         store: Store = None,
-    ) -> int:  # fmt: skip
+    ) -> int:
         many = Many(Asked(tenant, workflow, status, key, since, until, tags=tag), limit, yes, dry_run)
         return _do(name, _telling(name.capitalize()), run, every, many, by, as_json, store)
 
@@ -163,10 +179,7 @@ def _doing(name: str) -> Callable[..., int]:
 
 
 for _name, _help in (
-    (
-        "retry",
-        "Take up a failed run where it failed, or all of some: what is done stays done, what failed is tried again.",
-    ),
+    ("retry", "Take up a failed run where it failed, or all of some: what is done stays done, what failed is tried again."),
     ("pause", "Pause a run, or all of some: what has begun may finish, nothing new begins."),
     ("resume", "Let a paused run go on, or all of some."),
 ):
@@ -186,9 +199,8 @@ def _telling(kind: str, *fields: Any) -> Deed:
 
 
 def _do(
-    name: str, deed: Deed, run: str | None, every: bool, many: Many, by: str | None, as_json: bool,
-    store: str | None,
-) -> int:  # fmt: skip
+    name: str, deed: Deed, run: str | None, every: bool, many: Many, by: str | None, as_json: bool, store: str | None
+) -> int:
     """Do something to one run, or to all that are meant; or only tell what would be done."""
     bulk.expect_one_or_all(run, every, many)
     if run is None:
@@ -221,8 +233,7 @@ def extend(
         int | None, typer.Option("--active-s", metavar="SECONDS", help="The new limit on active time, in seconds.")
     ] = None,
     wall: Annotated[
-        int | None,
-        typer.Option("--wall-s", metavar="SECONDS", help="The new limit on its time since its start, in seconds."),
+        int | None, typer.Option("--wall-s", metavar="SECONDS", help="The new limit on its time since its start, in seconds.")
     ] = None,
     lifespan: Annotated[
         int | None, typer.Option("--lifespan-s", metavar="SECONDS", help="The new lifespan, in seconds.")
@@ -233,9 +244,14 @@ def extend(
 ) -> None:
     """Raise a run's limits, so that it goes on from where it stopped. (Money: holdfast budget raise.)"""
     given = {
-        "steps": steps, "tokens": tokens, "model_calls": model_calls, "tool_calls": tool_calls, "active": active, "wall": wall,
+        "steps": steps,
+        "tokens": tokens,
+        "model_calls": model_calls,
+        "tool_calls": tool_calls,
+        "active": active,
+        "wall": wall,
         "lifespan": lifespan,
-    }  # fmt: skip
+    }
     limits = {name: value for name, value in given.items() if value is not None}
     if not limits:
         raise UsageError(

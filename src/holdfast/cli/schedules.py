@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Start runs by the calendar, and see what comes next.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("schedule", 12), Column("workflow", 12, goes=2), Column("cron", 8), Column("zone", 8, goes=3), Column("next"),
-    Column("last run", ID, goes=1), Column("status"),
-)  # fmt: skip
+    Column("schedule", 12),
+    Column("workflow", 12, goes=2),
+    Column("cron", 8),
+    Column("zone", 8, goes=3),
+    Column("next"),
+    Column("last run", ID, goes=1),
+    Column("status"),
+)
 TIMES: Final = (Column("time"), Column("run", ID))
 
 
@@ -46,26 +51,17 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name."
 def set_(
     name: Name,
     target: Annotated[
-        str,
-        typer.Argument(
-            metavar="WORKFLOW", help="A workflow: FILE.py:NAME, FILE.yaml, or the name of one in the store."
-        ),
+        str, typer.Argument(metavar="WORKFLOW", help="A workflow: FILE.py:NAME, FILE.yaml, or the name of one in the store.")
     ],
     cron: Annotated[
-        str,
-        typer.Option(
-            "--cron", metavar="LINE", help="Minute, hour, day of the month, month, weekday: '30 2 * * MON-FRI'."
-        ),
+        str, typer.Option("--cron", metavar="LINE", help="Minute, hour, day of the month, month, weekday: '30 2 * * MON-FRI'.")
     ],
-    timezone: Annotated[
-        str, typer.Option("--timezone", metavar="ZONE", help="Of the line's times: Europe/Berlin.")
-    ] = "UTC",
+    timezone: Annotated[str, typer.Option("--timezone", metavar="ZONE", help="Of the line's times: Europe/Berlin.")] = "UTC",
     given: Annotated[
         str | None, typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin.")
     ] = None,
     time_field: Annotated[
-        str | None,
-        typer.Option("--time-field", metavar="FIELD", help="The field of the input that is set to the run's time."),
+        str | None, typer.Option("--time-field", metavar="FIELD", help="The field of the input that is set to the run's time.")
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="N", min=1, help="Of a workflow in the store; else the highest.")
@@ -74,9 +70,7 @@ def set_(
     team: Annotated[str | None, typer.Option("--team", metavar="NAME", help="A team of the tenant.")] = None,
     team_budget: TeamBudget = None,
     agent: Agent = None,
-    cost_limit: Annotated[
-        str | None, typer.Option("--cost-limit", metavar="USD", help="What each run may spend.")
-    ] = None,
+    cost_limit: Annotated[str | None, typer.Option("--cost-limit", metavar="USD", help="What each run may spend.")] = None,
     jitter_s: Annotated[
         float, typer.Option("--jitter-s", metavar="SECONDS", min=0, help="Start up to so much later, by chance.")
     ] = 0,
@@ -84,8 +78,7 @@ def set_(
         Overlap, typer.Option("--overlap", help="What happens at a time while the run before goes on.")
     ] = Overlap.SKIP,
     catch_up_s: Annotated[
-        float,
-        typer.Option("--catch-up-s", metavar="SECONDS", min=0, help="What was missed by more than that is left out."),
+        float, typer.Option("--catch-up-s", metavar="SECONDS", min=0, help="What was missed by more than that is left out.")
     ] = 3600,
     by: Who = None,
     as_json: AsJson = False,
@@ -96,11 +89,19 @@ def set_(
     It fires as long as any process works on the store: a worker, or the leader of a fleet.
     """
     how: dict[str, Any] = {
-        "timezone": timezone, "input": None if given is None else json_value(given, "--input"), "time_field": time_field,
-        "version": version, "team": team, "team_budget": team_budget, "agent": agent,
-        "cost_limit_usd": cost_limit, "jitter_s": jitter_s, "overlap": overlap.value, "catch_up_s": catch_up_s,
+        "timezone": timezone,
+        "input": None if given is None else json_value(given, "--input"),
+        "time_field": time_field,
+        "version": version,
+        "team": team,
+        "team_budget": team_budget,
+        "agent": agent,
+        "cost_limit_usd": cost_limit,
+        "jitter_s": jitter_s,
+        "overlap": overlap.value,
+        "catch_up_s": catch_up_s,
         **({} if tenant is None else {"tenant": tenant}),
-    }  # fmt: skip
+    }
     _tell(asyncio.run(_set(name, target, cron, how, who(by), store)), as_json)
 
 
@@ -114,9 +115,15 @@ def list_(
 ) -> None:
     """List the schedules, with their next times and how their last runs stand."""
     page.show(
-        asyncio.run(_list(tenant, after, limit, store)), COLUMNS, _line, "schedules", "list",
-        tenant=tenant, as_json=as_json, store=store,
-    )  # fmt: skip
+        asyncio.run(_list(tenant, after, limit, store)),
+        COLUMNS,
+        _line,
+        "schedules",
+        "list",
+        tenant=tenant,
+        as_json=as_json,
+        store=store,
+    )
 
 
 @app.command()
@@ -155,9 +162,7 @@ def remove(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: St
 def backfill(
     name: Name,
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="From when: 2026-11-21, 3d (so long ago).")],
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Until when; by default until now.")
-    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Until when; by default until now.")] = None,
     tenant: Tenant = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -171,9 +176,7 @@ def backfill(
     terminal.say("1 time has its run." if len(found) == 1 else f"{len(found)} times have their runs.")
 
 
-async def _set(
-    name: str, target: str, cron: str, how: dict[str, Any], by: Principal, store: str | None
-) -> dict[str, Any]:
+async def _set(name: str, target: str, cron: str, how: dict[str, Any], by: Principal, store: str | None) -> dict[str, Any]:
     from holdfast.service import query, view
     from holdfast.service.command import SetSchedule
 
@@ -229,9 +232,14 @@ async def _backfill(name: str, tenant: str | None, since: str, until: str | None
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
     coming = row["next_times"][0] if row["next_times"] else None
     return (
-        row["name"], row["workflow"], row["cron"], row["timezone"], "paused" if row["paused"] else _short(coming),
-        row["last_run_id"] or "-", row["last_status"] or "-",
-    )  # fmt: skip
+        row["name"],
+        row["workflow"],
+        row["cron"],
+        row["timezone"],
+        "paused" if row["paused"] else _short(coming),
+        row["last_run_id"] or "-",
+        row["last_status"] or "-",
+    )
 
 
 def _short(at: str | None) -> str:
@@ -244,21 +252,21 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
         terminal.emit(found)
         return
     version = "the highest version" if found["version"] is None else f"version {found['version']}"
-    last = (
-        "none yet" if found["last_run_id"] is None else f"{found['last_run_id']} ({found['last_status'] or 'removed'})"
+    last = "none yet" if found["last_run_id"] is None else f"{found['last_run_id']} ({found['last_status'] or 'removed'})"
+    terminal.sheet(
+        [
+            ("Schedule", found["name"]),
+            ("Tenant", found["tenant"]),
+            ("Workflow", f"{found['workflow']}, {version}"),
+            ("Cron", f"{found['cron']} ({found['timezone']})"),
+            ("While one goes on", found["overlap"]),
+            *([("Jitter", f"up to {found['jitter_s']:g} s")] if found["jitter_s"] else []),
+            ("Next", "paused" if found["paused"] else "\n".join(map(_short, found["next_times"])) or "never"),
+            ("Last run", last),
+            ("Times", f"{found['fired']} started, {found['skipped']} skipped, {_missed(found)}"),
+            *([("Problem", found["problem"])] if found["problem"] else []),
+        ]
     )
-    terminal.sheet([
-        ("Schedule", found["name"]),
-        ("Tenant", found["tenant"]),
-        ("Workflow", f"{found['workflow']}, {version}"),
-        ("Cron", f"{found['cron']} ({found['timezone']})"),
-        ("While one goes on", found["overlap"]),
-        *([("Jitter", f"up to {found['jitter_s']:g} s")] if found["jitter_s"] else []),
-        ("Next", "paused" if found["paused"] else "\n".join(map(_short, found["next_times"])) or "never"),
-        ("Last run", last),
-        ("Times", f"{found['fired']} started, {found['skipped']} skipped, {_missed(found)}"),
-        *([("Problem", found["problem"])] if found["problem"] else []),
-    ])  # fmt: skip
 
 
 def _missed(found: View) -> str:

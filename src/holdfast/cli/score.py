@@ -19,8 +19,13 @@ from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
 MEANS: Final = (
-    Column("workflow", 8), Column("version"), Column("name", 8), Column("mean", 8), Column("scores"), Column("newest", goes=1),
-)  # fmt: skip
+    Column("workflow", 8),
+    Column("version"),
+    Column("name", 8),
+    Column("mean", 8),
+    Column("scores"),
+    Column("newest", goes=1),
+)
 
 
 def score(
@@ -55,9 +60,8 @@ def scores(
 
 
 async def _scores(
-    name: str | None, workflow: str | None, tenant: str | None, since: str | None, limit: int, as_json: bool,
-    store: str | None,
-) -> None:  # fmt: skip
+    name: str | None, workflow: str | None, tenant: str | None, since: str | None, limit: int, as_json: bool, store: str | None
+) -> None:
     from holdfast.service import query
 
     async with backend(store, who(None)) as service:
@@ -71,19 +75,32 @@ async def _scores(
     if as_json:
         terminal.emit(means)
         return
-    table.show(MEANS, [
-        (
-            each["workflow"], str(each["version"]), each["name"], f"{each['mean']:.4g}", str(each["scores"]),
-            moment.ago(moment.maybe_ms(each["newest_at"]), now_ms),
-        )
-        for each in means
-    ])  # fmt: skip
+    table.show(
+        MEANS,
+        [
+            (
+                each["workflow"],
+                str(each["version"]),
+                each["name"],
+                f"{each['mean']:.4g}",
+                str(each["scores"]),
+                moment.ago(moment.maybe_ms(each["newest_at"]), now_ms),
+            )
+            for each in means
+        ],
+    )
 
 
 async def _score(
-    run: str, name: str, value: float, comment: str, source: Literal["person", "code"], by: str | None, as_json: bool,
+    run: str,
+    name: str,
+    value: float,
+    comment: str,
+    source: Literal["person", "code"],
+    by: str | None,
+    as_json: bool,
     store: str | None,
-) -> None:  # fmt: skip
+) -> None:
     from holdfast.service import command, query
 
     async with backend(store, who(by)) as service:

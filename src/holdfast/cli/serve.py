@@ -49,23 +49,16 @@ _LOOK_EVERY_S: Final = 0.2
 def serve(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FILE.py:WORKFLOW", help="With --grpc or --http: the workflows to execute, also FILE.yaml."
-        ),
+        typer.Argument(metavar="FILE.py:WORKFLOW", help="With --grpc or --http: the workflows to execute, also FILE.yaml."),
     ] = None,
     host: HealthHost = THIS_MACHINE,
     port: HealthPort = DEFAULT_PORT,
     grpc: Annotated[
-        str | None,
-        typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows."),
+        str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows.")
     ] = None,
-    http: Annotated[
-        str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Answer over HTTP here: the API."),
-    ] = None,
+    http: Annotated[str | None, typer.Option("--http", metavar="HOST:PORT", help="Answer over HTTP here: the API.")] = None,
     behind_proxy: Annotated[
-        bool,
-        typer.Option("--behind-proxy", help="With --http: TLS ends at a proxy in front of this machine's port."),
+        bool, typer.Option("--behind-proxy", help="With --http: TLS ends at a proxy in front of this machine's port.")
     ] = False,
     proxies: Annotated[
         int,
@@ -82,9 +75,7 @@ def serve(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            "--token-file", metavar="FILE", help="One token that clients and workers must know; on 127.0.0.1 only."
-        ),
+        typer.Option("--token-file", metavar="FILE", help="One token that clients and workers must know; on 127.0.0.1 only."),
     ] = None,
     tokens: Annotated[
         Path | None,
@@ -94,12 +85,8 @@ def serve(
             help="A TOML file of tokens: which are clients', which workers', and for whom those work.",
         ),
     ] = None,
-    keys: Annotated[
-        bool, typer.Option("--keys", help="Take keys of services that `holdfast keys create` has made.")
-    ] = False,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate, PEM.")
-    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Take keys of services that `holdfast keys create` has made.")] = False,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
     client_ca: Annotated[
         Path | None,
@@ -133,11 +120,7 @@ def serve(
     grace_s: Annotated[
         float,
         typer.Option(
-            "--grace-s",
-            metavar="SECONDS",
-            min=0,
-            max=3600,
-            help="With --grpc: what steps get to finish when it is stopped.",
+            "--grace-s", metavar="SECONDS", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."
         ),
     ] = 10.0,
     wait_s: WaitS = WAIT_S,
@@ -167,9 +150,19 @@ def serve(
 
         collect_rarely()
         how = Port(
-            grpc, identity, tls_cert, tls_key, client_ca, yaml, shell, worker_lease_s, slots, grace_s,
-            tuple(label or ()), resources_of(tag or (), cpu_m, memory_mb, gpus),
-        )  # fmt: skip
+            grpc,
+            identity,
+            tls_cert,
+            tls_key,
+            client_ca,
+            yaml,
+            shell,
+            worker_lease_s,
+            slots,
+            grace_s,
+            tuple(label or ()),
+            resources_of(tag or (), cpu_m, memory_mb, gpus),
+        )
     if http is not None:
         from holdfast.compose.api import HttpPort
 
@@ -180,9 +173,16 @@ def serve(
 
 
 async def _serve(
-    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, web: HttpPort | None,
-    store: str | None, lane: str, wait_s: float, as_json: bool,
-) -> None:  # fmt: skip
+    workflows: Sequence[Workflow],
+    host: str,
+    port: int,
+    how: Port | None,
+    web: HttpPort | None,
+    store: str | None,
+    lane: str,
+    wait_s: float,
+    as_json: bool,
+) -> None:
     from holdfast.cli import job_log
     from holdfast.compose.fleet import serving
     from holdfast.evaluation.recording import exported

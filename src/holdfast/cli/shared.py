@@ -22,9 +22,13 @@ from holdfast.service.command import ForgetCachedAnswer, WriteSharedValue
 app = typer.Typer(help="See what runs and agents know together, and write it.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("space", 10), Column("key", 12), Column("version", goes=2), Column("by", 10, goes=1), Column("at", goes=3),
+    Column("space", 10),
+    Column("key", 12),
+    Column("version", goes=2),
+    Column("by", 10, goes=1),
+    Column("at", goes=3),
     Column("value", 20),
-)  # fmt: skip
+)
 VERSIONS: Final = (Column("version"), Column("by", 10), Column("at", goes=1), Column("value", 20))
 
 Space = Annotated[str, typer.Argument(metavar="SPACE", help="The space of the value.")]
@@ -43,9 +47,16 @@ def list_(
     """List the shared values, each as it is now."""
     found = asyncio.run(_ask(query.SharedValues(space=space, tenant=tenant, cursor=after, limit=limit), store))
     page.show(
-        found, COLUMNS, lambda row: (row["space"], row["key"], *_line(row)), "shared", "list", *filter(None, [space]),
-        tenant=tenant, as_json=as_json, store=store,
-    )  # fmt: skip
+        found,
+        COLUMNS,
+        lambda row: (row["space"], row["key"], *_line(row)),
+        "shared",
+        "list",
+        *filter(None, [space]),
+        tenant=tenant,
+        as_json=as_json,
+        store=store,
+    )
 
 
 @app.command()
@@ -62,14 +73,10 @@ def show(space: Space, key: Key, tenant: Tenant = None, as_json: AsJson = False,
 def write(
     space: Space,
     key: Key,
-    given: Annotated[
-        str, typer.Option("--value", metavar="JSON", help="The value: JSON, @FILE of it, or @- for stdin.")
-    ],
+    given: Annotated[str, typer.Option("--value", metavar="JSON", help="The value: JSON, @FILE of it, or @- for stdin.")],
     expected: Annotated[
         int | None,
-        typer.Option(
-            "--expected-version", metavar="N", min=0, help="Only in the place of this one; 0: if there is none."
-        ),
+        typer.Option("--expected-version", metavar="N", min=0, help="Only in the place of this one; 0: if there is none."),
     ] = None,
     tenant: Tenant = None,
     by: Who = None,
@@ -87,9 +94,7 @@ def write(
 
 
 @app.command()
-def forget(
-    space: Space, key: Key, tenant: Tenant = None, by: Who = None, as_json: AsJson = False, store: Store = None
-) -> None:
+def forget(space: Space, key: Key, tenant: Tenant = None, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
     """Take an answer out of a semantic cache: the next question that means the same is asked again.
 
     Its space, which begins with !cache/, and its key stand in the history of each run that was given it.

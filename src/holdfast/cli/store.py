@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from holdfast.engine.background.stuck import StuckRun
     from holdfast.ports import Administration, Freed, StoreStanding
 
-app = typer.Typer(
-    help="See how the store stands, migrate its tables, and archive or remove months.", no_args_is_help=True
-)
+app = typer.Typer(help="See how the store stands, migrate its tables, and archive or remove months.", no_args_is_help=True)
 
 MONTHS: Final = (
-    Column("month"), Column("runs"), Column("unended"), Column("events", goes=1), Column("size"), Column("histories", 8),
-)  # fmt: skip
+    Column("month"),
+    Column("runs"),
+    Column("unended"),
+    Column("events", goes=1),
+    Column("size"),
+    Column("histories", 8),
+)
 PROCESSES: Final = (Column("process", 20), Column("since"), Column("knows tables", goes=1))
 _UNITS: Final = ((2**30, "GB"), (2**20, "MB"), (2**10, "kB"))
 _OPEN: Final = ("open", "partly archived")
@@ -57,14 +60,20 @@ def _show(found: StoreStanding, store: str | None) -> None:
     from holdfast.cli.moment import around
 
     oldest = found.oldest_unended
-    terminal.sheet([
-        ("Store", found.store),
-        ("Tables", _tables(found, store)),
-        ("Blobs", f"{found.blobs} ({_size(found.blob_bytes)})"),
-        ("Oldest unended", "none: every run has ended" if oldest is None else
-            f"{oldest.run} of {oldest.workflow} {oldest.version}, {oldest.status},"
-            f" started {around(oldest.started_at_ms, found.now_ms)}"),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Store", found.store),
+            ("Tables", _tables(found, store)),
+            ("Blobs", f"{found.blobs} ({_size(found.blob_bytes)})"),
+            (
+                "Oldest unended",
+                "none: every run has ended"
+                if oldest is None
+                else f"{oldest.run} of {oldest.workflow} {oldest.version}, {oldest.status},"
+                f" started {around(oldest.started_at_ms, found.now_ms)}",
+            ),
+        ]
+    )
     if found.months:
         terminal.show("\nMonths, by when their runs were started")
         lines = [
@@ -72,9 +81,7 @@ def _show(found: StoreStanding, store: str | None) -> None:
             for each in found.months
         ]
         table.show(MONTHS, lines)
-    terminal.show(
-        "\nProcesses with a lease" if found.sessions else "\nNo process has a lease: nothing is executed now."
-    )
+    terminal.show("\nProcesses with a lease" if found.sessions else "\nNo process has a lease: nothing is executed now.")
     if found.sessions:
         lines2 = [
             (each.label, around(each.opened_at_ms, found.now_ms), "-" if each.version is None else str(each.version))
@@ -114,8 +121,12 @@ def _plain(found: StoreStanding) -> dict[str, Any]:
         "pending": list(found.pending),
         "months": [
             {
-                "month": each.month, "state": each.state, "runs": each.runs, "unended": each.unended,
-                "events": each.events, "stored_bytes": each.stored_bytes,
+                "month": each.month,
+                "state": each.state,
+                "runs": each.runs,
+                "unended": each.unended,
+                "events": each.events,
+                "stored_bytes": each.stored_bytes,
             }
             for each in found.months
         ],
@@ -126,16 +137,20 @@ def _plain(found: StoreStanding) -> dict[str, Any]:
         "blobs": found.blobs,
         "blob_bytes": found.blob_bytes,
         "oldest_unended": None if found.oldest_unended is None else view.of_row(found.oldest_unended),
-    }  # fmt: skip
+    }
 
 
 # --- Migrations -------------------------------------------------------------------------------------------------------
 
 
 STUCK: Final = (
-    Column("run", ID), Column("workflow", 8), Column("status"), Column("step", 12), Column("since"),
+    Column("run", ID),
+    Column("workflow", 8),
+    Column("status"),
+    Column("step", 12),
+    Column("since"),
     Column("tenant", 8, goes=1),
-)  # fmt: skip
+)
 
 
 @app.command()
@@ -151,11 +166,20 @@ def check(
     if as_json:
         terminal.emit({"read": read, "stuck": [_stuck(each) for each in found]})
     elif found:
-        table.show(STUCK, [
-            (each.run, f"{each.workflow} {each.version}", each.status, ", ".join(each.steps) or "-",
-             around(each.since_ms, now_ms), each.tenant)
-            for each in found
-        ])  # fmt: skip
+        table.show(
+            STUCK,
+            [
+                (
+                    each.run,
+                    f"{each.workflow} {each.version}",
+                    each.status,
+                    ", ".join(each.steps) or "-",
+                    around(each.since_ms, now_ms),
+                    each.tenant,
+                )
+                for each in found
+            ],
+        )
         goes_on = (
             "A worker that has their workflow goes on with them."
             if wake
@@ -171,9 +195,14 @@ def _stuck(found: StuckRun) -> dict[str, Any]:
     from holdfast.service.view import iso
 
     return {
-        "run_id": found.run, "workflow": found.workflow, "version": found.version, "tenant": found.tenant,
-        "status": found.status, "since": iso(found.since_ms), "steps": [*found.steps],
-    }  # fmt: skip
+        "run_id": found.run,
+        "workflow": found.workflow,
+        "version": found.version,
+        "tenant": found.tenant,
+        "status": found.status,
+        "since": iso(found.since_ms),
+        "steps": [*found.steps],
+    }
 
 
 async def _check(wake: bool, store: str | None) -> tuple[Sequence[StuckRun], int, int]:
@@ -190,9 +219,7 @@ def migrate(
     before: Annotated[
         bool, typer.Option("--before", help="Only what comes before a deployment; old processes work on.")
     ] = False,
-    after: Annotated[
-        bool, typer.Option("--after", help="Only what comes after it; refused while old processes live.")
-    ] = False,
+    after: Annotated[bool, typer.Option("--after", help="Only what comes after it; refused while old processes live.")] = False,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -204,9 +231,7 @@ def migrate(
         return
     for name in done:
         terminal.show(name)
-    terminal.say(
-        f"{len(done)} migrations were applied." if done else "There was nothing to do: the tables are up to date."
-    )
+    terminal.say(f"{len(done)} migrations were applied." if done else "There was nothing to do: the tables are up to date.")
 
 
 async def _migrate(part: str | None, store: str | None) -> Sequence[str]:
@@ -219,14 +244,10 @@ async def _migrate(part: str | None, store: str | None) -> Sequence[str]:
 
 @app.command()
 def guard(
-    read_role: Annotated[
-        str, typer.Argument(metavar="READ_ROLE", help="The role that reads for tenants; it must be there.")
-    ],
+    read_role: Annotated[str, typer.Argument(metavar="READ_ROLE", help="The role that reads for tenants; it must be there.")],
     work_role: Annotated[
         list[str] | None,
-        typer.Option(
-            "--work-role", metavar="ROLE", help="Another role that processes work in, beside yours and the owner's."
-        ),
+        typer.Option("--work-role", metavar="ROLE", help="Another role that processes work in, beside yours and the owner's."),
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -306,10 +327,12 @@ def archive(
     """
     archived, held = asyncio.run(_archive(before, store))
     if as_json:
-        terminal.emit({
-            "archived": [{"month": month, **_freed(freed)} for month, freed in archived],
-            "held": [{"month": month, "runs": _holders(problem)} for month, problem in held],
-        })  # fmt: skip
+        terminal.emit(
+            {
+                "archived": [{"month": month, **_freed(freed)} for month, freed in archived],
+                "held": [{"month": month, "runs": _holders(problem)} for month, problem in held],
+            }
+        )
     else:
         for month, freed in archived:
             terminal.show(f"{month}  {freed.runs} runs, {freed.events} events, {_size(freed.stored_bytes)} compressed")
@@ -320,9 +343,7 @@ def archive(
     raise typer.Exit(CONFLICT if held else OK)
 
 
-async def _archive(
-    before: str | None, store: str | None
-) -> tuple[list[tuple[str, Freed]], list[tuple[str, MonthHeld]]]:
+async def _archive(before: str | None, store: str | None) -> tuple[list[tuple[str, Freed]], list[tuple[str, MonthHeld]]]:
     archived: list[tuple[str, Freed]] = []
     held: list[tuple[str, MonthHeld]] = []
     async with administering(store) as administration:
@@ -370,9 +391,7 @@ def prune(
     if as_json:
         terminal.emit(_freed(freed))
     else:
-        terminal.say(
-            f"Removed for good: {freed.runs} histories with {freed.events} events; {_size(freed.stored_bytes)} free."
-        )
+        terminal.say(f"Removed for good: {freed.runs} histories with {freed.events} events; {_size(freed.stored_bytes)} free.")
 
 
 async def _prune(before: str, yes: bool, store: str | None) -> Freed:
@@ -402,8 +421,12 @@ def _holders(problem: MonthHeld) -> list[dict[str, Any]]:
 
     return [
         {
-            "run_id": each.run, "tenant": each.tenant, "workflow": each.workflow, "status": each.status,
-            "started_at": iso(each.started_at_ms), "why": each.why,
+            "run_id": each.run,
+            "tenant": each.tenant,
+            "workflow": each.workflow,
+            "status": each.status,
+            "started_at": iso(each.started_at_ms),
+            "why": each.why,
         }
         for each in problem.runs
-    ]  # fmt: skip
+    ]

@@ -24,9 +24,14 @@ app = typer.Typer(help="See how much supervisors have to do, and how their worke
 
 COLUMNS: Final = (Column("supervisor", 12), Column("tenant", 8, goes=1), Column("load"), Column("waiting"))
 WORKERS: Final = (
-    Column("worker", 12), Column("state"), Column("at work"), Column("waiting", goes=2), Column("done"), Column("errors"),
+    Column("worker", 12),
+    Column("state"),
+    Column("at work"),
+    Column("waiting", goes=2),
+    Column("done"),
+    Column("errors"),
     Column("average", goes=1),
-)  # fmt: skip
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The supervisor's name.")]
 
@@ -41,9 +46,15 @@ def list_(
 ) -> None:
     """List the supervisors, with their load and how many tasks wait."""
     page.show(
-        asyncio.run(_list(tenant, after, limit, store)), COLUMNS, _line, "supervisors", "list",
-        tenant=tenant, as_json=as_json, store=store,
-    )  # fmt: skip
+        asyncio.run(_list(tenant, after, limit, store)),
+        COLUMNS,
+        _line,
+        "supervisors",
+        "list",
+        tenant=tenant,
+        as_json=as_json,
+        store=store,
+    )
 
 
 @app.command()
@@ -53,12 +64,14 @@ def show(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Stor
     if as_json:
         terminal.emit(found)
         return
-    terminal.sheet([
-        ("Supervisor", name),
-        ("Tenant", found["tenant"]),
-        ("Load", f"{found['system_load']:.0%}"),
-        ("Waiting", f"{found['queue_size']} of {found['max_queue']}"),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Supervisor", name),
+            ("Tenant", found["tenant"]),
+            ("Load", f"{found['system_load']:.0%}"),
+            ("Waiting", f"{found['queue_size']} of {found['max_queue']}"),
+        ]
+    )
     table.show(WORKERS, [_line_of_worker(*each) for each in found["workers"].items()])
 
 
@@ -78,6 +91,11 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _line_of_worker(name: str, worker: View) -> tuple[str, ...]:
     return (
-        name, worker["state"], f"{worker['active']} of {worker['max_concurrent']}", str(worker["queued"]),
-        str(worker["completed"]), str(worker["errors"]), f"{worker['avg_ms']:.0f} ms",
-    )  # fmt: skip
+        name,
+        worker["state"],
+        f"{worker['active']} of {worker['max_concurrent']}",
+        str(worker["queued"]),
+        str(worker["completed"]),
+        str(worker["errors"]),
+        f"{worker['avg_ms']:.0f} ms",
+    )

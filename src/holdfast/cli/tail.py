@@ -33,9 +33,7 @@ def tail(
     since: Annotated[
         str,
         typer.Option(
-            "--from",
-            metavar="CURSOR",
-            help="Go on after this cursor; `start` is the oldest event known, `now` the end.",
+            "--from", metavar="CURSOR", help="Go on after this cursor; `start` is the oldest event known, `now` the end."
         ),
     ] = START,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more until interrupted.")] = False,

@@ -85,9 +85,7 @@ def _imported(place: str) -> ModuleType:
         raise
     except BaseException as problem:  # noqa: BLE001 - whatever a user's file raises is told
         told = traceback.format_exception_only(problem)[-1].strip().removesuffix(".")
-        raise UsageError(
-            f"{place} could not be imported: {told}. Nothing was done.", trace=_users_part(problem)
-        ) from None
+        raise UsageError(f"{place} could not be imported: {told}. Nothing was done.", trace=_users_part(problem)) from None
 
 
 def _from_path(name: str) -> ModuleType:

@@ -26,9 +26,16 @@ app = typer.Typer(help="See and say what agents may spend together, and how they
 
 NAMES: Final = (Column("team budget", 12),)
 AGENTS: Final = (
-    Column("agent", 12), Column("allocated"), Column("used"), Column("held", goes=2), Column("in doubt", goes=1),
-    Column("remaining"), Column("use", goes=5), Column("priority", goes=3), Column("idle since", goes=4),
-)  # fmt: skip
+    Column("agent", 12),
+    Column("allocated"),
+    Column("used"),
+    Column("held", goes=2),
+    Column("in doubt", goes=1),
+    Column("remaining"),
+    Column("use", goes=5),
+    Column("priority", goes=3),
+    Column("idle since", goes=4),
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The team budget's name.")]
 
@@ -55,7 +62,9 @@ def set_(
     agent: Annotated[
         list[str],
         typer.Option(
-            "--agent", metavar="NAME[=PRIORITY][:PERCENT]", help="An agent, its priority (1) and its part of the total, like"
+            "--agent",
+            metavar="NAME[=PRIORITY][:PERCENT]",
+            help="An agent, its priority (1) and its part of the total, like"
             " writer=1.5:25%; those without a part share the rest equally. Repeated.",
         ),
     ],
@@ -66,7 +75,7 @@ def set_(
     tenant: Tenant = None,
     as_json: AsJson = False,
     store: Store = None,
-) -> None:  # fmt: skip
+) -> None:
     """Give agents a budget together, or allot it anew: to nobody less than he has used. It holds at once.
 
     An agent that has too little left for a call borrows of the others: the longest idle first, of each at most half of what it
@@ -109,9 +118,8 @@ async def _show(name: str, tenant: str | None, store: str | None) -> View:
 
 
 async def _set(
-    name: str, tenant: str | None, agents: dict[str, TeamAgent | float], usd: str | None, tokens: int | None,
-    store: str | None,
-) -> View:  # fmt: skip
+    name: str, tenant: str | None, agents: dict[str, TeamAgent | float], usd: str | None, tokens: int | None, store: str | None
+) -> View:
     from holdfast.service.command import SetTeamBudget
 
     async with backend(store, who(None), make=True) as service:  # limits come before runs
@@ -146,10 +154,12 @@ def _tell_books(books: View, unit: str) -> None:
     )
     rows: list[tuple[Any, ...]] = [
         (
-            name, *(amount(each, of) for of in ("allocated", "used", "held", "in_doubt", "remaining")),
-            f"{each['utilization']:.0%}", f"{each['priority']:g}",
+            name,
+            *(amount(each, of) for of in ("allocated", "used", "held", "in_doubt", "remaining")),
+            f"{each['utilization']:.0%}",
+            f"{each['priority']:g}",
             moment.clock(moment.ms(each["idle_since"])) if each["idle_since"] is not None else "ever",
         )
         for name, each in books["agents"].items()
-    ]  # fmt: skip
+    ]
     table.show(AGENTS, rows)

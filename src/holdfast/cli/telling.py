@@ -242,14 +242,11 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",
     ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} called off: {e.reason}",
     ev.ItemsMapped: lambda e, at_ms: f"{named(e.step)} has {e.count} items done by {e.name}: {e.map}",
-    ev.MapEnded: lambda e, at_ms: (
-        f"{e.map} has what it needs" if e.error is None else f"{e.map} failed: {failure(e.error)}"
-    ),
+    ev.MapEnded: lambda e, at_ms: f"{e.map} has what it needs" if e.error is None else f"{e.map} failed: {failure(e.error)}",
     ev.MapReopened: lambda e, at_ms: f"{e.map} goes on",
     ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",
     ev.HoldDeferred: lambda e, at_ms: (
-        f"{named(e.step)} "
-        + ("needs more than its limits leave" if e.blocked else "waits for money that other calls hold")
+        f"{named(e.step)} " + ("needs more than its limits leave" if e.blocked else "waits for money that other calls hold")
     ),
     ev.ScopeExceeded: lambda e, at_ms: f"{named(e.step)} {_short_of(e)}: {in_words(e.scope)}",
     ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",
@@ -267,9 +264,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
         f"{e.step} expected version {e.conflict.expected} of {e.space!r} {e.key!r} and found {e.conflict.found}"
         f" of {e.conflict.found_by!r}: {e.conflict.strategy}"
     ),
-    ev.SignalReceived: lambda e, at_ms: (
-        f"the signal {e.name!r} arrived{by(e)}{f', from run {e.sender}' if e.sender else ''}"
-    ),
+    ev.SignalReceived: lambda e, at_ms: f"the signal {e.name!r} arrived{by(e)}{f', from run {e.sender}' if e.sender else ''}",
     ev.ContributorNamed: lambda e, at_ms: (
         f"{e.name} contributed" + (f": they wrote {e.read}, which was read" if e.read is not None else "")
     ),

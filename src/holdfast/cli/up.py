@@ -32,21 +32,16 @@ _FORGIVEN_S: Final = 60.0
 
 def up(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows of the workers.", show_default=False),
+        list[str] | None, typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows of the workers.", show_default=False)
     ] = None,
     yaml: Yaml = False,
     workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=64, help="How many workers.")] = 2,
-    slots: Annotated[
-        int, typer.Option("--slots", metavar="N", min=1, help="How many steps each may run at once.")
-    ] = 100,
+    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="How many steps each may run at once.")] = 100,
     grpc: Annotated[
         str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Also take clients and workers here, over gRPC.")
     ] = None,
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where what it records stays.")] = DATA,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew: remove what is recorded there, for good.")
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew: remove what is recorded there, for good.")] = False,
     throwaway: Annotated[
         bool, typer.Option("--throwaway", help="Keep nothing: what it records goes when it is stopped.")
     ] = False,
@@ -62,9 +57,7 @@ def up(
     # A mistake in one of them is told once, before anything is started; this machine has whatever they ask for.
     targets = targets or []
     if not targets and not yaml:
-        raise UsageError(
-            "Its workers would take nothing: name a workflow, or say --yaml for all that are written in YAML."
-        )
+        raise UsageError("Its workers would take nothing: name a workflow, or say --yaml for all that are written in YAML.")
     has = [word for target in targets for word in needed(load(target, to_run=True))]
     place = None if throwaway else data.resolve()
     if place is not None and fresh:
@@ -74,9 +67,7 @@ def up(
     try:
         with _postgres(place) as postgres, RedisServer() as redis:
             how = ["--slots", str(slots), *has, *["--yaml"] * yaml]
-            commands = {
-                "serve": ["serve", "--port", "0", *([*targets, *how, "--grpc", grpc] if grpc is not None else [])]
-            }
+            commands = {"serve": ["serve", "--port", "0", *([*targets, *how, "--grpc", grpc] if grpc is not None else [])]}
             commands |= {f"worker {n}": ["worker", *targets, *how] for n in range(1, workers + 1)}
             was_there = True
             where = {"HOLDFAST_STORE": postgres.url, "HOLDFAST_QUEUE": redis.url}
@@ -84,9 +75,10 @@ def up(
     finally:
         if was_there:
             terminal.say(
-                "The fleet is gone, and all that was in it." if place is None else
-                f"The fleet is gone; its runs are in {place}, and are there again with the next `holdfast up`."
-            )  # fmt: skip
+                "The fleet is gone, and all that was in it."
+                if place is None
+                else f"The fleet is gone; its runs are in {place}, and are there again with the next `holdfast up`."
+            )
 
 
 def _postgres(place: Path | None) -> PostgresServer:
@@ -150,10 +142,13 @@ class Fleet:
                 f"The fleet is up; it keeps its runs in {kept}. In another terminal:\n{told}\n  holdfast run {example}"
             )
             if as_json:
-                terminal.emit({
-                    "store": self._where["HOLDFAST_STORE"], "queue": self._where["HOLDFAST_QUEUE"],
-                    "data": None if place is None else str(place),
-                })  # fmt: skip
+                terminal.emit(
+                    {
+                        "store": self._where["HOLDFAST_STORE"],
+                        "queue": self._where["HOLDFAST_QUEUE"],
+                        "data": None if place is None else str(place),
+                    }
+                )
                 terminal.hand_over()
             await asyncio.wait([stop, *keeping], return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
@@ -178,9 +173,7 @@ class Fleet:
             recent = sum(now_s() - each < _FORGIVEN_S for each in ended)
             ended.append(now_s())
             pause_s = _PAUSES_S[min(recent, len(_PAUSES_S) - 1)]
-            terminal.say(
-                f"The {name} {child.how(process)} by itself. It is started again in {pause_s:g} s; no run is lost."
-            )
+            terminal.say(f"The {name} {child.how(process)} by itself. It is started again in {pause_s:g} s; no run is lost.")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopping.wait()

@@ -89,9 +89,7 @@ def worker(
     ] = _GRACE_S,
     connect: Annotated[
         str | None,
-        typer.Option(
-            "--connect", metavar="HOST:PORT[,HOST:PORT]", help="Do the tasks that this server gives; no store."
-        ),
+        typer.Option("--connect", metavar="HOST:PORT[,HOST:PORT]", help="Do the tasks that this server gives; no store."),
     ] = None,
     shell: Annotated[
         bool, typer.Option("--shell", help="With --connect: also run jobs of workflow files, which the server gives.")
@@ -105,9 +103,7 @@ def worker(
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="Speak TLS; the authority of the server's certificate.")
     ] = None,
-    cert: Annotated[
-        Path | None, typer.Option("--cert", metavar="FILE", help="A certificate to show the server.")
-    ] = None,
+    cert: Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="A certificate to show the server.")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its key.")] = None,
     host: HealthHost = THIS_MACHINE,
     port: MaybeHealthPort = None,
@@ -146,9 +142,7 @@ def _drive(targets: Sequence[str], how: How, store: str | None, *, until_idle: b
 
     workflows = [load(target, to_run=True) for target in targets]
     if not workflows and not how.yaml:
-        raise UsageError(
-            "This worker would take nothing: name a workflow, or say --yaml for all that are written in YAML."
-        )
+        raise UsageError("This worker would take nothing: name a workflow, or say --yaml for all that are written in YAML.")
     collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
@@ -245,9 +239,7 @@ class How(NamedTuple):
     """Where it answers about its health; None: nowhere."""
 
 
-async def _work(
-    workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None
-) -> Sequence[Left]:
+async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> Sequence[Left]:
     """The runs that are left behind, where it was to work until it is idle."""
     from holdfast.cli import job_log
     from holdfast.compose import Engine
@@ -256,9 +248,18 @@ async def _work(
     slots, grace_s, labels, own, yaml, lane, wait_s, *_ = how
     _check_labels(workflows, how)
     opening = partial(
-        Engine.open, where, workflows=workflows, slots=slots, labels=labels, resources=own, yaml=yaml, lane=lane,
-        settings=known, grace_s=grace_s, observers=[tally],
-    )  # fmt: skip
+        Engine.open,
+        where,
+        workflows=workflows,
+        slots=slots,
+        labels=labels,
+        resources=own,
+        yaml=yaml,
+        lane=lane,
+        settings=known,
+        grace_s=grace_s,
+        observers=[tally],
+    )
     async with patiently(opening, wait_s) as engine, _health(engine, how):
         _greet(where, workflows, how)
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")

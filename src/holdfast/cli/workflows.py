@@ -23,8 +23,12 @@ from holdfast.service.query import View
 app = typer.Typer(help="See which workflows the store knows, and what each is started with.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    Column("workflow", 12), Column("version"), Column("graph", goes=2), Column("loaded", goes=1), Column("processes"),
-)  # fmt: skip
+    Column("workflow", 12),
+    Column("version"),
+    Column("graph", goes=2),
+    Column("loaded", goes=1),
+    Column("processes"),
+)
 NODES: Final = (Column("node", 12), Column("kind"), Column("after", 8, goes=1))
 _SHORT_HASH: Final = 12
 """Of a hash's characters, as many as tell two definitions apart."""
@@ -52,13 +56,19 @@ async def _list(after: str | None, limit: int, as_json: bool, store: str | None)
     if as_json:
         terminal.emit(rows)
         return
-    table.show(COLUMNS, [
-        (
-            row["workflow"], str(row["version"]), row["graph_hash"][:_SHORT_HASH],
-            moment.ago(moment.maybe_ms(row["loaded_at"]), now_ms), str(row["processes"]),
-        )
-        for row in rows
-    ])  # fmt: skip
+    table.show(
+        COLUMNS,
+        [
+            (
+                row["workflow"],
+                str(row["version"]),
+                row["graph_hash"][:_SHORT_HASH],
+                moment.ago(moment.maybe_ms(row["loaded_at"]), now_ms),
+                str(row["processes"]),
+            )
+            for row in rows
+        ],
+    )
     if len(rows) == limit:
         terminal.say(f"There may be more: {typed('workflows', 'list', '--after', rows[-1]['workflow'], store=store)}")
 
@@ -90,10 +100,14 @@ def _print(found: View, now_ms: int) -> None:
     from holdfast.core.facts.graph import Definition, Graph
 
     loaded = "-" if found["loaded_at"] is None else moment.around(moment.ms(found["loaded_at"]), now_ms)
-    terminal.sheet([
-        ("Workflow", f"{found['workflow']} {found['version']}"), ("Graph", found["graph_hash"]), ("Loaded", loaded),
-        ("Processes", f"{found['processes']} alive can run it"),
-    ])  # fmt: skip
+    terminal.sheet(
+        [
+            ("Workflow", f"{found['workflow']} {found['version']}"),
+            ("Graph", found["graph_hash"]),
+            ("Loaded", loaded),
+            ("Processes", f"{found['processes']} alive can run it"),
+        ]
+    )
     terminal.show("\nInput")
     if (schema := found["input_schema"]) is None:
         terminal.show("  anything: it declares none")
@@ -101,7 +115,10 @@ def _print(found: View, now_ms: int) -> None:
         form.show(schema, form.defaults(schema), form.DEFAULTS)
     terminal.show("\nNodes")
     graph = Graph(msgspec.convert(found["definition"], Definition), is_accepted=True)
-    table.show(NODES, [
-        (name, graph.nodes[name].kind, ", ".join(dict.fromkeys(edge.source for edge in graph.incoming[name])) or "-")
-        for name in graph.order
-    ])  # fmt: skip
+    table.show(
+        NODES,
+        [
+            (name, graph.nodes[name].kind, ", ".join(dict.fromkeys(edge.source for edge in graph.incoming[name])) or "-")
+            for name in graph.order
+        ],
+    )

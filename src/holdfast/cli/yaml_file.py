@@ -55,8 +55,9 @@ def validate(target: str, *, as_json: bool, strict: bool, store: str | None) -> 
     code = USAGE if strict and warnings else OK
     if as_json:
         jobs = [{"id": job.id, "needs": list(job.needs), "steps": len(job.steps)} for job in document.jobs]
-        terminal.emit({"workflow": document.name, "valid": True, "problems": [], "mistakes": [],
-                       "warnings": warnings, "jobs": jobs})  # fmt: skip
+        terminal.emit(
+            {"workflow": document.name, "valid": True, "problems": [], "mistakes": [], "warnings": warnings, "jobs": jobs}
+        )
         return code
     for words in warnings:
         terminal.show(f"warning: {words}")
@@ -94,10 +95,15 @@ def _tell(target: str, invalid: InvalidFile, *, as_json: bool) -> int:
         import msgspec
 
         mistakes: Any = msgspec.to_builtins(invalid.mistakes)
-        terminal.emit({
-            "workflow": invalid.file, "valid": False, "problems": [str(each) for each in invalid.mistakes],
-            "mistakes": mistakes, "complete": invalid.is_complete,
-        })  # fmt: skip
+        terminal.emit(
+            {
+                "workflow": invalid.file,
+                "valid": False,
+                "problems": [str(each) for each in invalid.mistakes],
+                "mistakes": mistakes,
+                "complete": invalid.is_complete,
+            }
+        )
         return USAGE
     for mistake in invalid.mistakes:
         terminal.show(f"{target}:{mistake}")

@@ -34,9 +34,16 @@ class AsyncClient:
     """
 
     def __init__(
-        self, address: str, token: str | None = None, *, by: str | None = None, roles: Sequence[str] = (),
-        traceparent: str | None = None, ca: Path | None = None, insecure: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        address: str,
+        token: str | None = None,
+        *,
+        by: str | None = None,
+        roles: Sequence[str] = (),
+        traceparent: str | None = None,
+        ca: Path | None = None,
+        insecure: bool = False,
+    ) -> None:
         """`address` is `https://HOST:PORT`; `ca` the authority that signed its certificate, where that is none that everybody
         knows. `by` and `roles` say who acts, claims that nobody verifies, `traceparent` (W3C) in which trace. Raises UsageError
         for http:// to another machine, unless `insecure`."""
@@ -93,9 +100,14 @@ class AsyncClient:
     # --- What is told and asked most ------------------------------------------------------------------------------
 
     async def start(
-        self, workflow: str, input: Any = None, *, key: str | None = None, wait_s: int = 0,  # noqa: A002 - the field's word
+        self,
+        workflow: str,
+        input: Any = None,  # noqa: A002 - the field's word
+        *,
+        key: str | None = None,
+        wait_s: int = 0,
         **more: Any,
-    ) -> View:  # fmt: skip
+    ) -> View:
         """Start a run; how it stands, see `tell`. The same `key` again is the same run. `more` are the other fields of
         holdfast.service.command.Start."""
         run = await self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
@@ -118,9 +130,15 @@ class AsyncClient:
         return exchange.output_of(listener.end)
 
     async def decide(
-        self, gate: str, decision: str = "approve", data: Any = msgspec.UNSET, *, reason: str | None = None,
-        shown_hash: str | None = None, wait_s: int = 0,
-    ) -> View:  # fmt: skip
+        self,
+        gate: str,
+        decision: str = "approve",
+        data: Any = msgspec.UNSET,
+        *,
+        reason: str | None = None,
+        shown_hash: str | None = None,
+        wait_s: int = 0,
+    ) -> View:
         """Answer a gate; the run as it stands, see `tell`. `shown_hash` binds the decision to what was seen, and is
         that of `gate`; without one InvalidDecision is raised, unless the gate says that it is optional."""
         run = await self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
@@ -159,11 +177,7 @@ class AsyncClient:
         await asyncio.sleep(request.after_s)
         try:
             said = await self._http.request(
-                request.method,
-                request.path,
-                params=request.params,
-                content=request.body,
-                headers=self._headers(request),
+                request.method, request.path, params=request.params, content=request.body, headers=self._headers(request)
             )
         except httpx2.TransportError as problem:
             return self._server.unreachable(problem)
@@ -177,9 +191,7 @@ class AsyncClient:
                 async with self._http.stream(
                     "GET", request.path, params=request.params, headers=self._headers(request)
                 ) as said:
-                    if said.status_code != 200 and listener.unheard(
-                        Reply(said.status_code, said.headers, await said.aread())
-                    ):
+                    if said.status_code != 200 and listener.unheard(Reply(said.status_code, said.headers, await said.aread())):
                         listener.end = await self.run(listener.run)
                         return
                     async for event in httpx2.EventSource(said, max_event_size=None):

@@ -34,9 +34,16 @@ class Client:
     """
 
     def __init__(
-        self, address: str, token: str | None = None, *, by: str | None = None, roles: Sequence[str] = (),
-        traceparent: str | None = None, ca: Path | None = None, insecure: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        address: str,
+        token: str | None = None,
+        *,
+        by: str | None = None,
+        roles: Sequence[str] = (),
+        traceparent: str | None = None,
+        ca: Path | None = None,
+        insecure: bool = False,
+    ) -> None:
         """`address` is `https://HOST:PORT`; `ca` the authority that signed its certificate, where that is none that everybody
         knows. `by` and `roles` say who acts, claims that nobody verifies, `traceparent` (W3C) in which trace. Raises UsageError
         for http:// to another machine, unless `insecure`."""
@@ -50,9 +57,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -92,9 +97,14 @@ class Client:
     # --- What is told and asked most ------------------------------------------------------------------------------
 
     def start(
-        self, workflow: str, input: Any = None, *, key: str | None = None, wait_s: int = 0,  # noqa: A002 - the field's word
+        self,
+        workflow: str,
+        input: Any = None,  # noqa: A002 - the field's word
+        *,
+        key: str | None = None,
+        wait_s: int = 0,
         **more: Any,
-    ) -> View:  # fmt: skip
+    ) -> View:
         """Start a run; how it stands, see `tell`. The same `key` again is the same run. `more` are the other fields of
         holdfast.service.command.Start."""
         run = self.tell(cmd.Start(workflow=workflow, input=input, key=key, **more), wait_s=wait_s)
@@ -117,9 +127,15 @@ class Client:
         return exchange.output_of(listener.end)
 
     def decide(
-        self, gate: str, decision: str = "approve", data: Any = msgspec.UNSET, *, reason: str | None = None,
-        shown_hash: str | None = None, wait_s: int = 0,
-    ) -> View:  # fmt: skip
+        self,
+        gate: str,
+        decision: str = "approve",
+        data: Any = msgspec.UNSET,
+        *,
+        reason: str | None = None,
+        shown_hash: str | None = None,
+        wait_s: int = 0,
+    ) -> View:
         """Answer a gate; the run as it stands, see `tell`. `shown_hash` binds the decision to what was seen, and is
         that of `gate`; without one InvalidDecision is raised, unless the gate says that it is optional."""
         run = self.tell(cmd.Decide(gate, decision, data, reason, shown_hash), wait_s=wait_s)
@@ -158,11 +174,7 @@ class Client:
         time.sleep(request.after_s)
         try:
             said = self._http.request(
-                request.method,
-                request.path,
-                params=request.params,
-                content=request.body,
-                headers=self._headers(request),
+                request.method, request.path, params=request.params, content=request.body, headers=self._headers(request)
             )
         except httpx2.TransportError as problem:
             return self._server.unreachable(problem)

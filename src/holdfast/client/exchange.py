@@ -117,9 +117,13 @@ def request_of(said: msgspec.Struct, wait_s: int = 0) -> Request:
     reads = route.method == "GET" or route.answer is Answer.ROW
     keyed = isinstance(said, _KEYED) and said.key is not None
     return Request(
-        route.method, path, {} if body is not None else {name: _in_query(value) for name, value in given.items()},
-        body, headers | ({"Prefer": f"wait={wait_s}"} if wait_s else {}), reads or keyed,
-    )  # fmt: skip
+        route.method,
+        path,
+        {} if body is not None else {name: _in_query(value) for name, value in given.items()},
+        body,
+        headers | ({"Prefer": f"wait={wait_s}"} if wait_s else {}),
+        reads or keyed,
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -44,9 +44,7 @@ class Server(NamedTuple):
         except ValueError:
             host, parts = "", urlsplit("")
         if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or "@" in parts.netloc:
-            raise UsageError(
-                "The address of a server is https://HOST:PORT, without a user or a password. Nothing was sent."
-            )
+            raise UsageError("The address of a server is https://HOST:PORT, without a user or a password. Nothing was sent.")
         near = is_loopback(host)
         if parts.scheme == "http" and not near and not self.insecure:
             raise UsageError(

@@ -125,10 +125,13 @@ class Environment(NamedTuple):
     @classmethod
     def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Environment:
         return cls(
-            clock=MachineClock(), ids=RandomIds(), threads=Threads(min(slots, MOST_THREADS)),
+            clock=MachineClock(),
+            ids=RandomIds(),
+            threads=Threads(min(slots, MOST_THREADS)),
             prices=declared_prices(declared),
-            label=label(), resources=resources_of_machine(),
-        )  # fmt: skip
+            label=label(),
+            resources=resources_of_machine(),
+        )
 
 
 def label() -> str:
@@ -141,9 +144,7 @@ class Engine(Control):
 
     def __new__(cls, executor: Any = None, *_: Any, **__: Any) -> Self:
         if not isinstance(executor, Executor):
-            raise UsageError(
-                "Write `async with Engine.open(...) as engine:`, or holdfast.sync.open(...). Nothing was opened."
-            )
+            raise UsageError("Write `async with Engine.open(...) as engine:`, or holdfast.sync.open(...). Nothing was opened.")
         return super().__new__(cls)
 
     def __init__(self, executor: Executor, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
@@ -205,18 +206,19 @@ class Engine(Control):
             store
             if not isinstance(store, str | Path)
             else await open_store(
-                store,
-                elsewhere,
-                lease_s=known.lease_s,
-                audit_keys=secrets.audit_keys(),
-                sealing=sealing_of(known),
+                store, elsewhere, lease_s=known.lease_s, audit_keys=secrets.audit_keys(), sealing=sealing_of(known)
             )
         )
         providers: Any = model or Providers(_served_by(known))
         catalog = Catalog(
-            opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute,
+            opened.graphs,
+            labels=labels,
+            lanes=lanes,
+            lane=lane,
+            runs_scripts=shell,
+            adopts=yaml and execute,
             restore=_restore(around.shell),
-        )  # fmt: skip
+        )
         runtime = Runtime.of(
             opened,
             around.clock,
@@ -233,9 +235,7 @@ class Engine(Control):
         for tenant, weight in known.weights.items():
             scheduler.set_weight(tenant, weight)
         services = _services(known, runtime, around, scheduler, secrets, providers, elsewhere, workers)
-        executor = Executor(
-            services, scheduler, slots, resources if resources is not None else around.resources, known.weights
-        )
+        executor = Executor(services, scheduler, slots, resources if resources is not None else around.resources, known.weights)
         consequences = Consequences(runtime, services.payloads, services.gateway, services.supervising)
         hints = queue if queue is not None else open_queue(known.queue, lane)
         dispatch = Dispatch(executor, hints)
@@ -340,9 +340,15 @@ def _served_by(known: Settings) -> dict[str, str]:
 
 
 def _services(
-    known: Settings, runtime: Runtime, around: Environment, scheduler: Scheduler, secrets: Secrets, model: Model,
-    elsewhere: Blobs | None, workers: WorkerGateway | None,
-) -> StepServices:  # fmt: skip
+    known: Settings,
+    runtime: Runtime,
+    around: Environment,
+    scheduler: Scheduler,
+    secrets: Secrets,
+    model: Model,
+    elsewhere: Blobs | None,
+    workers: WorkerGateway | None,
+) -> StepServices:
     """What attempts may use. `elsewhere`: where large payloads go, if not into the store's own table."""
     store, table = runtime.store, runtime.store.blobs
 

@@ -47,9 +47,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def leading(
-    store: str, *, settings: Settings | None = None, lane: str = DEFAULT
-) -> AsyncIterator[Leader]:  # fmt: skip
+async def leading(store: str, *, settings: Settings | None = None, lane: str = DEFAULT) -> AsyncIterator[Leader]:
     """A process that leads a lane of the fleet while nobody else does. It runs no steps and holds no workflow.
 
     Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
@@ -165,9 +163,14 @@ class Taking(NamedTuple):
 
 @asynccontextmanager
 async def taking(
-    where: str, known: Settings, workflows: Sequence[Workflow], how: Port, lane: str, say: Callable[[str], None],
+    where: str,
+    known: Settings,
+    workflows: Sequence[Workflow],
+    how: Port,
+    lane: str,
+    say: Callable[[str], None],
     recorder: Recorder | None = None,
-) -> AsyncIterator[Taking]:  # fmt: skip
+) -> AsyncIterator[Taking]:
     """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
     wire = _wire()
     identity = how.identity
@@ -179,15 +182,28 @@ async def taking(
     async with (
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
-            where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, resources=how.resources,
-            settings=known, grace_s=how.grace_s, workers=registry, shell=how.shell, lane=lane,
+            where,
+            workflows=workflows,
+            yaml=how.yaml,
+            slots=how.slots,
+            labels=how.labels,
+            resources=how.resources,
+            settings=known,
+            grace_s=how.grace_s,
+            workers=registry,
+            shell=how.shell,
+            lane=lane,
         ) as engine,
-    ):  # fmt: skip
+    ):
         registry.open(engine.executor.placing)
         server.service = Service(
-            engine, workflows, files.take if files is not None else None, recorder,
-            has_shells_of=lambda tenant: not how.shell and identity.has_shells_of(tenant), turns=turns,
-        )  # fmt: skip
+            engine,
+            workflows,
+            files.take if files is not None else None,
+            recorder,
+            has_shells_of=lambda tenant: not how.shell and identity.has_shells_of(tenant),
+            turns=turns,
+        )
         identity.keys, identity.failures = server.service.keys, server.service.failed_log_ins
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
@@ -258,9 +274,15 @@ def _readiness(leader: Leader | None, engine: Engine | None) -> Readiness:
 
 @asynccontextmanager
 async def serving(
-    where: str, known: Settings, workflows: Sequence[Workflow], how: Port | None, http: HttpPort | None, lane: str,
-    say: Callable[[str], None], recorder: Recorder | None = None,
-) -> AsyncIterator[Serving]:  # fmt: skip
+    where: str,
+    known: Settings,
+    workflows: Sequence[Workflow],
+    how: Port | None,
+    http: HttpPort | None,
+    lane: str,
+    say: Callable[[str], None],
+    recorder: Recorder | None = None,
+) -> AsyncIterator[Serving]:
     """A process that leads `lane` while nobody else does, where a fleet shares the store; with `how` it takes clients and
     workers besides, with `http` it answers over HTTP, and with either it executes `workflows`. `say` tells people where it
     listens, and who comes and goes; `recorder` makes records of runs for those who ask. Raises UsageError, StoreError."""

@@ -43,9 +43,7 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
     try:
         return RedisQueue(url, lane=lane)
     except ValueError:
-        raise UsageError(
-            f"The queue's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened."
-        ) from None
+        raise UsageError(f"The queue's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened.") from None
 
 
 def identity_of(settings: Settings, token_file: Path | None, tokens: Path | None, *, keys: bool = False) -> Identity:
@@ -75,9 +73,14 @@ def pools_of(settings: Settings) -> list[DeclaredPool]:
 def _pools_of(name: str, rules: PoolRules) -> Iterator[DeclaredPool]:
     if rules.slots is not None or rules.rate is not None:
         yield declared_pool(
-            name, slots=rules.slots, rate=rules.rate, per_s=None if rules.per is None else PERIODS_S[rules.per],
-            burst=rules.burst, counts=rules.counts, of=rules.of,
-        )  # fmt: skip
+            name,
+            slots=rules.slots,
+            rate=rules.rate,
+            per_s=None if rules.per is None else PERIODS_S[rules.per],
+            burst=rules.burst,
+            counts=rules.counts,
+            of=rules.of,
+        )
     of, at, tenant = name.partition("@")
     for counts, limit in rules.limits.items():
         burst = max(1, int(limit * rules.burst_s / 60))
@@ -95,8 +98,9 @@ async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:
         elif known[pool.name] != pool:
             log.warning(
                 "holdfast.toml says something else of the pool %s than the store does. What the store says holds;"
-                " `holdfast pools set` changes it, `holdfast pools remove` has it taken from holdfast.toml anew.", pool.name,
-            )  # fmt: skip
+                " `holdfast pools set` changes it, `holdfast pools remove` has it taken from holdfast.toml anew.",
+                pool.name,
+            )
 
 
 def secrets_of(known: Settings, store: str | Path | Store) -> Secrets:
@@ -113,10 +117,12 @@ def payloads_of(table: Blobs, elsewhere: Blobs | None, secrets: Secrets, sealing
 
 def lanes_of(settings: Settings, lane: str) -> Lanes:
     """The lanes of the fleet. Raises UsageError where `lane` is none of them."""
-    lanes = Lanes({
-        name: Rule(frozenset(each.workflows), frozenset(each.tenants), frozenset(each.services))
-        for name, each in settings.lanes.items()
-    })  # fmt: skip
+    lanes = Lanes(
+        {
+            name: Rule(frozenset(each.workflows), frozenset(each.tenants), frozenset(each.services))
+            for name, each in settings.lanes.items()
+        }
+    )
     if lane not in lanes.names:
         raise UsageError(
             f"There is no lane {lane!r}: holdfast.toml has {', '.join(sorted(lanes.names))}. Say what belongs to it in"

@@ -31,30 +31,36 @@ class Allowances(ControlBase):
     """They hold at once and for every process."""
 
     async def set_budget(
-        self, tenant: str, period: Period, limit_usd: float | str | Decimal | None = NOT_GIVEN, *,
-        max_tokens: int | None = NOT_GIVEN, team: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        tenant: str,
+        period: Period,
+        limit_usd: float | str | Decimal | None = NOT_GIVEN,
+        *,
+        max_tokens: int | None = NOT_GIVEN,
+        team: str | None = None,
+    ) -> None:
         """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC), in dollars, in
         tokens of input and output together, or both; None: no limit, and what is not given stays as it is. It holds at once
         and for every process; what is spent already is not taken back. Raises InvalidInput."""
         family = money_family(word("tenant", tenant), None if team is None else word("team", team), period)
         await self._set_limits(limits_of(family, limit_usd, max_tokens))
 
-    async def budgets(
-        self, tenant: str, *, team: str | None = None, tokens: bool = False
-    ) -> Mapping[Period, ScopeRow]:  # fmt: skip
+    async def budgets(self, tenant: str, *, team: str | None = None, tokens: bool = False) -> Mapping[Period, ScopeRow]:
         """The books of a tenant, or of one of its teams: of this day and of this month, in nano-dollars or in `tokens`."""
         store = self.store
-        scopes = owner_scopes(
-            word("tenant", tenant), None if team is None else word("team", team), store.clock.now_ms()
-        )
+        scopes = owner_scopes(word("tenant", tenant), None if team is None else word("team", team), store.clock.now_ms())
         asked = [*map(in_tokens, scopes)] if tokens else scopes
         return dict(zip(PERIODS, await store.scopes.balances(asked), strict=True))
 
     async def doubts(
-        self, *, run_id: str | None = None, tenant: str | None = None, until_ms: int | None = None,
-        before: str | None = None, limit: int | None = None,
-    ) -> Sequence[Doubt]:  # fmt: skip
+        self,
+        *,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        until_ms: int | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Doubt]:
         """The model calls of which nobody knows what they cost, of one run, a tenant or all, the newest run's first; those
         that are in doubt since `until_ms` or longer, of runs older than `before`. `reconcile` says of one what it cost.
         Where there are more than `limit`, those of the run that reaches it are the last."""
@@ -62,7 +68,7 @@ class Allowances(ControlBase):
         found: list[Doubt] = []
         async for each in doubts(
             self.runtime, run=run, tenant=tenant, until_ms=until_ms, before=before, views=self.store.views
-        ):  # fmt: skip
+        ):
             if limit is not None and len(found) >= limit and each.run != found[-1].run:
                 break
             found.append(each)

@@ -99,9 +99,7 @@ class ControlBase(Inquiries):
         return None if text is None else self.payloads.redact(text)
 
 
-def limits_of(
-    family: str, limit_usd: float | str | Decimal | None, max_tokens: int | None
-) -> Mapping[str, int | None]:  # fmt: skip
+def limits_of(family: str, limit_usd: float | str | Decimal | None, max_tokens: int | None) -> Mapping[str, int | None]:
     """The limits that are given, for the scopes of a family and for those that count its tokens. Raises InvalidInput."""
     found: dict[str, int | None] = {}
     try:
@@ -123,9 +121,7 @@ def word(what: str, text: str) -> str:
     except UnicodeEncodeError:
         raise InvalidInput(f"The {what} {text!r} is not valid Unicode text. Nothing was done.") from None
     if "\0" in text:
-        raise InvalidInput(
-            f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done."
-        )
+        raise InvalidInput(f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done.")
     if (size := len(text.encode())) > MOST_NAME_BYTES:
         raise InvalidInput(
             f"The {what} {text[:20]!r}… has {size} bytes; a name has {MOST_NAME_BYTES} at most. Nothing was done."

@@ -25,8 +25,12 @@ MOST_RUNS: Final = 1000
 
 _UNENDED: Final = ("running", "waiting", "requires_attention", "budget_blocked")
 USUAL: Final[Mapping[Deed, Sequence[str]]] = {
-    "cancel": (*_UNENDED, "paused"), "pause": _UNENDED, "resume": ("paused",), "retry": ("failed",), "fork": ("failed",),
-}  # fmt: skip
+    "cancel": (*_UNENDED, "paused"),
+    "pause": _UNENDED,
+    "resume": ("paused",),
+    "retry": ("failed",),
+    "fork": ("failed",),
+}
 """The statuses of the runs that are meant where no other is said."""
 
 
@@ -53,9 +57,17 @@ class Bulks(Repairs):
     """Told in one call, done one after the other."""
 
     async def bulk(
-        self, deed: Deed, *, step: str | None = None, fork_key: str | None = None, reason: str = "cancelled",
-        repeat_effects: bool = False, dry_run: bool = False, by: str | Claim | None = None, **sought: Unpack[RunFilter],
-    ) -> Sequence[BulkOutcome]:  # fmt: skip
+        self,
+        deed: Deed,
+        *,
+        step: str | None = None,
+        fork_key: str | None = None,
+        reason: str = "cancelled",
+        repeat_effects: bool = False,
+        dry_run: bool = False,
+        by: str | Claim | None = None,
+        **sought: Unpack[RunFilter],
+    ) -> Sequence[BulkOutcome]:
         """Retry, cancel, pause, resume or fork (from `step`) the runs that `sought` finds, newest first: 1000 unless `limit`
         says fewer. With `dry_run` nothing is done, and told is what would be refused as things stand. A `status` that is not
         said is that of runs of which it can be done: `failed` for retry and fork. Said again it forks nothing twice: it tells
@@ -63,9 +75,7 @@ class Bulks(Repairs):
         where the store fails in between; what was done is done.
         """
         if (step is None) == (deed == "fork"):
-            raise InvalidInput(
-                "step= says from where runs are forked, and goes with fork and nothing else. Nothing was done."
-            )
+            raise InvalidInput("step= says from where runs are forked, and goes with fork and nothing else. Nothing was done.")
         _expect_few(sought.get("limit", MOST_RUNS))
         sought["limit"], sought["status"] = sought.get("limit", MOST_RUNS), sought.get("status") or USUAL[deed]
         found = await self.runs(**sought)
@@ -112,11 +122,23 @@ class Bulks(Repairs):
         return BulkOutcome(run, await self.run(run).status())
 
     async def bulk_dead_letters(
-        self, deed: LetterDeed, output: Any = NOT_GIVEN, *, reason: str | None = None, dry_run: bool = False,
-        by: str | Claim | None = None, run_id: str | None = None, tenant: str | None = None, workflow: str | None = None,
-        node: str | None = None, error_class: str | None = None, since_ms: int | None = None,
-        until_ms: int | None = None, after: str | None = None, limit: int = MOST_RUNS,
-    ) -> Sequence[BulkOutcome]:  # fmt: skip
+        self,
+        deed: LetterDeed,
+        output: Any = NOT_GIVEN,
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        by: str | Claim | None = None,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        error_class: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        after: str | None = None,
+        limit: int = MOST_RUNS,
+    ) -> Sequence[BulkOutcome]:
         """Replay or resolve (with `output`, or with the failure) the open dead letters that are found, the oldest run's first,
         1000 at most. With `dry_run` nothing is done, and told is what would be refused as things stand. One that was replayed
         with another of its run, or by somebody else meanwhile, is done. Raises StoreError where the store fails in between;
@@ -125,9 +147,16 @@ class Bulks(Repairs):
             raise InvalidInput("output= goes with resolve; a replay finds out what comes of it. Nothing was done.")
         _expect_few(limit)
         found = await self.dead_letters(
-            run_id=run_id, tenant=tenant, workflow=workflow, node=node, error_class=error_class, since_ms=since_ms,
-            until_ms=until_ms, after=after, limit=limit,
-        )  # fmt: skip
+            run_id=run_id,
+            tenant=tenant,
+            workflow=workflow,
+            node=node,
+            error_class=error_class,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            after=after,
+            limit=limit,
+        )
         return [await self._letter_outcome(deed, each.id, output, reason, dry_run, by) for each in found]
 
     async def _letter_outcome(

@@ -133,10 +133,7 @@ class Commands(ControlBase):
 
     @overload
     async def start(
-        self,
-        workflow: Workflow[[Input], Output] | StoredWorkflow | str,
-        input: Input,
-        **options: Unpack[StartOptions],
+        self, workflow: Workflow[[Input], Output] | StoredWorkflow | str, input: Input, **options: Unpack[StartOptions]
     ) -> Run[Output]: ...
 
     @overload
@@ -203,12 +200,25 @@ class Commands(ControlBase):
         with self.sensitive(tenant):
             payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
         start = cmd.StartRun(
-            RunId(""), tenant, payload, input_digest, limit, key, self._claim(by),
-            self.executor.services.gateway.price_fingerprint, team, queue, max_tokens=tokens,
+            RunId(""),
+            tenant,
+            payload,
+            input_digest,
+            limit,
+            key,
+            self._claim(by),
+            self.executor.services.gateway.price_fingerprint,
+            team,
+            queue,
+            max_tokens=tokens,
             max_model_calls=_calls("max_model_calls", max_model_calls),
-            max_tool_calls=_calls("max_tool_calls", max_tool_calls), max_wall_s=_wall_s(max_wall_s),
-            on_limit=_on_limit(on_limit), shared=shared, agent=agent, tags=self._tags(tags),
-        )  # fmt: skip
+            max_tool_calls=_calls("max_tool_calls", max_tool_calls),
+            max_wall_s=_wall_s(max_wall_s),
+            on_limit=_on_limit(on_limit),
+            shared=shared,
+            agent=agent,
+            tags=self._tags(tags),
+        )
         return await self._begin(meant.graph, start)
 
     def _tags(self, given: Sequence[str]) -> tuple[str, ...]:
@@ -217,9 +227,7 @@ class Commands(ControlBase):
         tags = sorted({self.payloads.redact(word("tag", tag)) for tag in words})
         for tag in tags:
             if not tag.strip() or len(tag) > MOST_OF_TAG:
-                raise InvalidInput(
-                    f"The tag {tag!r:.50} is no word of 1 to {MOST_OF_TAG} characters. No run was started."
-                )
+                raise InvalidInput(f"The tag {tag!r:.50} is no word of 1 to {MOST_OF_TAG} characters. No run was started.")
         if len(tags) > MOST_TAGS:
             raise InvalidInput(f"{len(tags)} tags: a run has up to {MOST_TAGS}. No run was started.")
         return tuple(tags)
@@ -269,8 +277,7 @@ class Commands(ControlBase):
         run, digest_then = known
         if digest_then != input_digest:
             raise KeyReused(
-                f"The key {key!r} has started run {run} with another input. Nothing was started: use another key.",
-                run=run,
+                f"The key {key!r} has started run {run} with another input. Nothing was started: use another key.", run=run
             )
         return Run(self.executor, run)
 
@@ -305,9 +312,16 @@ class Commands(ControlBase):
         if given and decision == "answer":
             self._expect_response(await self.runtime.runs.state(run_of(gate)), gate, data)
         command = cmd.DecideGate(
-            gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles),
+            gate,
+            decision,
+            plain,
+            self._claim(by),
+            self._clean(reason),
+            shown_hash,
+            given,
+            self._roles(roles),
             await self._kin_of(gate),
-        )  # fmt: skip
+        )
         try:
             await self.runtime.runs.send(run_of(gate), command)
         except NotFound as lost:
@@ -321,9 +335,7 @@ class Commands(ControlBase):
         except NotFound:  # as whoever brings the decision is answered
             return ()
         asked = state.gates.get(GateId(gate_id))
-        return (
-            await contributors_of_kin(self.runtime.runs, state) if asked is not None and asked.opened.four_eyes else ()
-        )
+        return await contributors_of_kin(self.runtime.runs, state) if asked is not None and asked.opened.four_eyes else ()
 
     async def _answer(self, gate: GateId, data: Any) -> Any:
         """Return the data of an answer as it is kept: sealed where the gate's form, or the type that it
@@ -356,9 +368,14 @@ class Commands(ControlBase):
             ) from None
 
     async def delegate(
-        self, gate_id: str, to: Sequence[str], *, by: str | Claim | None = None, roles: Sequence[str] = (),
+        self,
+        gate_id: str,
+        to: Sequence[str],
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
         reason: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Have a gate ask `to`, persons or roles, beside those whom it asks; `by`, in those `roles`, is one of them. Raises
         AlreadyDecided, DecisionRefused, InvalidInput, NotFound."""
         await self._assign(gate_id, to, by, roles, reason, delegates=True)
@@ -370,18 +387,18 @@ class Commands(ControlBase):
         await self._assign(gate_id, to, by, (), reason, delegates=False)
 
     async def _assign(
-        self, gate_id: str, to: Sequence[str], by: str | Claim | None, roles: Sequence[str], reason: str | None, *,
+        self,
+        gate_id: str,
+        to: Sequence[str],
+        by: str | Claim | None,
+        roles: Sequence[str],
+        reason: str | None,
+        *,
         delegates: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         gate, asked = gate_named(gate_id), self._roles(to)
         command = cmd.AssignGate(
-            gate,
-            asked,
-            delegates,
-            self._claim(by),
-            self._clean(reason),
-            self._roles(roles),
-            await self._kin_of(gate),
+            gate, asked, delegates, self._claim(by), self._clean(reason), self._roles(roles), await self._kin_of(gate)
         )
         try:
             await self.runtime.runs.send(run_of(gate), command)
@@ -389,9 +406,13 @@ class Commands(ControlBase):
             raise lost if gate in lost.message else no_gate(gate) from None
 
     async def decide_together(
-        self, decisions: Mapping[str, GateDecision | str], *, by: str | Claim | None = None, roles: Sequence[str] = (),
+        self,
+        decisions: Mapping[str, GateDecision | str],
+        *,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
         shown_hash: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Answer several calls of tools that one step asks about at the same time, each as `decide` does, in one commit: all
         of these answers are taken, or none. A word is a decision without data. Those that are not named stay open.
         `shown_hash` binds it to what `asked_together` has shown. Raises what `decide` raises, and InvalidDecision for gates
@@ -414,9 +435,7 @@ class Commands(ControlBase):
             reason = self._clean(said.reason)
             kin = await self._kin_of(gate)
             commands.append(
-                cmd.DecideGate(
-                    gate_named(gate), said.decision, plain, claim, reason, given=has_data, roles=kept, kin=kin
-                )
+                cmd.DecideGate(gate_named(gate), said.decision, plain, claim, reason, given=has_data, roles=kept, kin=kin)
             )
         await self.runtime.runs.send(run_of(gate_named(first)), cmd.DecideTogether(tuple(commands)))
 
@@ -429,8 +448,7 @@ class Commands(ControlBase):
             raise NotFound(f"Gate {gate_id} is no open question about the call of a tool.")
         opened = [state.gates[each].opened for each in found]
         calls = [
-            AskedCall(each.gate, (shown := (await self._shown(state, each))[0])["tool"], shown["arguments"])
-            for each in opened
+            AskedCall(each.gate, (shown := (await self._shown(state, each))[0])["tool"], shown["arguments"]) for each in opened
         ]
         return AskedTogether(calls, digest([each.shown_hash for each in opened]))
 
@@ -444,11 +462,25 @@ class Commands(ControlBase):
         asked = state.gates[gate].opened
         shown, filled = await self._shown(state, asked)
         return OpenGate(
-            gate, run_of(gate), asked.step, asked.reason, shown, asked.shown_hash, asked.form, filled, offered(state, asked),
-            asked.reviewers, asked.four_eyes, asked.due_at_ms, asked.expires_at_ms,
-            asked.quorum, tuple(each.by for each in state.gates[gate].approvals),
-            asked.proposed_action, asked.evidence_ids, asked.risk_level,
-        )  # fmt: skip
+            gate,
+            run_of(gate),
+            asked.step,
+            asked.reason,
+            shown,
+            asked.shown_hash,
+            asked.form,
+            filled,
+            offered(state, asked),
+            asked.reviewers,
+            asked.four_eyes,
+            asked.due_at_ms,
+            asked.expires_at_ms,
+            asked.quorum,
+            tuple(each.by for each in state.gates[gate].approvals),
+            asked.proposed_action,
+            asked.evidence_ids,
+            asked.risk_level,
+        )
 
     async def _shown(self, state: State, opened: GateOpened) -> tuple[Any, Any]:
         """What a question shows now, and what its form begins with."""
@@ -470,9 +502,8 @@ class Commands(ControlBase):
     ) -> None: ...
 
     async def signal(
-        self, run_id: str, name: str | Signal[Any], data: Any = None, *, key: str | None = None,
-        by: str | Claim | None = None,
-    ) -> None:  # fmt: skip
+        self, run_id: str, name: str | Signal[Any], data: Any = None, *, key: str | None = None, by: str | Claim | None = None
+    ) -> None:
         """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing, also after the run has
         ended; with another name or other data it raises KeyReused.
 
@@ -500,9 +531,7 @@ class Commands(ControlBase):
         """
         run = await self.find(run_id)
         if await self.store.log.is_archived(run.run):
-            raise Conflict(
-                f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run."
-            )
+            raise Conflict(f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run.")
         await self.runtime.runs.send(run.run, cmd.RetryRun(self._claim(by)))
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
@@ -514,9 +543,7 @@ class Commands(ControlBase):
         (nano-dollars)."""
         await self.runtime.runs.send(run_named(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
-    async def raise_budget(
-        self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None
-    ) -> None:
+    async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
         try:
             value = nanousd(limit_usd)
         except ValueError as problem:

@@ -57,11 +57,20 @@ class Conversations(Commands):
         return Dialogues(self.runtime, self.payloads, self.executor.services.gateway)
 
     async def open_conversation(
-        self, name: str, workflow: Workflow | str, *, on_busy: OnBusy = "enqueue",
-        cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, tenant: str = DEFAULT_TENANT,
-        team: str | None = None, team_budget: str | None = None, agent: str | None = None, by: str | Claim | None = None,
+        self,
+        name: str,
+        workflow: Workflow | str,
+        *,
+        on_busy: OnBusy = "enqueue",
+        cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
+        tenant: str = DEFAULT_TENANT,
+        team: str | None = None,
+        team_budget: str | None = None,
+        agent: str | None = None,
+        by: str | Claim | None = None,
         private: bool = False,
-    ) -> Conversation:  # fmt: skip
+    ) -> Conversation:
         """A conversation with an agent: a workflow whose input is a `Chat`. Where there is one of that name, it goes on.
 
         `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` and `max_tokens` are what all
@@ -81,11 +90,18 @@ class Conversations(Commands):
             raise InvalidInput(f"A conversation's name has 1 to {_MOST_NAME} bytes. Nothing was changed.")
         claim = self._claim(by)
         new = Conversation(
-            id=word("name of the conversation", name), tenant=word("tenant", tenant), workflow=workflow,
-            made_at_ms=self.now_ms(), on_busy=on_busy, team=None if team is None else word("team", team),
-            team_budget=named_budget(team_budget), spends_as=agent, by=claim.name, is_private=private,
+            id=word("name of the conversation", name),
+            tenant=word("tenant", tenant),
+            workflow=workflow,
+            made_at_ms=self.now_ms(),
+            on_busy=on_busy,
+            team=None if team is None else word("team", team),
+            team_budget=named_budget(team_budget),
+            spends_as=agent,
+            by=claim.name,
+            is_private=private,
             client=claim.client if private else None,
-        )  # fmt: skip
+        )
         await scopes_of_run(self.store, new.tenant, new.team_budget, agent, graph)
         limits: Mapping[str, int | None] = {}
         if not (cost_limit_usd is None and max_tokens is None):
@@ -117,19 +133,31 @@ class Conversations(Commands):
         return await self.store.conversations.page(tenant, after, limit)
 
     async def set_conversation_budget(
-        self, name: str, limit_usd: float | str | Decimal | None = NOT_GIVEN, *, max_tokens: int | None = NOT_GIVEN,
+        self,
+        name: str,
+        limit_usd: float | str | Decimal | None = NOT_GIVEN,
+        *,
+        max_tokens: int | None = NOT_GIVEN,
         tenant: str = DEFAULT_TENANT,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Limit what all runs of a conversation may spend together, in dollars, in tokens of input and output together, or
         both; None: no limit, and what is not given stays as it is. Raises NotFound, InvalidInput."""
         await self.conversation(name, tenant=tenant)
         await self._set_limits(limits_of(rule.scope_of(tenant, name), limit_usd, max_tokens))
 
     async def say(
-        self, name: str, text: Said, *, tenant: str = DEFAULT_TENANT, after: int | None = None,
-        on_busy: OnBusy | None = None, key: str | None = None, by: str | Claim | None = None,
-        tools: Sequence[ClientTool] = (), context: Sequence[ClientContext] = (),
-    ) -> Exchange:  # fmt: skip
+        self,
+        name: str,
+        text: Said,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        after: int | None = None,
+        on_busy: OnBusy | None = None,
+        key: str | None = None,
+        by: str | Claim | None = None,
+        tools: Sequence[ClientTool] = (),
+        context: Sequence[ClientContext] = (),
+    ) -> Exchange:
         """Say something, durably: when this returns it will be answered. `text` may be a list of texts and content parts: these
         are kept first, and what has an address is read now. `after` begins a branch after an earlier exchange. The same `key`
         again is the same message. `on_busy` says what becomes of it while the agent is at work, as the conversation does
@@ -154,10 +182,17 @@ class Conversations(Commands):
         if how == "rollback" and conversation.run is not None:
             lasting = await dialogues.lasting(conversation.run)
         new = Exchange(
-            number=0, text=clean, at_ms=self.now_ms(), on_busy=how, by=claim.name or conversation.by, maker=claim.maker,
-            key=key, parts=tuple([await self._kept_part(each, tenant) for each in given]),
-            tools=tuple(tools), context=tuple(context),
-        )  # fmt: skip
+            number=0,
+            text=clean,
+            at_ms=self.now_ms(),
+            on_busy=how,
+            by=claim.name or conversation.by,
+            maker=claim.maker,
+            key=key,
+            parts=tuple([await self._kept_part(each, tenant) for each in given]),
+            tools=tuple(tools),
+            context=tuple(context),
+        )
         said: list[int] = []
 
         def decide(conversation: Conversation, exchanges: Exchanges) -> Change:

@@ -23,9 +23,15 @@ class Evaluations(ControlBase):
     """What suites came to. Each is kept once, by whoever had it judged, and nothing in it changes."""
 
     async def keep_evaluation(
-        self, suite: str, workflow: Workflow, judged: Sequence[Judged], *, min_passed: float, by: str | Claim | None = None,
+        self,
+        suite: str,
+        workflow: Workflow,
+        judged: Sequence[Judged],
+        *,
+        min_passed: float,
+        by: str | Claim | None = None,
         tenant: str = _TENANT,
-    ) -> Evaluation:  # fmt: skip
+    ) -> Evaluation:
         """Keep what the file `suite` came to with `workflow` as it is now, a share `min_passed` of which had to pass. All runs
         are counted; the first 1,000 are remembered one by one, those that missed something before others. Raises
         InvalidInput."""
@@ -33,17 +39,25 @@ class Evaluations(ControlBase):
             raise InvalidInput("An evaluation is of one run at least. Nothing was kept.")
         claim, passed = self._claim(by), sum(each.passed for each in judged)
         evaluation = Evaluation(
-            id=self.runtime.runs.new_id(), tenant=word("name of the tenant", tenant),
+            id=self.runtime.runs.new_id(),
+            tenant=word("name of the tenant", tenant),
             suite=word("name of the suite", self.payloads.redact(suite)),
-            workflow=workflow.name, version=workflow.version, graph_hash=workflow.graph.hash, scenarios=len(judged),
-            passed=passed, replayed=sum(each.replayed for each in judged), min_passed=min_passed,
-            met=passed / len(judged) >= min_passed, cost_nanousd=rule.spent_nanousd(judged), at_ms=self.now_ms(),
-            by=claim.name or "", os_user=claim.os_user, client=claim.client,
-        )  # fmt: skip
+            workflow=workflow.name,
+            version=workflow.version,
+            graph_hash=workflow.graph.hash,
+            scenarios=len(judged),
+            passed=passed,
+            replayed=sum(each.replayed for each in judged),
+            min_passed=min_passed,
+            met=passed / len(judged) >= min_passed,
+            cost_nanousd=rule.spent_nanousd(judged),
+            at_ms=self.now_ms(),
+            by=claim.name or "",
+            os_user=claim.os_user,
+            client=claim.client,
+        )
         clean = [
-            Judged(
-                each.scenario, each.run, tuple(map(self.payloads.redact, each.misses)), each.cost_nanousd, each.replayed
-            )
+            Judged(each.scenario, each.run, tuple(map(self.payloads.redact, each.misses)), each.cost_nanousd, each.replayed)
             for each in rule.remembered(judged)
         ]
         await self.store.evaluations.add(evaluation, clean)
@@ -57,12 +71,7 @@ class Evaluations(ControlBase):
         return found
 
     async def evaluations(
-        self,
-        *,
-        tenant: str | None = None,
-        workflow: str | None = None,
-        before: str | None = None,
-        limit: int = MOST_LISTED,
+        self, *, tenant: str | None = None, workflow: str | None = None, before: str | None = None, limit: int = MOST_LISTED
     ) -> Sequence[Evaluation]:
         """Those that were kept, newest first, after the one of the id `before`."""
         return await self.store.evaluations.listed(tenant, workflow, before, limit)

@@ -106,8 +106,10 @@ class Run(OfLoop, Generic[Output_co]):
             return
         log.warning(
             "Start a worker (holdfast worker FILE.py:%s), or open the engine without execute=False: nobody executes run %s,"
-            " whose result is waited for here. No process that lives has its workflow.", row.workflow, self.id,
-        )  # fmt: skip
+            " whose result is waited for here. No process that lives has its workflow.",
+            row.workflow,
+            self.id,
+        )
 
     async def until(self, met: Callable[[State], bool]) -> State:
         """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""
@@ -149,9 +151,7 @@ class Run(OfLoop, Generic[Output_co]):
 
     async def rests(self, state: State) -> bool:
         """Whether the run goes no further by itself, and no child that it waits for does."""
-        return (
-            self.needs_somebody(state) and await self._busy_child(state) is None and not await self._has_room(state)
-        )  # fmt: skip
+        return self.needs_somebody(state) and await self._busy_child(state) is None and not await self._has_room(state)
 
     async def _has_room(self, state: State) -> bool:
         """Whether this process is about to tell it that there is room where it waits: somebody has raised a limit above it, and

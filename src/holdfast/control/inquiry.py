@@ -64,9 +64,7 @@ class Inquiries(OfLoop, called="engine"):
             raise no_run(run_id)
         return row
 
-    async def workflow(
-        self, name: str, version: int | None = None, *, tenant: str = DEFAULT_TENANT
-    ) -> StoredWorkflow:  # fmt: skip
+    async def workflow(self, name: str, version: int | None = None, *, tenant: str = DEFAULT_TENANT) -> StoredWorkflow:
         """The workflow of this name and version, or of the highest that there is, as it was loaded last: code, or else what the
         tenant has submitted. Raises NotFound."""
         from holdfast.engine.runs.stored_workflow import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
@@ -175,15 +173,18 @@ class Inquiries(OfLoop, called="engine"):
         return given if every else counting(given)
 
     async def score_means(
-        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
         limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:  # fmt: skip
+    ) -> Sequence[ScoreMean]:
         """What runs were said to be worth, by version of their workflow: how many scores count that were given since then,
         their mean and when the newest was; by workflow and name, the highest version first.
         It reads all scores: 300,000 take a second."""
-        return await self.store.scores.means(
-            tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit
-        )  # fmt: skip
+        return await self.store.scores.means(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms, limit=limit)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
         """What there is of what the run's jobs have printed, as the store keeps it."""
@@ -194,40 +195,74 @@ class Inquiries(OfLoop, called="engine"):
         return await self.store.job_logs.read(place)
 
     async def gates(
-        self, run_id: str | None = None, *, tenant: str | None = None, open_only: bool = True, after: str | None = None,
-        limit: int = MOST_LISTED, risk_levels: Sequence[RiskLevel] = (),
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        self,
+        run_id: str | None = None,
+        *,
+        tenant: str | None = None,
+        open_only: bool = True,
+        after: str | None = None,
+        limit: int = MOST_LISTED,
+        risk_levels: Sequence[RiskLevel] = (),
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
         """Return gates, oldest first, each with the latest that became of it; with `after` those opened after that gate, with
         `risk_levels` those of one of these."""
         return await self.store.views.gates(
-            run=None if not run_id else run_named(run_id), tenant=tenant, open_only=open_only,
-            after=None if after is None else gate_named(after), limit=limit, risk_levels=risk_levels,
-        )  # fmt: skip
+            run=None if not run_id else run_named(run_id),
+            tenant=tenant,
+            open_only=open_only,
+            after=None if after is None else gate_named(after),
+            limit=limit,
+            risk_levels=risk_levels,
+        )
 
     async def effects(
-        self, run_id: str | None = None, *, tenant: str | None = None, state: str | None = None,
-        after: str | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        self,
+        run_id: str | None = None,
+        *,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: str | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         """The calls of tools, oldest first, each with the latest that became of it; with `after` those intended after that
         call."""
         return await self.store.views.effects(
-            run=None if not run_id else run_named(run_id), tenant=tenant, state=state,
-            after=None if after is None else call_named(after), limit=limit,
-        )  # fmt: skip
+            run=None if not run_id else run_named(run_id),
+            tenant=tenant,
+            state=state,
+            after=None if after is None else call_named(after),
+            limit=limit,
+        )
 
     async def dead_letters(
-        self, *, run_id: str | None = None, tenant: str | None = None, workflow: str | None = None,
-        node: str | None = None, error_class: str | None = None, state: LetterState | None = "open",
-        since_ms: int | None = None, until_ms: int | None = None, after: str | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[Letter]:  # fmt: skip
+        self,
+        *,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        error_class: str | None = None,
+        state: LetterState | None = "open",
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        after: str | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[Letter]:
         """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved`; the oldest
         run's first. Times are those of the latest failure. With `after` those after that letter, `RUN:STEP`."""
         run, _, step = (after or "").partition(":")
         return await self.store.dead_letters.letters(
-            run=None if run_id is None else run_named(run_id), tenant=tenant, workflow=workflow, node=node,
-            error_class=error_class, state=state, since_ms=since_ms, until_ms=until_ms,
-            after=None if after is None else (RunId(run), StepId(step)), limit=limit,
-        )  # fmt: skip
+            run=None if run_id is None else run_named(run_id),
+            tenant=tenant,
+            workflow=workflow,
+            node=node,
+            error_class=error_class,
+            state=state,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            after=None if after is None else (RunId(run), StepId(step)),
+            limit=limit,
+        )
 
     async def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
         """How many there are by workflow, node and class of error, those with the oldest open one first."""
@@ -260,9 +295,14 @@ class Inquiries(OfLoop, called="engine"):
         return await self.store.scopes.waiting(scopes, MOST_LISTED)
 
     async def costs(
-        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
         limit: int | None = None,
-    ) -> Sequence[Cost]:  # fmt: skip
+    ) -> Sequence[Cost]:
         """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up; with `after` those after that
         row."""
         return await self.store.costs.rollup(first_day, last_day, tenant=tenant, after=after, limit=limit)

@@ -17,9 +17,16 @@ class DeclaredPools(ControlBase):
     """Those of the store, which all processes share."""
 
     async def set_pool(
-        self, name: str, *, slots: int | None = None, rate: int | None = None, per_s: int | None = None,
-        burst: int | None = None, counts: Counted | None = None, of: str | None = None,
-    ) -> DeclaredPool:  # fmt: skip
+        self,
+        name: str,
+        *,
+        slots: int | None = None,
+        rate: int | None = None,
+        per_s: int | None = None,
+        burst: int | None = None,
+        counts: Counted | None = None,
+        of: str | None = None,
+    ) -> DeclaredPool:
         """Declare a pool that steps ask amounts of, or replace what was said of it: `slots` at a time, or a `rate` of so
         many in `per_s` seconds (1), `burst` of them at once (a tenth). `counts` says what a unit is at the provider of the
         model, or at the provider, `of`: requests, tokens, input_tokens or output_tokens.

@@ -76,27 +76,36 @@ class Repairs(Commands):
         """
         plan = await self.fork_plan(run_id, step, output=output, state=state, repeat_effects=repeat_effects, by=by)
         began, graph = plan.began, await self.graph_of(plan.graph_hash)
-        given = [
-            None if each is NOT_GIVEN else self.payloads.clean(each).decode() for each in (input, output, state or {})
-        ]
+        given = [None if each is NOT_GIVEN else self.payloads.clean(each).decode() for each in (input, output, state or {})]
         payload = (
-            began.input
-            if input is NOT_GIVEN
-            else await self._kept(await self._valid(graph, input, began.tenant), began.tenant)
+            began.input if input is NOT_GIVEN else await self._kept(await self._valid(graph, input, began.tenant), began.tenant)
         )
         limit = began.limit_nanousd if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         payload, *inherits = await self._here([payload, *plan.events], began.tenant)
         start = cmd.StartRun(
-            plan.began.run, began.tenant, payload, digest(["fork", began.run, step, repeat_effects, *given]), limit,
-            None if key is None else word("key", key), self._claim(by), self.executor.services.gateway.price_fingerprint,
-            began.team, queue, tuple(inherits), shared=began.shared, agent=began.agent, max_tokens=began.max_tokens,
-            max_model_calls=began.max_model_calls, max_tool_calls=began.max_tool_calls, max_wall_s=began.max_wall_s,
-            on_limit=began.on_limit, tags=began.tags, naming=began.naming, contributors=plan.contributors,
-        )  # fmt: skip
-        if (
-            start.key is not None
-            and (known := await self.runtime.store.log.run_of_key(began.tenant, start.key)) is not None
-        ):
+            plan.began.run,
+            began.tenant,
+            payload,
+            digest(["fork", began.run, step, repeat_effects, *given]),
+            limit,
+            None if key is None else word("key", key),
+            self._claim(by),
+            self.executor.services.gateway.price_fingerprint,
+            began.team,
+            queue,
+            tuple(inherits),
+            shared=began.shared,
+            agent=began.agent,
+            max_tokens=began.max_tokens,
+            max_model_calls=began.max_model_calls,
+            max_tool_calls=began.max_tool_calls,
+            max_wall_s=began.max_wall_s,
+            on_limit=began.on_limit,
+            tags=began.tags,
+            naming=began.naming,
+            contributors=plan.contributors,
+        )
+        if start.key is not None and (known := await self.runtime.store.log.run_of_key(began.tenant, start.key)) is not None:
             return self._same(start.key, known, start.input_digest)
         return await self._begin(graph, start)
 
@@ -115,20 +124,22 @@ class Repairs(Commands):
         row = await self.find(run_id)
         id_, _, path = step.partition("/")
         of_step = self._output_of(row.graph_hash, node_of(StepId(id_))) if not path else PLAIN
-        said = (
-            None if output is NOT_GIVEN else await self._kept(self._sealed_as(of_step, output, row.tenant), row.tenant)
-        )
+        said = None if output is NOT_GIVEN else await self._kept(self._sealed_as(of_step, output, row.tenant), row.tenant)
         reply = None if said is None or not path else self.executor.services.gateway.said(output)
         wish = Wish(
-            StepId(id_), Path(path) if path else None, said,
+            StepId(id_),
+            Path(path) if path else None,
+            said,
             {
                 NodeName(name): await self._kept(
                     self._sealed_as(self._output_of(row.graph_hash, name), value, row.tenant), row.tenant
                 )
                 for name, value in (state or {}).items()
             },
-            repeat_effects, self._claim(by), None if reply is None else await self._kept(reply, row.tenant),
-        )  # fmt: skip
+            repeat_effects,
+            self._claim(by),
+            None if reply is None else await self._kept(reply, row.tenant),
+        )
         graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
         # A long history holds nobody up.
         plan: Fork = await self.executor.services.threads.run(partial(forked, graph, history, wish), {})
@@ -175,9 +186,7 @@ class Repairs(Commands):
         await self._expect_in_tables(state.run)
         data = asked = None
         if input is not NOT_GIVEN:
-            data = await self._kept(
-                await self._valid(await self.graph_of(state.graph_hash), input, state.tenant), state.tenant
-            )
+            data = await self._kept(await self._valid(await self.graph_of(state.graph_hash), input, state.tenant), state.tenant)
         if arguments is not NOT_GIVEN:
             asked = await self._kept(self._fitting(state, found.letter.step, arguments), state.tenant)
         command = cmd.EditDeadLetter(found.letter.step, data, self._claim(by), asked)
@@ -193,9 +202,7 @@ class Repairs(Commands):
         try:
             return arguments if tool is None else tool.arguments(arguments)
         except SchemaMismatch as problem:
-            raise InvalidInput(
-                f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed."
-            ) from None
+            raise InvalidInput(f"These are no arguments of {op.name!r}: {problem.message} Nothing was changed.") from None
 
     async def replay_dead_letter(self, letter: str | Letter, *, by: str | Claim | None = None) -> None:
         """Try it again: the step that its run waits for, or, where the run fails or has failed, all that failed in it. What was
@@ -283,9 +290,7 @@ def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
     if isinstance(said, dict):
         return {name: _with(each, fresh) for name, each in said.items()}
     if isinstance(said, Event):
-        return msgspec.structs.replace(
-            said, **{name: _with(getattr(said, name), fresh) for name in said.__struct_fields__}
-        )
+        return msgspec.structs.replace(said, **{name: _with(getattr(said, name), fresh) for name in said.__struct_fields__})
     return said
 
 

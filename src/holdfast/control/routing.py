@@ -48,9 +48,17 @@ class Routing(Allowances):
     """Routers, asked outside of any run."""
 
     async def quote_route(
-        self, router: Router, user: str, *, system: str = "", max_tokens: int = _USUALLY,
-        complexity: Complexity | int | None = None, max_latency_s: float | None = None, workflow: str = "", node: str = "",
-    ) -> Sequence[Quote]:  # fmt: skip
+        self,
+        router: Router,
+        user: str,
+        *,
+        system: str = "",
+        max_tokens: int = _USUALLY,
+        complexity: Complexity | int | None = None,
+        max_latency_s: float | None = None,
+        workflow: str = "",
+        node: str = "",
+    ) -> Sequence[Quote]:
         """What a request would cost at most, is expected to cost and to take with each model of a router, and why one is not
         asked; nothing is called. The one that is taken is the cheapest without a `refusal`. It goes by what models are like
         everywhere, or as a `node` of a `workflow` has seen them. Raises UsageError."""

@@ -84,12 +84,24 @@ class Schedules(Commands):
         await scopes_of_run(self.store, tenant, budget, agent, meant.graph)
         kept = await self._input_of(tenant, name, meant, input, time_field, now_ms)
         schedule = Schedule(
-            tenant=tenant, name=name, workflow=meant.name, cron=cron, timezone=timezone,
-            version=version, input=msgspec.Raw(kept), time_field=time_field,
-            team=None if team is None else word("team", team), team_budget=budget, agent=agent,
-            limit_nanousd=None if cost_limit_usd is None else self._cost_limit(cost_limit_usd), jitter_s=jitter_s,
-            overlap=overlap, catch_up_s=catch_up_s, by=self._claim(by)._replace(trace_id=None), created_ms=now_ms,
-        )  # fmt: skip
+            tenant=tenant,
+            name=name,
+            workflow=meant.name,
+            cron=cron,
+            timezone=timezone,
+            version=version,
+            input=msgspec.Raw(kept),
+            time_field=time_field,
+            team=None if team is None else word("team", team),
+            team_budget=budget,
+            agent=agent,
+            limit_nanousd=None if cost_limit_usd is None else self._cost_limit(cost_limit_usd),
+            jitter_s=jitter_s,
+            overlap=overlap,
+            catch_up_s=catch_up_s,
+            by=self._claim(by)._replace(trace_id=None),
+            created_ms=now_ms,
+        )
         if problems := list(schedules.problems(schedule)):
             raise InvalidInput(f"Schedule {name!r:.130} cannot be kept: {'; '.join(problems)}. Nothing was changed.")
         if isinstance(meant, Workflow):
@@ -100,13 +112,7 @@ class Schedules(Commands):
         return await self._changed(tenant, name, lambda before: _in_place_of(before, schedule, now_ms))
 
     async def _input_of(
-        self,
-        tenant: str,
-        name: str,
-        workflow: Workflow | StoredWorkflow,
-        given: Any,
-        time_field: str | None,
-        now_ms: int,
+        self, tenant: str, name: str, workflow: Workflow | StoredWorkflow, given: Any, time_field: str | None, now_ms: int
     ) -> bytes:
         """What is kept of the input, as JSON; with a time in it, it has to fit too."""
         if time_field is not None:
@@ -155,18 +161,15 @@ class Schedules(Commands):
             raise no_schedule(name, tenant)
 
     async def backfill_schedule(
-        self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT,
-        by: str | Claim | None = None,
-    ) -> Sequence[Backfilled]:  # fmt: skip
+        self, name: str, since_ms: int, until_ms: int, *, tenant: str = DEFAULT_TENANT, by: str | Claim | None = None
+    ) -> Sequence[Backfilled]:
         """Start the runs of its times from `since_ms` to `until_ms`, both included, all at once; a time that has had its run
         gets no second one. `by` contributes to them, and so decides none of their questions with four eyes. Raises
         NotFound, and InvalidInput for times that are not past, or more than 1,000.
         """
         schedule = await self.schedule(name, tenant=tenant)
         if since_ms > until_ms:
-            raise InvalidInput(
-                "These times end before they begin. Nothing was started: say the earlier moment as since."
-            )
+            raise InvalidInput("These times end before they begin. Nothing was started: say the earlier moment as since.")
         if until_ms > self.store.clock.now_ms():
             raise InvalidInput("Only times that are past can be made up for. Nothing was started.")
         found = islice(schedules.nominal_times(schedule, since_ms - 1), MOST_MADE_UP_FOR + 1)
@@ -195,16 +198,7 @@ class Schedules(Commands):
 def _in_place_of(before: Schedule, schedule: Schedule, now_ms: int) -> Schedule:
     kept = {
         field: getattr(before, field)
-        for field in (
-            "created_ms",
-            "last_run",
-            "last_nominal_ms",
-            "fired",
-            "skipped",
-            "missed",
-            "uncounted_s",
-            "pending",
-        )
+        for field in ("created_ms", "last_run", "last_nominal_ms", "fired", "skipped", "missed", "uncounted_s", "pending")
     }
     authors = tuple(dict.fromkeys((*before.authors, *of_claim(before.by), *of_claim(schedule.by))))[-MOST_AUTHORS:]
     return _armed(msgspec.structs.replace(schedule, **kept, authors=authors), now_ms, paused=before.paused)

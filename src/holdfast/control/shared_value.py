@@ -31,9 +31,13 @@ class SharedValues(ControlBase):
     """What the runs and agents of a tenant know together."""
 
     async def shared_values(
-        self, tenant: str | None = None, space: str | None = None, *, after: tuple[str, str, str] | None = None,
+        self,
+        tenant: str | None = None,
+        space: str | None = None,
+        *,
+        after: tuple[str, str, str] | None = None,
         limit: int = MOST_LISTED,
-    ) -> Sequence[SharedEntry]:  # fmt: skip
+    ) -> Sequence[SharedEntry]:
         """The latest versions, by tenant, space and key; the page after the one that ended with `after`."""
         return await self.store.shared_values.page(tenant, space, after, limit)
 
@@ -59,9 +63,15 @@ class SharedValues(ControlBase):
         return order if query is None else [scored[each.key] for each in found]
 
     async def write_shared_value(
-        self, space: str, key: str, value: Any, *, expected_version: int | None = None, tenant: str = DEFAULT_TENANT,
+        self,
+        space: str,
+        key: str,
+        value: Any,
+        *,
+        expected_version: int | None = None,
+        tenant: str = DEFAULT_TENANT,
         by: str | Claim | None = None,
-    ) -> SharedValue:  # fmt: skip
+    ) -> SharedValue:
         """Write a version (JSON data, 64 KiB at most), for steps to read; the new version. `expected_version` is the one that
         was read, 0 for none: where another is there, nothing is written. Steps that wait for it go on within seconds.
 
@@ -81,9 +91,7 @@ class SharedValues(ControlBase):
                     f"{key!r} of {space!r} is at version {base}, and not at {expected_version}. Nothing was written: look at"
                     " it, and decide again."
                 )
-            written = SharedValue(
-                plain, base + 1, self.store.clock.now_ms(), claim.name or _NOBODY, authors=of_claim(claim)
-            )
+            written = SharedValue(plain, base + 1, self.store.clock.now_ms(), claim.name or _NOBODY, authors=of_claim(claim))
             kept = await self.store.shared_values.put(SharedChange(*names, base, msgspec.json.encode(written)))
             return written if kept else None
 
@@ -102,9 +110,7 @@ class SharedValues(ControlBase):
         async def attempt() -> bool | None:
             current = await self.store.shared_values.find(*names)
             if current is None or current.gone:
-                raise NotFound(
-                    f"There is no cached answer {key!r} in {space!r} of tenant {tenant!r}. Nothing was forgotten."
-                )
+                raise NotFound(f"There is no cached answer {key!r} in {space!r} of tenant {tenant!r}. Nothing was forgotten.")
             gone = SharedValue(None, current.version + 1, self.store.clock.now_ms(), _NOBODY, gone=True)
             change = SharedChange(*names, current.version, msgspec.json.encode(gone), keep=0)
             return await self.store.shared_values.put(change) or None

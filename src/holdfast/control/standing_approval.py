@@ -30,10 +30,19 @@ class StandingApprovals(ControlBase):
     """They hold at once and for every process."""
 
     async def grant_approval(
-        self, tool: str, *, for_s: float, by: str | Claim, most: int | None = None, when: Sequence[When] = (),
-        workflow: str | None = None, run_id: str | None = None, roles: Sequence[str] = (), reason: str = "",
+        self,
+        tool: str,
+        *,
+        for_s: float,
+        by: str | Claim,
+        most: int | None = None,
+        when: Sequence[When] = (),
+        workflow: str | None = None,
+        run_id: str | None = None,
+        roles: Sequence[str] = (),
+        reason: str = "",
         tenant: str = _TENANT,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Say as `by`, in `roles`, that calls of the tools that `tool` names (`mail_*`) need not be asked about for so many
         seconds, `most` times at most: only calls whose arguments all of `when` hold for, of one `workflow`, of one run, where
         that is said. The approval's id. What the workflow's rules deny stays denied. Of more than 1,000
@@ -43,9 +52,7 @@ class StandingApprovals(ControlBase):
         if claim.name is None:
             raise InvalidInput("An approval is somebody's: say whose, with by=NAME. Nothing was granted.")
         if not 0 < for_s <= _LONGEST_S:
-            raise InvalidInput(
-                f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted."
-            )
+            raise InvalidInput(f"for_s={for_s!r:.80}: an approval stands for up to 366 days, in seconds. Nothing was granted.")
         if most is not None and not 1 <= most <= _MOST_USES:
             raise InvalidInput(f"most={most!r:.80}: it stands for 1 to {_MOST_USES:,} calls. Nothing was granted.")
         if problem := next((each.problem for each in when if each.problem is not None), None):
@@ -56,14 +63,20 @@ class StandingApprovals(ControlBase):
         over = sorted((each.granted_at_ms, key) for key, (each, _) in known.items() if not each.stands(now_ms))
         dropped = tuple(key for _, key in over[: max(0, len(known) + 1 - MOST_STANDING)])
         if len(known) - len(dropped) >= MOST_STANDING:
-            raise Conflict(
-                f"{MOST_STANDING:,} approvals of tenant {owner!r} stand. Nothing was granted: revoke some of them."
-            )
+            raise Conflict(f"{MOST_STANDING:,} approvals of tenant {owner!r} stand. Nothing was granted: revoke some of them.")
         approval = StandingApproval(
-            word("tool", tool), claim.name, now_ms, now_ms + int(for_s * 1000), most, tuple(when),
+            word("tool", tool),
+            claim.name,
+            now_ms,
+            now_ms + int(for_s * 1000),
+            most,
+            tuple(when),
             None if workflow is None else word("workflow", workflow),
-            None if run is None else run.run, self._roles(roles), self._clean(reason) or "", maker=claim.maker,
-        )  # fmt: skip
+            None if run is None else run.run,
+            self._roles(roles),
+            self._clean(reason) or "",
+            maker=claim.maker,
+        )
         key = self.runtime.runs.new_approval()
         written = SharedValue(msgspec.to_builtins(approval), 1, now_ms, claim.name)
         if len(body := msgspec.json.encode(written)) > _MOST_BYTES:
@@ -94,16 +107,15 @@ class StandingApprovals(ControlBase):
             body = msgspec.json.encode(SharedValue(revoked, version + 1, self.store.clock.now_ms(), claim.name))
             if await self.store.shared_values.put(SharedChange(tenant, APPROVALS, id_, version, body)):
                 return
-        raise Conflict(
-            f"The approval {id_!r} was used {_TRIES} times in a row meanwhile. Nothing was revoked: try again."
-        )
+        raise Conflict(f"The approval {id_!r} was used {_TRIES} times in a row meanwhile. Nothing was revoked: try again.")
 
     async def _page(self, tenant: str) -> dict[str, tuple[StandingApproval, int]]:
         found = await self.store.shared_values.page(tenant, APPROVALS, None, MOST_STANDING)
         return {
             each.key: (msgspec.convert(each.latest.value, StandingApproval), each.latest.version)
-            for each in found if not each.latest.gone
-        }  # fmt: skip
+            for each in found
+            if not each.latest.gone
+        }
 
     def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         given = [roles] if isinstance(roles, str) else roles

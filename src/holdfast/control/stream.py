@@ -20,7 +20,7 @@ class Streams(ControlBase):
 
     async def watch_stream(
         self, run_id: str, name: str | None = None, *, since: str | int = START, follow: bool = True
-    ) -> AsyncGenerator[Told, None]:  # fmt: skip
+    ) -> AsyncGenerator[Told, None]:
         """What is said in a run, from `since` on; with `follow` as it comes, until the run has ended.
 
         `name` is `model`, a stream that user code writes to, or the source of a text (a call, `draft#1:0:1`); None for all.

@@ -97,9 +97,15 @@ class Supervisors(Commands):
         shared = await shared_scopes(self.store, tenant, named_budget(team_budget), agents)
         kept = [await self._worker(each, workflow) for each, workflow in zip(workers, meant, strict=True)]
         declared = rule.Supervisor(
-            tenant=tenant, name=name, workers=tuple(kept), max_queue=max_queue,
-            threshold=threshold, cool_down_s=cool_down_s, team=None if team is None else word("team", team), shared=shared,
-        )  # fmt: skip
+            tenant=tenant,
+            name=name,
+            workers=tuple(kept),
+            max_queue=max_queue,
+            threshold=threshold,
+            cool_down_s=cool_down_s,
+            team=None if team is None else word("team", team),
+            shared=shared,
+        )
         if problems := list(rule.problems(declared)):
             raise InvalidInput(f"Supervisor {name!r} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
 
@@ -115,9 +121,12 @@ class Supervisors(Commands):
             await self.runtime.catalog.add(workflow)
         types = [given.task_types] if isinstance(given.task_types, str) else given.task_types
         return rule.Worker(
-            name=_bounded("name of the worker", given.name), workflow=workflow.name, timeout_s=given.timeout_s,
-            task_types=tuple(_bounded("task type", each) for each in types), max_concurrent=given.max_concurrent,
-        )  # fmt: skip
+            name=_bounded("name of the worker", given.name),
+            workflow=workflow.name,
+            timeout_s=given.timeout_s,
+            task_types=tuple(_bounded("task type", each) for each in types),
+            max_concurrent=given.max_concurrent,
+        )
 
     def supervisor(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Supervisor:
         """The one of that name, for tasks and questions; whether it is there is found out by asking it."""
@@ -182,13 +191,16 @@ class Supervisor(OfLoop):
                 " submitted."
             )
         if timeout_s is not None and not 0 < timeout_s <= rule.LONGEST_TIMEOUT_S:
-            raise InvalidInput(
-                f"timeout_s={timeout_s}: it is above 0, to {rule.LONGEST_TIMEOUT_S}. Nothing was submitted."
-            )
+            raise InvalidInput(f"timeout_s={timeout_s}: it is above 0, to {rule.LONGEST_TIMEOUT_S}. Nothing was submitted.")
         task = rule.Task(
-            id=task_id, task_type=task_type, payload=msgspec.Raw(await self._payload(task_type, payload)), at_ms=now_ms,
-            priority=priority, timeout_s=timeout_s, by=control._claim(by),
-        )  # fmt: skip
+            id=task_id,
+            task_type=task_type,
+            payload=msgspec.Raw(await self._payload(task_type, payload)),
+            at_ms=now_ms,
+            priority=priority,
+            timeout_s=timeout_s,
+            by=control._claim(by),
+        )
         return await self._supervising.submit(self._tenant, self.name, task)
 
     async def _payload(self, task_type: str, given: Any) -> bytes:

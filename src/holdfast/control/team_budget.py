@@ -24,9 +24,14 @@ class TeamBudgets(ControlBase):
     """They hold at once and for every process."""
 
     async def set_team_budget(
-        self, name: str, agents: Mapping[str, TeamAgent | float], *, total_usd: float | str | Decimal | None = None,
-        total_tokens: int | None = None, tenant: str = _DEFAULT_TENANT,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        agents: Mapping[str, TeamAgent | float],
+        *,
+        total_usd: float | str | Decimal | None = None,
+        total_tokens: int | None = None,
+        tenant: str = _DEFAULT_TENANT,
+    ) -> None:
         """Give agents a budget together, not for each day but once: `total_usd` in dollars, `total_tokens` in tokens of input
         and output, or both. Each agent has its allotment of it: a number is its priority, a `TeamAgent` may say its initial
         allocation too. Agents for whom none is said share equally what the others leave.
@@ -93,6 +98,12 @@ def _named(name: str) -> str:
 def _of(row: AgentRow) -> AgentBooks:
     limit = row.limit or 0
     return AgentBooks(
-        limit, row.settled, row.held, row.in_doubt, limit - row.used, row.used / limit if limit else 0.0, row.priority,
+        limit,
+        row.settled,
+        row.held,
+        row.in_doubt,
+        limit - row.used,
+        row.used / limit if limit else 0.0,
+        row.priority,
         row.moved_at_ms,
-    )  # fmt: skip
+    )

@@ -48,9 +48,7 @@ class Tree(NamedTuple):
     @property
     def tokens(self) -> Tokens:
         """Of all of them together, without a limit."""
-        return Tokens(
-            sum(each.tokens.used for each in self.members), sum(each.tokens.outstanding for each in self.members)
-        )
+        return Tokens(sum(each.tokens.used for each in self.members), sum(each.tokens.outstanding for each in self.members))
 
     @property
     def settled_nanousd(self) -> int:
@@ -59,9 +57,7 @@ class Tree(NamedTuple):
     @property
     def outstanding_nanousd(self) -> int:
         """Held and in doubt."""
-        return sum(
-            each.row.held_nanousd + each.row.in_doubt_nanousd for each in self.members if each.row is not None
-        )  # fmt: skip
+        return sum(each.row.held_nanousd + each.row.in_doubt_nanousd for each in self.members if each.row is not None)
 
 
 async def tree_of(store: Store, run: RunId) -> Tree:
@@ -92,7 +88,7 @@ async def _tokens(store: Store, run: RunId) -> Tokens:
 
 def _members(
     run: RunId, parent: RunId | None, depth: int, below: dict[RunId, list[ChildLink]], rows: dict[RunId, RunRow]
-) -> Iterator[Member]:  # fmt: skip
+) -> Iterator[Member]:
     yield Member(run, parent, depth, rows.get(run))
     for link in below.get(run, ()):
         yield from _members(link.child, run, depth + 1, below, rows)

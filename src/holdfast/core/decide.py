@@ -96,9 +96,15 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
 }
 
 _AFTER_THE_END: Final = (
-    commands.CallCommand, commands.ReconcileCall, commands.Tick, commands.RetryRun, commands.UndoRun,
-    commands.EditDeadLetter, commands.ReplayDeadLetter, commands.ResolveDeadLetter,
-)  # fmt: skip
+    commands.CallCommand,
+    commands.ReconcileCall,
+    commands.Tick,
+    commands.RetryRun,
+    commands.UndoRun,
+    commands.EditDeadLetter,
+    commands.ReplayDeadLetter,
+    commands.ResolveDeadLetter,
+)
 """The truth about money and effects is taken even when the run has ended; a tick finds nothing in it. And one that has
 failed may be taken up again, or be said to be done with, one that has completed be undone with its parent."""
 
@@ -119,10 +125,14 @@ def _obey(d: Decision, command: commands.Command) -> None:
 
 
 def decide(
-    graph: Graph, state: State, command: commands.Command, now_ms: int, worker: commands.Worker | None = None,
+    graph: Graph,
+    state: State,
+    command: commands.Command,
+    now_ms: int,
+    worker: commands.Worker | None = None,
     shortages: Mapping[str, commands.Shortage] = _NO_SHORTAGES,
     taken: Mapping[EffectKey, commands.Taken] = _NOTHING_TAKEN,
-) -> list[Event]:  # fmt: skip
+) -> list[Event]:
     """The events that `command` causes at `now_ms`; empty where nothing is to be done.
 
     `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `shortages` is what

@@ -30,10 +30,21 @@ if TYPE_CHECKING:
     from holdfast.evaluation.replaying import Live, Quote, Replayed, quote, replay
 
 _WHERE: Final = {
-    "Live": "replaying", "Quote": "replaying", "Redaction": "redaction", "Replayed": "replaying", "RunRecord": "record",
-    "TrajectoryCheck": "evaluators", "TrajectoryEvaluator": "evaluators", "dataset": "evaluators", "judge": "judging",
-    "load_records": "recording", "play": "playing", "quote": "replaying", "recorded": "recording", "replay": "replaying",
-}  # fmt: skip
+    "Live": "replaying",
+    "Quote": "replaying",
+    "Redaction": "redaction",
+    "Replayed": "replaying",
+    "RunRecord": "record",
+    "TrajectoryCheck": "evaluators",
+    "TrajectoryEvaluator": "evaluators",
+    "dataset": "evaluators",
+    "judge": "judging",
+    "load_records": "recording",
+    "play": "playing",
+    "quote": "replaying",
+    "recorded": "recording",
+    "replay": "replaying",
+}
 """Loaded when they are asked for: who judges a path needs no engine, and no Pydantic Evals."""
 
 

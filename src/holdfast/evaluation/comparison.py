@@ -44,15 +44,18 @@ def compare(first: Trajectory, second: Trajectory) -> Comparison:
     more = _tools(second)
     more.subtract(_tools(first))
     return Comparison(
-        first.run, second.run, tuple(_nodes(first, second)),
+        first.run,
+        second.run,
+        tuple(_nodes(first, second)),
         (first.status, second.status) if first.status != second.status else None,
         {gate: (said.get(gate, ()), other.get(gate, ())) for gate in {**said, **other} if said.get(gate) != other.get(gate)},
         {tool: count for tool, count in more.items() if count},
         {
             name: (getattr(first, name), getattr(second, name))
-            for name in TOTALS if getattr(first, name) != getattr(second, name)
+            for name in TOTALS
+            if getattr(first, name) != getattr(second, name)
         },
-    )  # fmt: skip
+    )
 
 
 def _nodes(first: Trajectory, second: Trajectory) -> list[Part]:

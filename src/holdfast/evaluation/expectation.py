@@ -106,13 +106,19 @@ def evaluate(path: Trajectory, expected: Expectation, scenario_id: str = "") -> 
     if supported is False:
         misses.append(f"The check {expected.supported_by!r} did not let the answer pass.")
     return WorkflowTrajectoryEval(
-        run_id=path.run, scenario_id=scenario_id or path.workflow,
+        run_id=path.run,
+        scenario_id=scenario_id or path.workflow,
         reached_expected_final_state=path.status == expected.final_state,
-        expected_nodes_visited=expected.nodes, actual_nodes_visited=path.nodes,
-        unsafe_transition_count=len(unsafe), missing_approval=bool(unapproved), unnecessary_tool_calls=len(needless),
-        retry_count=path.retries, final_answer_supported=supported, misses=tuple(misses),
+        expected_nodes_visited=expected.nodes,
+        actual_nodes_visited=path.nodes,
+        unsafe_transition_count=len(unsafe),
+        missing_approval=bool(unapproved),
+        unnecessary_tool_calls=len(needless),
+        retry_count=path.retries,
+        final_answer_supported=supported,
+        misses=tuple(misses),
         cost_nanousd=path.cost_nanousd,
-    )  # fmt: skip
+    )
 
 
 def assert_trajectory(path: Trajectory, expected: Expectation, scenario_id: str = "") -> None:
@@ -143,14 +149,9 @@ def _unsafe(path: Trajectory, expected: Expectation) -> Iterator[str]:
 def _unapproved(path: Trajectory, expected: Expectation) -> Iterator[str]:
     """Each visit of a node that needs an approval, and each call of a tool that does, without one."""
     for name, gate in expected.approvals.items():
-        decided = [
-            (each.decided_seq, each.decision) for each in path.approvals if each.node == gate and each.decided_seq
-        ]
+        decided = [(each.decided_seq, each.decision) for each in path.approvals if each.node == gate and each.decided_seq]
         visits = [visit.seq for visit in path.visits if visit.node == name]
-        since = [
-            *pairwise([0, *visits]),
-            *((0, use.seq) for use in path.tools if use.tool == name and use.how == "called"),
-        ]
+        since = [*pairwise([0, *visits]), *((0, use.seq) for use in path.tools if use.tool == name and use.how == "called")]
         for after, seq in since:
             latest = max((each for each in decided if after < each[0] < seq), default=(0, None))
             if latest[1] not in APPROVED:

@@ -52,9 +52,7 @@ def _records(suite: Suite) -> Mapping[str, Sequence[RunRecord]]:
 def _meant(scenario: Scenario, records: Sequence[RunRecord]) -> Sequence[RunRecord]:
     known = {record.run for record in records}
     if unknown := next((run for run in scenario.runs if run not in known), None):
-        raise UsageError(
-            f"Scenario {scenario.id!r}: there is no run {unknown!r:.100} in {scenario.records}. Nothing was run."
-        )
+        raise UsageError(f"Scenario {scenario.id!r}: there is no run {unknown!r:.100} in {scenario.records}. Nothing was run.")
     found = [record for record in records if not scenario.runs or record.run in scenario.runs]
     if not found:
         raise UsageError(f"Scenario {scenario.id!r}: there is no record in {scenario.records}. Nothing was run.")

@@ -29,9 +29,7 @@ _ASKS: Final = "the scenario"
 _PERSON: Final = "whoever is asked"
 
 
-async def play(
-    workflow: Workflow, scenario: Scenario | Mapping[str, Any], settings: Settings | None = None
-) -> Trajectory:
+async def play(workflow: Workflow, scenario: Scenario | Mapping[str, Any], settings: Settings | None = None) -> Trajectory:
     """The path of a run of `workflow`, until it has ended, waits for what nobody was told to say, or its time is up.
 
     The scenario may be as a file has it. Raises InvalidInput where it is none or of recorded runs, and what `engine.start` and
@@ -58,9 +56,10 @@ async def play(
 async def _answered(engine: Engine, state: State, left: dict[str, deque[str | Answer]]) -> bool:
     """Say what is to be said at the gates that are open; whether there was anything."""
     asked = [
-        (wait.id, left[node_of(wait.step)]) for wait in waiting_for(state)
+        (wait.id, left[node_of(wait.step)])
+        for wait in waiting_for(state)
         if wait.kind == "gate" and wait.id and wait.step is not None and left.get(node_of(wait.step))
-    ]  # fmt: skip
+    ]
     for gate, answers in asked:
         said = answers.popleft()
         answer = Answer(said) if isinstance(said, str) else said

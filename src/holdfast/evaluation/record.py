@@ -129,7 +129,7 @@ class Told:
             case ev.EffectIntended():
                 self._open[event.call] = Answered(
                     event.step, event.path, "tool", event.tool, event.args_hash, request=event.request, policy=event.policy
-                )  # fmt: skip
+                )
             case ev.ModelCallSettled() | ev.ModelCallFailed() | ev.ModelCallInDoubt():
                 self._model(event)
             case ev.EffectCompleted() | ev.EffectFailed() | ev.EffectReused():
@@ -212,9 +212,10 @@ class Told:
         """What the next call comes to that is made there, taken out of what is left: that of its place, or else of its step."""
         left = self.calls.get(step, [])
         same = [
-            each for each in left
+            each
+            for each in left
             if (each.kind, each.name) == (kind, name) and (self.record.redacted or each.args_hash == args_hash)
-        ]  # fmt: skip
+        ]
         found = next((each for each in same if each.path == path), next(iter(same), None))
         if found is not None:
             left.remove(found)

@@ -151,9 +151,7 @@ def _record(encoded: bytes, where: str) -> RunRecord:
             raise UsageError(f"{where}: this record is larger than {MOST_RECORD_BYTES:,} bytes.")
         found = msgspec.json.decode(encoded, type=_Line)
         if found.holdfast_record != FORMAT:
-            raise UsageError(
-                f"{where}: this is a record of format {found.holdfast_record}, and only {FORMAT} is known."
-            )
+            raise UsageError(f"{where}: this is a record of format {found.holdfast_record}, and only {FORMAT} is known.")
         events = tuple(Recorded(each.seq, each.at_ms, ev.decode(bytes(each.event))) for each in found.events)
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise UsageError(f"{where}: this is no record of a run ({str(problem)[:200]}).") from None

@@ -158,9 +158,7 @@ class _Answers:
         tried = tries.popleft()
         trace = None if tried.trace is None else tried.trace.value()
         calls = tuple(
-            Made(
-                each.path, each.name, each.policy, each.args_hash, each.request.value(), each.value.value(), each.error
-            )
+            Made(each.path, each.name, each.policy, each.args_hash, each.request.value(), each.value.value(), each.error)
             for each in tried.calls
         )
         # A composed step was answered call by call; of a job the calls are those of its steps that run once.
@@ -193,17 +191,19 @@ class _Ids(RandomIds):
 
 
 async def replay(
-    records: Sequence[RunRecord], workflows: Sequence[Workflow], *, live: Live | None = None, model: Model | None = None,
+    records: Sequence[RunRecord],
+    workflows: Sequence[Workflow],
+    *,
+    live: Live | None = None,
+    model: Model | None = None,
     settings: Settings | None = None,
-) -> AsyncIterator[Replayed]:  # fmt: skip
+) -> AsyncIterator[Replayed]:
     """Each of `records` as the `workflows` of today take it, in their order.
 
     Nobody is called: the whole process may not, as long as this goes on. With `live`, model calls may be made for which there
     is no answer, of providers or of `model`; nothing else may. Raises UsageError for a record of another workflow.
     """
-    async for replayed in _replayed(
-        records, workflows, _Answers(records, workflows, live), model, settings or Settings()
-    ):
+    async for replayed in _replayed(records, workflows, _Answers(records, workflows, live), model, settings or Settings()):
         yield replayed
 
 
@@ -213,21 +213,21 @@ async def quote(records: Sequence[RunRecord], workflows: Sequence[Workflow], set
     async for _ in _replayed(records, workflows, answers, None, settings or Settings()):
         pass
     return Quote(
-        len(records), len(answers.first), sum(hold_nanousd for _, hold_nanousd in answers.first.values()),
+        len(records),
+        len(answers.first),
+        sum(hold_nanousd for _, hold_nanousd in answers.first.values()),
         sum(answers.told[run].paid_from(step) for run, (step, _) in answers.first.items()),
-    )  # fmt: skip
+    )
 
 
 async def _replayed(
     records: Sequence[RunRecord], workflows: Sequence[Workflow], answers: _Answers, model: Model | None, settings: Settings
-) -> AsyncGenerator[Replayed, None]:  # fmt: skip
+) -> AsyncGenerator[Replayed, None]:
     known = {workflow.name: workflow for workflow in workflows}
     for record in records:
         if (name := record.began.workflow) not in known:
             given = ", ".join(known) or "none"
-            raise UsageError(
-                f"Run {record.run} is one of the workflow {name!r}, which is not given; given are: {given}."
-            )
+            raise UsageError(f"Run {record.run} is one of the workflow {name!r}, which is not given; given are: {given}.")
     async with contextlib.AsyncExitStack() as around:
         folder = around.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-replay-"))
         if answers.left_nanousd is None:
@@ -240,10 +240,15 @@ async def _replayed(
         environment = machine._replace(ids=ids, stand_in=answers, resources=resources)
         engine = await around.enter_async_context(
             Engine.open(
-                store, workflows=workflows, model=model, environment=environment,
-                settings=Settings(models=settings.models), slots=AT_ONCE, labels=labels,
+                store,
+                workflows=workflows,
+                model=model,
+                environment=environment,
+                settings=Settings(models=settings.models),
+                slots=AT_ONCE,
+                labels=labels,
             )
-        )  # fmt: skip
+        )
         for pool in {pool for workflow in workflows for each in workflow.graph.demands for pool in each.pools}:
             await engine.set_pool(pool, slots=MOST_LIMIT)
         for first in range(0, len(records), AT_ONCE):
@@ -289,19 +294,29 @@ class _Stage:
         """The run, begun as its record was, with the limits that people have given it since."""
         began, workflow = record.began, self._workflows[record.began.workflow]
         limits = {
-            "cost": began.limit_nanousd, "tokens": began.max_tokens, "model_calls": began.max_model_calls,
-            "tool_calls": began.max_tool_calls, "wall": began.max_wall_s,
-        }  # fmt: skip
+            "cost": began.limit_nanousd,
+            "tokens": began.max_tokens,
+            "model_calls": began.max_model_calls,
+            "tool_calls": began.max_tool_calls,
+            "wall": began.max_wall_s,
+        }
         raised = (each.event for each in record.events if isinstance(each.event, ev.LimitRaised))
         limits.update({event.limit: event.value for event in raised if limits.get(event.limit) is not None})
         cost, tokens, model_calls, tool_calls, wall_s = [*limits.values()][:5]
         self._ids.next = record.run
         try:
             return await self._engine.start(
-                workflow, began.input.value(), tenant=began.tenant, by=began.by, on_limit=began.on_limit,
-                cost_limit_usd=None if cost is None else usd(int(cost)), max_tokens=_whole(tokens),
-                max_model_calls=_whole(model_calls), max_tool_calls=_whole(tool_calls), max_wall_s=wall_s,
-            )  # fmt: skip
+                workflow,
+                began.input.value(),
+                tenant=began.tenant,
+                by=began.by,
+                on_limit=began.on_limit,
+                cost_limit_usd=None if cost is None else usd(int(cost)),
+                max_tokens=_whole(tokens),
+                max_model_calls=_whole(model_calls),
+                max_tool_calls=_whole(tool_calls),
+                max_wall_s=wall_s,
+            )
         except HoldfastError as problem:
             self._answers.missing[record.run].append(f"it does not begin: {problem}")
             return None
@@ -346,16 +361,12 @@ class _Stage:
                 self._unanswered.add(GateId(wait.id))
                 continue
             if said.expired:
-                self._answers.not_recorded(
-                    state.run, f"{wait.step} asks at a gate that had expired, and now stays open"
-                )
+                self._answers.not_recorded(state.run, f"{wait.step} asks at a gate that had expired, and now stays open")
                 continue
             roles = {*said.roles, *gate.opened.reviewers}
             data = {} if said.decision == "approve" or said.data is None else {"data": said.data}
             try:
-                await self._engine.decide(
-                    wait.id, said.decision, by=said.by, roles=sorted(roles), reason=said.reason, **data
-                )
+                await self._engine.decide(wait.id, said.decision, by=said.by, roles=sorted(roles), reason=said.reason, **data)
             except InvalidInput as problem:
                 self._answers.missing[state.run].append(f"what was decided is not taken any more: {problem}")
             any_said = True
@@ -374,9 +385,7 @@ class _Stage:
             self._answers.not_recorded(state.run, f"it is not at its end after {TIMEOUT_S:g} s")
         for wait in waiting_for(state):
             if wait.kind in _ELSEWHERE:
-                self._answers.not_recorded(
-                    state.run, f"{wait.step} waits for a {wait.kind}, which a replay does not have"
-                )
+                self._answers.not_recorded(state.run, f"{wait.step} waits for a {wait.kind}, which a replay does not have")
 
     async def _told(self, record: RunRecord) -> Replayed:
         run, recorded = record.run, record.path()

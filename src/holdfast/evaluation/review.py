@@ -65,43 +65,46 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
 
     models = [each for each in (workflow.input_model, workflow.state_model) if each is not None]
     yield said(
-        "Is state explicit and typed?", bool(models),
+        "Is state explicit and typed?",
+        bool(models),
         f"typed by {', '.join(each.__name__ for each in models)}" if models else "give Workflow(input=..., state=...) models",
-    )  # fmt: skip
-    yield Finding(
-        "Are nodes named and separately testable?",
-        "always",
-        f"{len(graph.nodes)} named nodes; run_node calls one alone",
     )
     yield Finding(
-        "Are transitions explicit?", "always", f"{len(graph.definition.edges)} declared edges, and no other way"
+        "Are nodes named and separately testable?", "always", f"{len(graph.nodes)} named nodes; run_node calls one alone"
     )
+    yield Finding("Are transitions explicit?", "always", f"{len(graph.definition.edges)} declared edges, and no other way")
     free = [
-        name
-        for name, made in workflow.definitions.items()
-        if made.kind == "llm_node" and made.settings.get("output") is None
+        name for name, made in workflow.definitions.items() if made.kind == "llm_node" and made.settings.get("output") is None
     ]
     yield said(
-        "Are model decisions schema-validated?", not free,
+        "Are model decisions schema-validated?",
+        not free,
         "every model answers in a shape" if not free else f"text without a shape comes from {_named(free)}: give output=",
-    )  # fmt: skip
+    )
     dangerous = [words for words in workflow.warnings() if "cannot be taken back" in words]
     yield said(
-        "Are high-risk actions approval-gated?", not dangerous,
+        "Are high-risk actions approval-gated?",
+        not dangerous,
         "no tool acts for good without an approval" if not dangerous else "; ".join(dangerous),
-    )  # fmt: skip
+    )
     unbounded = asking and limits.cost_nanousd is None
     yield said(
-        "Are max steps and budgets enforced?", not unbounded,
-        f"max_steps={limits.max_steps}" + (
-            "; models are asked without a limit on money: set cost_limit_usd" if unbounded
-            else f", ${usd(limits.cost_nanousd)}" if limits.cost_nanousd is not None else ", and no model is asked"
+        "Are max steps and budgets enforced?",
+        not unbounded,
+        f"max_steps={limits.max_steps}"
+        + (
+            "; models are asked without a limit on money: set cost_limit_usd"
+            if unbounded
+            else f", ${usd(limits.cost_nanousd)}"
+            if limits.cost_nanousd is not None
+            else ", and no model is asked"
         ),
-    )  # fmt: skip
+    )
     yield Finding(
-        "Are tool calls idempotent?", "always",
+        "Are tool calls idempotent?",
+        "always",
         "each call has a key, and an effect that is done is never done again" + (f": {_policies(tools)}" if tools else ""),
-    )  # fmt: skip
+    )
     most = max((node.retry.max_attempts for node in graph.nodes.values()), default=1)
     yield Finding("Are retries bounded?", "always", f"{most} attempts of a node at most, loops by their max_visits")
     yield Finding("Are interrupts represented as state?", "always", "a step that waits is an event, and holds nothing")
@@ -109,25 +112,31 @@ def _findings(workflow: Workflow, suite: Suite | None) -> Iterator[Finding]:
     yield Finding("Is every node traced?", "always", "holdfast runs show RUN --trace")
     secrets = sorted({name for each in tools for name in each.secrets})
     yield Finding(
-        "Are sensitive fields redacted?", "always",
+        "Are sensitive fields redacted?",
+        "always",
         f"secrets are replaced wherever they would be stored{f': {_named(secrets)}' if secrets else ''}; other data stands in"
         " histories as it is given",
-    )  # fmt: skip
+    )
     yield said(
-        "Are trajectory evals defined?", suite is not None,
-        "write scenarios for `holdfast eval`, and name the file with --evals" if suite is None
+        "Are trajectory evals defined?",
+        suite is not None,
+        "write scenarios for `holdfast eval`, and name the file with --evals"
+        if suite is None
         else f"{len(suite.scenarios)} scenarios, of which {suite.min_passed:.0%} must pass",
-    )  # fmt: skip
+    )
     yield Finding(
-        "Is failure state user-visible or operator-visible?", "always",
+        "Is failure state user-visible or operator-visible?",
+        "always",
         "holdfast runs show, gates list" + (", dead-letters list" if workflow.on_exhausted == "dead_letter" else ""),
-    )  # fmt: skip
+    )
     lasting = [each.name for each in tools if each.policy in _CHANGING and each.compensation is None]
     yield said(
-        "Can the workflow be cancelled safely?", not lasting,
-        "what was done is undone, in the other order" if not lasting
+        "Can the workflow be cancelled safely?",
+        not lasting,
+        "what was done is undone, in the other order"
+        if not lasting
         else f"nothing undoes what {_named(lasting)} did: give compensation=, or know that it stays",
-    )  # fmt: skip
+    )
     yield Finding("Can external side effects be audited?", "always", "holdfast effects list, with who approved each")
 
 
@@ -174,10 +183,12 @@ def _node(workflow: Workflow, name: str) -> str:
 
 def _transition(edge: Any) -> str:
     when = [
-        f"when {edge.when}" if edge.when else "", f"if {edge.guard}" if edge.guard else "",
-        "on failure" if edge.on == "error" else "", "not waited for" if edge.optional else "",
+        f"when {edge.when}" if edge.when else "",
+        f"if {edge.guard}" if edge.guard else "",
+        "on failure" if edge.on == "error" else "",
+        "not waited for" if edge.optional else "",
         f"{edge.max_visits} visits at most" if edge.max_visits is not None else "",
-    ]  # fmt: skip
+    ]
     return f"{edge.source} -> {edge.target}" + (f" ({', '.join(filter(None, when))})" if any(when) else "")
 
 
@@ -198,9 +209,7 @@ def _approvals(workflow: Workflow) -> Iterator[str]:
         asks += [f"{rule.quorum} persons"] if rule.quorum > 1 else []
         asks += [f"{rule.risk_level} risk"] if rule.risk_level is not None else []
         yield (
-            f"rule: {rule.then} {rule.tool}"
-            + (f" where {when}" if when else "")
-            + (f" ({', '.join(asks)})" if asks else "")
+            f"rule: {rule.then} {rule.tool}" + (f" where {when}" if when else "") + (f" ({', '.join(asks)})" if asks else "")
         )
 
 
@@ -224,9 +233,10 @@ def _results(paths: Sequence[Trajectory], suite: Suite | None) -> Iterator[str]:
     done = sum(path.status == "completed" for path in paths)
     yield f"{done} of the latest {len(paths)} runs completed, after {sum(path.retries for path in paths)} retries in all"
     middle = {
-        "model calls": median(path.model_calls for path in paths), "tool calls": median(path.tool_calls for path in paths),
+        "model calls": median(path.model_calls for path in paths),
+        "tool calls": median(path.tool_calls for path in paths),
         "tokens": median(path.tokens for path in paths),
-    }  # fmt: skip
+    }
     cost_nanousd = int(median(path.cost_nanousd for path in paths))
     yield f"median of a run: {', '.join(f'{number:g} {what}' for what, number in middle.items())}, ${usd(cost_nanousd)}"
     for way, number in Counter(path.nodes for path in paths).most_common(_MOST_WAYS):

@@ -90,9 +90,7 @@ def _expect_one_kind(scenario: Scenario) -> None:
             f" {', '.join(said)}."
         )
     if scenario.expect.max_duration_s is not None:
-        raise InvalidInput(
-            f"Scenario {scenario.id!r} is of recorded runs, in which time leaps; take out max_duration_s."
-        )
+        raise InvalidInput(f"Scenario {scenario.id!r} is of recorded runs, in which time leaps; take out max_duration_s.")
 
 
 _OF_LIVE: Final = ("input", "answers", "cost_limit_usd", "timeout_s")

@@ -61,9 +61,7 @@ _LOOK_S: Final = 1.0
 _MOST_MISTAKES: Final = 10
 
 
-async def answer(
-    service: Service, who: Principal, workflow: str, body: Mapping[str, Any]
-) -> AsyncGenerator[bytes, None]:
+async def answer(service: Service, who: Principal, workflow: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
     """Say what the newest message says, or decide what `resume` decides, and tell what the agent's run says then. Raises
     Problem, InvalidInput, NotFound, NotPermitted, Conflict and what a decision raises before anything is told."""
     given = _read(body)
@@ -88,9 +86,7 @@ def _read(body: Mapping[str, Any]) -> RunAgentInput:
             for each in wrong.errors(include_url=False, include_context=False, include_input=False)
         ]
         words = f"This is no RunAgentInput of AG-UI {VERSION}: {len(mistakes)} fields are wrong. Nothing was done."
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", words, errors=mistakes[:_MOST_MISTAKES]
-        ) from None
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", words, errors=mistakes[:_MOST_MISTAKES]) from None
     if given.protocol_version is not None and given.protocol_version.partition(".")[0] != "1":
         raise InvalidInput(f"AG-UI {VERSION} is spoken here, not {given.protocol_version!r:.20}. Nothing was done.")
     for name in ("state", "forwarded_props"):
@@ -381,9 +377,13 @@ def _interrupt(row: query.View) -> Interrupt:
     asks = f"May {row['shown']['tool']} be called?" if row["reason"] == TOOL_APPROVAL else row["subject"]
     told = ("run_id", "step", "shown", "shown_hash", "filled", "allowed", "reviewers", "due_at")
     return Interrupt(
-        id=row["gate_id"], reason=row["reason"], message=asks, expires_at=row["expires_at"],
-        response_schema=schema if row["allowed"] else None, metadata={OUR: {name: row[name] for name in told}},
-    )  # fmt: skip
+        id=row["gate_id"],
+        reason=row["reason"],
+        message=asks,
+        expires_at=row["expires_at"],
+        response_schema=schema if row["allowed"] else None,
+        metadata={OUR: {name: row[name] for name in told}},
+    )
 
 
 def _reply_id(exchange: Exchange) -> str:
@@ -437,9 +437,7 @@ class _Telling:
                 for event in self._calls(asked):
                     yield event
                 gates = [_interrupt(row) for row in asked if row["reason"] != CLIENT_TOOL]
-                yield self._finished(
-                    RunFinishedInterruptOutcome(interrupts=gates) if gates else RunFinishedSuccessOutcome()
-                )
+                yield self._finished(RunFinishedInterruptOutcome(interrupts=gates) if gates else RunFinishedSuccessOutcome())
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):

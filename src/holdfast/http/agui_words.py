@@ -122,9 +122,7 @@ def messages_of(told: Iterable[Told]) -> list[Message]:
         id_ = f"{each.run}:{each.source}"
         if each.kind in ("text", THINKING):
             is_text = each.kind == "text"
-            message = said.setdefault(
-                id_, AssistantMessage(id=id_) if is_text else ReasoningMessage(id=id_, content="")
-            )
+            message = said.setdefault(id_, AssistantMessage(id=id_) if is_text else ReasoningMessage(id=id_, content=""))
             message.content = (message.content or "") + each.text
         elif each.kind == "arguments":
             _call(said.setdefault(_call_id(each), AssistantMessage(id=_call_id(each))), each).arguments += each.text
@@ -133,9 +131,7 @@ def messages_of(told: Iterable[Told]) -> list[Message]:
             results.setdefault(_call_id(each), {})[id_] = ToolMessage(id=id_, error=error, **_result(each))
         elif each.kind == "reset":
             said = {name: message for name, message in said.items() if name != id_ and not name.startswith(f"{id_}:")}
-    return [
-        message for name, each in said.items() for message in (each, *results.get(name, {}).values())
-    ]  # fmt: skip
+    return [message for name, each in said.items() for message in (each, *results.get(name, {}).values())]
 
 
 def _call(message: Any, told: Told) -> FunctionCall:

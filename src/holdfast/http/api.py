@@ -41,9 +41,13 @@ class Api:
     """What is asked over HTTP, answered by a service while there is one."""
 
     def __init__(
-        self, identity: Identity, new_trace: Callable[[], str], *, hosts: Collection[str] | None = None,
+        self,
+        identity: Identity,
+        new_trace: Callable[[], str],
+        *,
+        hosts: Collection[str] | None = None,
         browser: Browser | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`hosts` are the names under which it may be asked, None for any: a page that a browser was told lives here could
         speak to a port on loopback (DNS rebinding). `new_trace` names the trace of one who names none. `browser` may come with
         a cookie in the place of the token."""
@@ -132,9 +136,7 @@ class Api:
         trace_id = request.trace_id_of(asked) or self._new_trace()
         status = HTTPStatus(wrong.status_code)
         allowed = methods_of(asked.scope["path"].partition(BASE)[2])
-        headers = (
-            {"Allow": ", ".join(allowed)} if status is HTTPStatus.METHOD_NOT_ALLOWED and allowed else wrong.headers
-        )
+        headers = {"Allow": ", ".join(allowed)} if status is HTTPStatus.METHOD_NOT_ALLOWED and allowed else wrong.headers
         code = {HTTPStatus.NOT_FOUND: "no_route", HTTPStatus.METHOD_NOT_ALLOWED: "no_method"}.get(status, "refused")
         words = f"{asked.method} is nothing that can be asked at this address; {BASE}/openapi.json says what can be, and where."
         return problem.response(Problem(status, code, words, headers=headers), trace_id)
@@ -166,7 +168,7 @@ class Api:
 
     async def _listening(
         self, service: Service, caller: Caller, said: query.Events | query.Streams | query.Tail, asked: Request
-    ) -> Response:  # fmt: skip
+    ) -> Response:
         with ExitStack() as counted:
             counted.enter_context(service.turns.listening(caller.holder.share))
             last = asked.headers.get(sse.LAST)
@@ -194,11 +196,19 @@ class Api:
 
     async def _me(self, service: Service, caller: Caller, asked: Request, _: str) -> Response:
         who, access = caller.who, caller.who.access
-        return _json({
-            "name": who.name, "verified": who.verified, "client": who.client or None, "tenant": who.tenant,
-            "roles": list(who.roles), "teams": list(who.teams), "may": list(access.may),
-            "workflows": list(access.workflows), "tools": list(access.tools),
-        })  # fmt: skip
+        return _json(
+            {
+                "name": who.name,
+                "verified": who.verified,
+                "client": who.client or None,
+                "tenant": who.tenant,
+                "roles": list(who.roles),
+                "teams": list(who.teams),
+                "may": list(access.may),
+                "workflows": list(access.workflows),
+                "tools": list(access.tools),
+            }
+        )
 
     async def _agui(self, service: Service, caller: Caller, asked: Request, body: str) -> Response:
         from holdfast.http import agui  # noqa: PLC0415 - 100 ms for those who speak it
@@ -215,9 +225,7 @@ class Api:
 
         if once.HEADER not in asked.headers:
             return await answered()
-        return await once.streamed(
-            service.control.store.replies, caller.who.tenant, _under_key(caller, asked), said, answered
-        )
+        return await once.streamed(service.control.store.replies, caller.who.tenant, _under_key(caller, asked), said, answered)
 
     async def _linked(self, asked: Request) -> Response:
         """One who has no token does what a link is for. The same body again is answered alike."""
@@ -324,15 +332,21 @@ async def _nothing(service: Service, who: Principal, said: Any, asked: Request) 
 
 
 _ANSWERS: Final[Mapping[Answer, Callable[[Service, Principal, Any, Request], Awaitable[Response]]]] = {
-    Answer.PAGE: _page, Answer.ROW: _row, Answer.MADE: _made, Answer.RUN: _run, Answer.SAID: _said,
-    Answer.OUTCOMES: _outcomes, Answer.NOTHING: _nothing, Answer.KEY: _told, Answer.TOLD: _told, Answer.RECORD: _told,
-}  # fmt: skip
+    Answer.PAGE: _page,
+    Answer.ROW: _row,
+    Answer.MADE: _made,
+    Answer.RUN: _run,
+    Answer.SAID: _said,
+    Answer.OUTCOMES: _outcomes,
+    Answer.NOTHING: _nothing,
+    Answer.KEY: _told,
+    Answer.TOLD: _told,
+    Answer.RECORD: _told,
+}
 
 
 def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(
-        msgspec.json.encode(data) + END, status.value, {"Cache-Control": "no-store", **(headers or {})}, _JSON
-    )
+    return Response(msgspec.json.encode(data) + END, status.value, {"Cache-Control": "no-store", **(headers or {})}, _JSON)
 
 
 def _under_key(caller: Caller, asked: Request) -> list[Any]:

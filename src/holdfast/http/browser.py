@@ -38,17 +38,13 @@ class Browser:
         try:
             code = self._code.read_text().strip()
             if not code or hashed(said) != hashed(code):
-                raise Problem(
-                    HTTPStatus.FORBIDDEN, "wrong_code", "This is not the code that was printed. Nothing was done."
-                )
+                raise Problem(HTTPStatus.FORBIDDEN, "wrong_code", "This is not the code that was printed. Nothing was done.")
             self._code.unlink()  # whoever removes it has used it
         except FileNotFoundError:
             words = "The code of this address was used. Start `holdfast dev` anew for another, or send the token."
             raise Problem(HTTPStatus.GONE, "used", words) from None
         cookie = f"{_name(request)}={self._session}; HttpOnly; SameSite=Strict; Path=/"
-        return Response(
-            status_code=HTTPStatus.SEE_OTHER, headers={"Location": f"{BASE}/me", "Set-Cookie": cookie, **_NOT_KEPT}
-        )
+        return Response(status_code=HTTPStatus.SEE_OTHER, headers={"Location": f"{BASE}/me", "Set-Cookie": cookie, **_NOT_KEPT})
 
     def knows(self, request: Request) -> bool:
         """Whether a request comes from the browser that has the cookie. Raises Problem where another page

@@ -69,9 +69,7 @@ async def once(
         raise _unknown(pending, now_ms) from refused
     headers = {name: value for name, value in response.headers.items() if name in _KEPT}
     reply = Reply(response.status_code, bytes(response.body), headers)
-    if not await replies.finish(
-        name, reply, tenant or OF_NONE
-    ):  # the same request was refused meanwhile, by what this one did
+    if not await replies.finish(name, reply, tenant or OF_NONE):  # the same request was refused meanwhile, by what this one did
         await replies.begin(name, digest, KEPT_MS, tenant or OF_NONE)
         await replies.finish(name, reply, tenant or OF_NONE)
     return response

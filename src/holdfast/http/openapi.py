@@ -148,9 +148,7 @@ def _responses(route: Route) -> dict[str, Any]:
     done: dict[str, Any] = {"description": route.answer.value}
     if route.answer is not Answer.NOTHING:
         listed = route.answer in (Answer.PAGE, Answer.OUTCOMES)
-        done["content"] = {
-            "application/json": {"schema": {"$ref": _REF.format(name="Page")} if listed else dict(_OBJECT)}
-        }
+        done["content"] = {"application/json": {"schema": {"$ref": _REF.format(name="Page")} if listed else dict(_OBJECT)}}
     if route.path in _STREAMED:
         done["content"][sse.MEDIA_TYPE] = {"schema": {"type": "string"}}
     status = HTTPStatus.CREATED if made else HTTPStatus.NO_CONTENT if route.answer is Answer.NOTHING else HTTPStatus.OK
@@ -159,8 +157,7 @@ def _responses(route: Route) -> dict[str, Any]:
 
 def _problems() -> dict[str, Any]:
     return {
-        str(status.value): {"$ref": f"#/components/responses/{status.name.title().replace('_', '')}"}
-        for status in _PROBLEMS
+        str(status.value): {"$ref": f"#/components/responses/{status.name.title().replace('_', '')}"} for status in _PROBLEMS
     }
 
 
@@ -199,16 +196,11 @@ def _about_agui() -> dict[str, Any]:
         " and the answer is the protocol's events: https://docs.ag-ui.com/spec/1.0.",
         "parameters": [
             {"name": "workflow", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}},
-            _header(
-                _KEY, "For 24 hours the key is of this request; the same again is told its answer from the beginning."
-            ),
+            _header(_KEY, "For 24 hours the key is of this request; the same again is told its answer from the beginning."),
         ],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _RUN_AGENT_INPUT}}},
         "responses": {
-            "200": {
-                "description": "Events, as they come.",
-                "content": {sse.MEDIA_TYPE: {"schema": {"type": "string"}}},
-            },
+            "200": {"description": "Events, as they come.", "content": {sse.MEDIA_TYPE: {"schema": {"type": "string"}}}},
             **_problems(),
         },
     }

@@ -47,9 +47,14 @@ class Problem(Exception):
     """What HTTP itself has against a request. `code` is for programs, `errors` say which fields are wrong."""
 
     def __init__(
-        self, status: HTTPStatus, code: str, detail: str, *, errors: Sequence[Mapping[str, str]] = (),
+        self,
+        status: HTTPStatus,
+        code: str,
+        detail: str,
+        *,
+        errors: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.code = code
@@ -92,9 +97,7 @@ def _known(problem: Exception, trace_id: str) -> Problem:
         log.error("holdfast could not answer a request, trace %s: %s", trace_id, problem, exc_info=problem)
         words = "Nobody expected this error. The server's log says more, under the trace_id of this problem."
         return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", words)
-    status = next(
-        (known for kind, known in _STATUSES if isinstance(problem, kind)), HTTPStatus.INTERNAL_SERVER_ERROR
-    )  # fmt: skip
+    status = next((known for kind, known in _STATUSES if isinstance(problem, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
     code, detail, headers = code_of(type(problem)), problem.message, {}
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         log.warning("holdfast's store kept it from answering, trace %s: %s", trace_id, problem.message)

@@ -51,10 +51,11 @@ async def caller(identity: Identity, request: Request, authorization: str, trace
     holder = await identity.holder(authorization, origin)
     if holder is None:
         raise Problem(
-            HTTPStatus.UNAUTHORIZED, "unauthorized",
+            HTTPStatus.UNAUTHORIZED,
+            "unauthorized",
             "The token is missing or wrong: send the header `Authorization: Bearer TOKEN`. Nothing was done.",
             headers={"WWW-Authenticate": "Bearer"},
-        )  # fmt: skip
+        )
     if not holder.asks:
         words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
         raise Problem(HTTPStatus.FORBIDDEN, "not_permitted", words)

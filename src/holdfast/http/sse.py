@@ -59,7 +59,7 @@ class _Counted(EventSourceResponse):
 
 def response(
     told: AsyncGenerator[bytes, None], trace_id: str, check: Callable[[], Awaitable[None]], over: Callable[[], None]
-) -> EventSourceResponse:  # fmt: skip
+) -> EventSourceResponse:
     """An answer of what is told, for as long as it is, the other side listens, and `check` finds that it may. Then it is
     `over`."""
     lines = _in_words(_alive(told, check), trace_id)
@@ -79,9 +79,7 @@ async def history(
     return _history(service, who, asked.run, seq_of(last or asked.cursor), reads)
 
 
-async def _history(
-    service: Service, who: Principal, run: str, after: int, reads: SingleFlight
-) -> AsyncGenerator[bytes, None]:
+async def _history(service: Service, who: Principal, run: str, after: int, reads: SingleFlight) -> AsyncGenerator[bytes, None]:
     handle = service.control.run(run)
     while True:
         state = await handle.until(lambda state, after=after: bool(state.ended) or state.seq > after)  # type: ignore[misc]
@@ -154,9 +152,7 @@ async def _in_words(told: AsyncGenerator[bytes, None], trace_id: str) -> AsyncGe
         yield _event(problem.told(wrong, trace_id).body, "problem")
 
 
-async def _alive(
-    told: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]
-) -> AsyncGenerator[bytes, None]:  # fmt: skip
+async def _alive(told: AsyncGenerator[bytes, None], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes, None]:
     """What is told while its listener may hear it, and a comment where nothing is for a while, so that nobody between takes the
     connection for dead."""
     async with aclosing(while_permitted(told, check)) as telling:

@@ -102,12 +102,7 @@ def _said(said: UserTurn | ToolTurn) -> list[dict[str, Any]]:
     if isinstance(said, UserTurn):
         return [*_texts(said.text), *(block for piece in said.parts for block in _piece(piece))]
     return [
-        {
-            "type": "tool_result",
-            "tool_use_id": reply.id,
-            "content": _texts(reply.content) or "",
-            "is_error": reply.is_error,
-        }
+        {"type": "tool_result", "tool_use_id": reply.id, "content": _texts(reply.content) or "", "is_error": reply.is_error}
         for reply in said.replies
     ]
 

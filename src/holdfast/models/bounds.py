@@ -168,9 +168,7 @@ def _text(text: str) -> int:
 @lru_cache(maxsize=8_192)
 def _bytes_at_most(character: str) -> int:
     try:
-        return max(
-            len(form.encode()) for form in (character, *(unicodedata.normalize(f, character) for f in ("NFD", "NFKD")))
-        )
+        return max(len(form.encode()) for form in (character, *(unicodedata.normalize(f, character) for f in ("NFD", "NFKD"))))
     except UnicodeEncodeError:
         raise _unboundable(f"the character U+{ord(character):04X}, which is half of one and cannot be sent") from None
 

@@ -25,16 +25,7 @@ from holdfast.core.nouns.routing import Quote, others_first
 from holdfast.core.values.ids import CallId, Path
 from holdfast.core.values.money import usd
 from holdfast.core.values.payload import digest
-from holdfast.core.values.policies import (
-    CANCELLED,
-    LOST,
-    MODEL,
-    RATE_LIMIT,
-    TIMEOUT,
-    TRANSIENT,
-    VALIDATION,
-    ErrorRecord,
-)
+from holdfast.core.values.policies import CANCELLED, LOST, MODEL, RATE_LIMIT, TIMEOUT, TRANSIENT, VALIDATION, ErrorRecord
 from holdfast.errors import (
     HoldfastError,
     InvalidInput,
@@ -129,9 +120,16 @@ class Gateway:
         return msgspec.to_builtins(turn.said(output))
 
     async def call(
-        self, journal: Journal, path: Path, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *,
-        stream: bool = False, route: Route | None = None, fallbacks: Sequence[str] = (),
-    ) -> ModelReply:  # fmt: skip
+        self,
+        journal: Journal,
+        path: Path,
+        request: ModelRequest,
+        cheaper: Sequence[ModelRequest] = (),
+        *,
+        stream: bool = False,
+        route: Route | None = None,
+        fallbacks: Sequence[str] = (),
+    ) -> ModelReply:
         """The model's reply, or the recorded one. `cheaper` requests may go out instead where money is short. With `stream`
         whoever watches hears the reply as it comes. With a `route`, whose router's name stands in the place of the model, it
         goes to the cheapest model that can answer it. Where a model cannot for now (its trouble passes, it takes too long),
@@ -159,9 +157,7 @@ class Gateway:
             return msgspec.convert(known.value, EmbeddingReply)
         return msgspec.convert(await self._send(journal, asking, [request], ()), EmbeddingReply)
 
-    async def _recalled(
-        self, journal: Journal, path: Path, request: Asked, *, stream: bool
-    ) -> tuple[_Asking, Recall | None]:  # fmt: skip
+    async def _recalled(self, journal: Journal, path: Path, request: Asked, *, stream: bool) -> tuple[_Asking, Recall | None]:
         """What a step asks for, and its recorded outcome. Raises OperationFailed where that is an error."""
         asked = request.compared()
         args_hash = digest(asked)
@@ -170,9 +166,7 @@ class Gateway:
             raise journal.failure(known.error, path)
         return _Asking(path, request.model, args_hash, stream), known
 
-    async def _send(
-        self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest]
-    ) -> Any:
+    async def _send(self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest]) -> Any:
         """Ask one model after another, until one answers or fails for another reason than that it cannot for now."""
         if parts := ways[0].content:
             contents = await journal.contents(parts)
@@ -335,9 +329,7 @@ class Gateway:
         if usage is not None and journal.pace is not None:
             journal.pace.used(self._quotas.names_of(model), usage)
 
-    async def _refusal(
-        self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
-    ) -> object:
+    async def _refusal(self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError) -> object:
         """What to do about a call without a reply. One that its provider refuses until later waits for its pools again."""
         lent = sending.lent
         if isinstance(problem, ModelRateLimited):
@@ -408,9 +400,7 @@ class Gateway:
                 raise ValueError("the reply does not say what it used")
             cost_nanousd = price.cost_nanousd(reply.usage)
         except ValueError as problem:
-            error = journal.error(
-                MODEL, f"No price can be put on the reply: {problem}. Its whole hold counts as spent."
-            )
+            error = journal.error(MODEL, f"No price can be put on the reply: {problem}. Its whole hold counts as spent.")
             return await journal.doubt(call, error, output)
         _learn(journal, sending, reply.usage, took_s, cost_nanousd)
         used = reply.usage.input_tokens + reply.usage.output_tokens
@@ -419,8 +409,13 @@ class Gateway:
                 "holdfast: %s says that the call %s used %d tokens for $%s, more than its bound of %d tokens and $%s."
                 " It is recorded as it is, and the run's further calls of this model are held at a bound that is higher by"
                 " as much; until this is understood, the first call of a run may pass a limit.",
-                offer.model, call, used, usd(cost_nanousd), offer.tokens, usd(offer.hold_nanousd),
-            )  # fmt: skip
+                offer.model,
+                call,
+                used,
+                usd(cost_nanousd),
+                offer.tokens,
+                usd(offer.hold_nanousd),
+            )
         return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)
 
 
@@ -450,9 +445,7 @@ def _learn(journal: Journal, sending: _Sending, usage: Usage, took_s: float, cos
         journal.learn(request.model, usage, took_s, sending.price.cost_nanousd(quoted), cost_nanousd)
 
 
-async def _doubt(
-    journal: Journal, call: CallId, sending: _Sending, error: ErrorRecord, *, reopens: bool = False
-) -> None:
+async def _doubt(journal: Journal, call: CallId, sending: _Sending, error: ErrorRecord, *, reopens: bool = False) -> None:
     """Nobody can know what a call without a reply cost, unless its provider had counted it; what was heard of it is kept."""
     hearing = sending.hearing
     if hearing is None:

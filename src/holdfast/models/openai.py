@@ -176,9 +176,7 @@ def said(reply: Mapping[str, Any], most: int) -> Said:
 
 def _thoughts(message: Mapping[str, Any]) -> list[Part]:
     """Who has both fields says the same in each."""
-    found = [
-        turn.thinking("openai", text, mark=name) for name in _REASONING if isinstance(text := message.get(name), str)
-    ]
+    found = [turn.thinking("openai", text, mark=name) for name in _REASONING if isinstance(text := message.get(name), str)]
     return found[:1]
 
 

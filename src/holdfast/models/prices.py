@@ -32,9 +32,7 @@ _PROVIDERS: Final = ("anthropic", "openai")
 _MTOK: Final = 1_000_000
 _DATED: Final = re.compile(r"(.+)-(20\d\d)-?(\d\d)-?(\d\d)")
 
-_TOKEN_RATES: Final = frozenset(
-    {"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok"}
-)
+_TOKEN_RATES: Final = frozenset({"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok"})
 _RATES_OF_THINGS_NEVER_ASKED_FOR: Final = frozenset({"web_searches_kcount", "storage_searches_kcount"})
 _UNDECLARED_CACHE_WRITE: Final = Decimal("1.25")
 """What Anthropic, the dearest, asks for writing to its five-minute cache, as a multiple of the input rate."""
@@ -103,9 +101,7 @@ class Prices:
     """Every known price. Importing costs nothing; the snapshot is loaded by the first lookup (0.2 s)."""
 
     def __init__(
-        self,
-        declared: Mapping[str, DeclaredPrice] | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        self, declared: Mapping[str, DeclaredPrice] | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         """`now` decides between the prices of a model that changed, or will change, at a date."""
         self._declared = {model: _declared(model, price) for model, price in (declared or {}).items()}
@@ -120,9 +116,7 @@ class Prices:
         if price := self._declared.get(model) or self._declared.get(name):
             return price
         for provider in providers:
-            if (info := _find(_listed()[provider], name)) and (
-                price := _listed_price(name, info, self._now(), writes=writes)
-            ):
+            if (info := _find(_listed()[provider], name)) and (price := _listed_price(name, info, self._now(), writes=writes)):
                 return price
         raise self._unknown(model, name)
 
@@ -134,9 +128,7 @@ class Prices:
 
     def _unknown(self, model: str, name: str) -> UnknownPrice:
         now = self._now()
-        listed = (
-            known for names in _listed().values() for known, info in names.items() if _listed_price(known, info, now)
-        )
+        listed = (known for names in _listed().values() for known, info in names.items() if _listed_price(known, info, now))
         close = difflib.get_close_matches(name, [*self._declared, *listed], n=3, cutoff=0.5)
         instead = f", or use one of: {', '.join(close)}" if close else ""
         return UnknownPrice(
@@ -156,9 +148,7 @@ def _declared(model: str, price: DeclaredPrice) -> Price:
     def rate(usd_per_mtok: Decimal | float | None, otherwise: Decimal = Decimal(0)) -> Decimal:
         amount = otherwise if usd_per_mtok is None else Decimal(str(usd_per_mtok)).normalize()
         if not amount.is_finite() or amount < 0:
-            raise InvalidInput(
-                f'[models."{model}"] declares a price of {usd_per_mtok}; write dollars per million tokens.'
-            )
+            raise InvalidInput(f'[models."{model}"] declares a price of {usd_per_mtok}; write dollars per million tokens.')
         return amount
 
     base = rate(price.input_usd_per_mtok)

@@ -72,9 +72,7 @@ class Quotas:
             return
         part, known = usage.input_tokens / max(1, lent.input_bound), self._parts.get(model, 0.0)
         self._parts[model] = max(part, known + (part - known) * _FORGETTING)
-        lent.reservation.settle({
-            pool.name: _amount(pool, usage.input_tokens, usage.output_tokens) for pool in lent.pools
-        })  # fmt: skip
+        lent.reservation.settle({pool.name: _amount(pool, usage.input_tokens, usage.output_tokens) for pool in lent.pools})
 
     def unsent(self, lent: Lent) -> None:
         """The request never left: all of it comes back."""

@@ -18,9 +18,7 @@ from holdfast.ports import ModelRequest, Usage
 
 def quotes(request: ModelRequest, route: Route, prices: Prices, seen: Experience) -> list[Quote]:
     """What the request would be with each model of the router, in their order."""
-    needs = route.needs._replace(
-        tools=bool(request.tools), vision=any(part.type == "image" for part in request.content)
-    )
+    needs = route.needs._replace(tools=bool(request.tools), vision=any(part.type == "image" for part in request.content))
     return [_quote(known, request, needs, prices, seen) for known in route.router.models]
 
 
@@ -38,9 +36,13 @@ def _quote(known: RoutedModel, request: ModelRequest, needs: Needs, prices: Pric
     worst_nanousd = price.worst_case_nanousd(input_tokens, request.max_tokens)
     paid_nanousd = round(price.cost_nanousd(Usage(input_tokens, output_tokens)) * seen.price_part(model))
     return Quote(
-        model, tokens, worst_nanousd, min(worst_nanousd, paid_nanousd), latency_s,
+        model,
+        tokens,
+        worst_nanousd,
+        min(worst_nanousd, paid_nanousd),
+        latency_s,
         refusal(known, needs, tokens, price.context_window_tokens, latency_s),
-    )  # fmt: skip
+    )
 
 
 def routed(request: ModelRequest, route: Route, prices: Prices, seen: Experience) -> list[ModelRequest]:
@@ -48,7 +50,5 @@ def routed(request: ModelRequest, route: Route, prices: Prices, seen: Experience
     found = quotes(request, route, prices, seen)
     if not (ranks := ranked(found)):
         told = "; ".join(f"{each.model}: {each.refusal}" for each in found)
-        raise UnboundableRequest(
-            f"No model of the router {route.router.name!r} can answer this. Nothing was called. {told}."
-        )
+        raise UnboundableRequest(f"No model of the router {route.router.name!r} can answer this. Nothing was called. {told}.")
     return [msgspec.structs.replace(request, model=each.model) for each in ranks]

@@ -22,14 +22,32 @@ _OF_TEXTS: Final = frozenset({SENSITIVE, "maxLength", "minLength", "pattern"})
 
 # What OpenAI holds a model to word by word: "Structured outputs" in its guides, and what pydantic-ai 2.68 found refused
 # (profiles/openai.py).
-_LOOSE: Final = frozenset({
-    "allOf", "contains", "default", "dependentRequired", "dependentSchemas", "else", "if", "maxContains", "maxLength",
-    "maxProperties", "minContains", "minLength", "minProperties", "not", "oneOf", "patternProperties", "propertyNames",
-    "then", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
-})  # fmt: skip
-_FORMATS: Final = frozenset({
-    "date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid",
-})  # fmt: skip
+_LOOSE: Final = frozenset(
+    {
+        "allOf",
+        "contains",
+        "default",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "maxContains",
+        "maxLength",
+        "maxProperties",
+        "minContains",
+        "minLength",
+        "minProperties",
+        "not",
+        "oneOf",
+        "patternProperties",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "uniqueItems",
+    }
+)
+_FORMATS: Final = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
 _TYPES: Final = frozenset({"$ref", "anyOf", "const", "enum", "type"})
 _LOOK_AROUND: Final = re.compile(r"\(\?<?[=!]")
 _DEFINITION: Final = re.compile(r"#(/(\$defs|definitions)/[^/]+)?")
@@ -104,14 +122,16 @@ def _rewritten(schema: Any, change: Callable[[Schema], Schema]) -> Any:
         return [_rewritten(each, change) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    return change({
-        name: {key: _rewritten(each, change) for key, each in value.items()}
-        if name in _NAMED and isinstance(value, dict)
-        else _rewritten(value, change)
-        if name in _NESTED
-        else value
-        for name, value in schema.items()
-    })  # fmt: skip
+    return change(
+        {
+            name: {key: _rewritten(each, change) for key, each in value.items()}
+            if name in _NAMED and isinstance(value, dict)
+            else _rewritten(value, change)
+            if name in _NESTED
+            else value
+            for name, value in schema.items()
+        }
+    )
 
 
 def _nodes(schema: Any, depth: int = 0) -> Iterator[tuple[Schema, int]]:

@@ -39,15 +39,11 @@ def text(content: str) -> Part:
 
 
 def thinking(provider: str, content: str, *, signature: str | None = None, mark: str | None = None) -> Part:
-    return {
-        "part_kind": "thinking", "id": mark, "content": content, "signature": signature, "provider_name": provider,
-    }  # fmt: skip
+    return {"part_kind": "thinking", "id": mark, "content": content, "signature": signature, "provider_name": provider}
 
 
 def tool_call(call_id: str, name: str, args: Any, details: dict[str, Any] | None = None) -> Part:
-    return {
-        "part_kind": "tool-call", "tool_name": name, "tool_call_id": call_id, "args": args, "provider_details": details,
-    }  # fmt: skip
+    return {"part_kind": "tool-call", "tool_name": name, "tool_call_id": call_id, "args": args, "provider_details": details}
 
 
 def in_words(content: str) -> dict[str, Any]:

@@ -51,10 +51,7 @@ def _of_openai(body: Mapping[str, Any]) -> Usage:
     return Usage(_count(report["prompt_tokens"]), _count(report["completion_tokens"]), read, written)
 
 
-_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Usage]]] = {
-    "anthropic": _of_anthropic,
-    "openai": _of_openai,
-}
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Usage]]] = {"anthropic": _of_anthropic, "openai": _of_openai}
 
 
 def _count(value: Any) -> int:

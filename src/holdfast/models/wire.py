@@ -35,12 +35,18 @@ PARTS: Final = 256
 _LAST_PIECE_S: Final = 1.0
 """How long the end of a body may take whose reply is whole."""
 
-_NO_CREDIT: Final = frozenset({
-    "billing_error",  # Anthropic's
-    "billing_hard_limit_reached", "credit_balance_exhausted", "insufficient_quota", "organization_spend_limit_exceeded",
-    "organization_usage_limit_exceeded", "project_spend_limit_exceeded",  # OpenAI's
-    "exceeded_current_quota_error",  # Moonshot's
-})  # fmt: skip
+_NO_CREDIT: Final = frozenset(
+    {
+        "billing_error",  # Anthropic's
+        "billing_hard_limit_reached",
+        "credit_balance_exhausted",
+        "insufficient_quota",
+        "organization_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "project_spend_limit_exceeded",  # OpenAI's
+        "exceeded_current_quota_error",  # Moonshot's
+    }
+)
 """Kinds of refusals that say that no waiting helps. They come as 400, 402 or 429."""
 _NO_CREDIT_WORDS: Final = "credit balance is too low"
 """Anthropic's, of an invalid request."""
@@ -63,23 +69,31 @@ class Format(NamedTuple):
 
 _FORMATS: Final[Mapping[ProviderName, Format]] = {
     "anthropic": Format(
-        anthropic.HOME, anthropic.PATH, anthropic.headers, anthropic.body, anthropic.said,
-        anthropic_stream.ASKED, anthropic_stream.MessageAssembly,
+        anthropic.HOME,
+        anthropic.PATH,
+        anthropic.headers,
+        anthropic.body,
+        anthropic.said,
+        anthropic_stream.ASKED,
+        anthropic_stream.MessageAssembly,
     ),
     "openai": Format(
-        openai.HOME, openai.PATH, openai.headers, openai.body, openai.said,
-        openai_stream.ASKED, openai_stream.CompletionAssembly,
+        openai.HOME,
+        openai.PATH,
+        openai.headers,
+        openai.body,
+        openai.said,
+        openai_stream.ASKED,
+        openai_stream.CompletionAssembly,
     ),
-}  # fmt: skip
+}
 
 
 def connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
     """A line to `provider`. Raises ModelRefused if there is no key for its own service."""
     key, url = (environment.get(f"{provider.upper()}_{name}", "").strip() for name in ("API_KEY", "BASE_URL"))
     if not key and not url:
-        raise ModelRefused(
-            f"{provider.upper()}_API_KEY is not set. Nothing was called.", error_class=policies.AUTHORIZATION
-        )
+        raise ModelRefused(f"{provider.upper()}_API_KEY is not set. Nothing was called.", error_class=policies.AUTHORIZATION)
     format_ = _FORMATS[provider]
     return Line(provider, format_, url or format_.home, key, format_.headers(key, environment))
 
@@ -152,9 +166,7 @@ class Line:
         finally:
             await response.aclose()
 
-    async def _sent(
-        self, body: Mapping[str, Any], exchange: Exchange, path: str | None = None
-    ) -> httpx2.Response:  # fmt: skip
+    async def _sent(self, body: Mapping[str, Any], exchange: Exchange, path: str | None = None) -> httpx2.Response:
         """What the provider answers, of which nothing has been read but its head."""
         sent = self._http.build_request("POST", path or self._format.path, json=body)
         sent.extensions["trace"] = exchange.trace
@@ -190,9 +202,7 @@ def _reading(exchange: Exchange, status: int) -> Iterator[None]:
         raise UnusableReply(exchange.excess) from None
     except (AttributeError, LookupError, TypeError) as problem:
         exchange.status = status
-        raise UnusableReply(
-            f"it is not of {exchange.provider}'s format ({type(problem).__name__}: {problem})"
-        ) from None
+        raise UnusableReply(f"it is not of {exchange.provider}'s format ({type(problem).__name__}: {problem})") from None
     except Exception:
         exchange.status = status
         raise

@@ -15,9 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 _FORWARDED: Final = b"x-forwarded-for"
 _CLOSE: Final = {"Connection": "close"}
-_TWO_LENGTHS: Final = (
-    "A request says its length once: leave out Content-Length or Transfer-Encoding. Nothing was done.\n"
-)
+_TWO_LENGTHS: Final = "A request says its length once: leave out Content-Length or Transfer-Encoding. Nothing was done.\n"
 _NO_ADDRESS: Final = (
     "X-Forwarded-For names no address where the first proxy of this server puts one. Nothing was done: have the proxies add the"
     " address that they are called from, and count them with --proxies.\n"

@@ -52,17 +52,24 @@ async def listening(
         raise UsageError(f"Cannot listen on {host}:{port}: {problem.strerror}. Name another with {named}.") from None
     connections = Connections(bounds or PortBounds(), proxies=proxies)
     config = uvicorn.Config(
-        Head(application, proxies), log_config=None, access_log=False, lifespan="off", server_header=False, headers=_HEADERS,
-        timeout_keep_alive=_KEPT_S, timeout_graceful_shutdown=_LAST_WORDS_S, ssl_certfile=certificate, ssl_keyfile=key,
-        ws="none", proxy_headers=False,
-    )  # fmt: skip
+        Head(application, proxies),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        headers=_HEADERS,
+        timeout_keep_alive=_KEPT_S,
+        timeout_graceful_shutdown=_LAST_WORDS_S,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        ws="none",
+        proxy_headers=False,
+    )
     try:
         config.load()
     except OSError as problem:  # ssl.SSLError is one
         listener.close()
-        raise UsageError(
-            f"The certificate {certificate} and its key cannot be used: {problem}. Nothing was started."
-        ) from None
+        raise UsageError(f"The certificate {certificate} and its key cannot be used: {problem}. Nothing was started.") from None
     server = _Server(config, connections)
     # Signals are the command's own to hear: only the part that serves is run.
     serving = asyncio.create_task(server._serve([listener]), name=f"holdfast-port-{port}")
@@ -83,9 +90,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         config, loop, ssl = self.config, asyncio.get_running_loop(), self.config.ssl
-        made = partial(
-            BoundedConnection, self._connections, config=config, server_state=self.server_state, app_state={}
-        )
+        made = partial(BoundedConnection, self._connections, config=config, server_state=self.server_state, app_state={})
         handshake_s = None if ssl is None else self._connections.bounds.head_s
         self.servers = [
             await loop.create_server(made, sock=each, ssl=ssl, backlog=_BACKLOG, ssl_handshake_timeout=handshake_s)

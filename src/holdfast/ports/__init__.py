@@ -12,14 +12,7 @@ from holdfast.ports.child import ChildLink, Children
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
 from holdfast.ports.conversation import Conversations
 from holdfast.ports.cost import Costs
-from holdfast.ports.dead_letter import (
-    RESOLVED_FOR_MS,
-    DeadLetters,
-    Letter,
-    LetterCount,
-    LetterFilter,
-    LetterState,
-)
+from holdfast.ports.dead_letter import RESOLVED_FOR_MS, DeadLetters, Letter, LetterCount, LetterFilter, LetterState
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.evaluation import Evaluations
 from holdfast.ports.graph import Graphs, WorkflowRecord

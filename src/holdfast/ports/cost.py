@@ -25,8 +25,13 @@ class Costs(Protocol):
         ...
 
     async def rollup(
-        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
         limit: int | None = None,
-    ) -> Sequence[Cost]:  # fmt: skip
+    ) -> Sequence[Cost]:
         """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order, after the row `after`."""
         ...

@@ -47,9 +47,7 @@ class Threads(Protocol):
     abandoned: int
     on_return: Callable[[], None]
 
-    async def run(
-        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None
-    ) -> Any:
+    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any], context: Context | None = None) -> Any:
         """What `function` returns; awaited too where that is awaitable. In `context`, or in a copy of the caller's; an async
         function without it in the caller's own. Raises what the function raises, as `border.ordinary` has it."""
         ...

@@ -22,8 +22,6 @@ class Evaluations(Protocol):
         """The one of that id, with its runs."""
         ...
 
-    async def listed(
-        self, tenant: str | None, workflow: str | None, before: str | None, limit: int
-    ) -> Sequence[Evaluation]:  # fmt: skip
+    async def listed(self, tenant: str | None, workflow: str | None, before: str | None, limit: int) -> Sequence[Evaluation]:
         """Newest first, those before an id; of a tenant and a workflow, or of all."""
         ...

@@ -90,9 +90,15 @@ class Journal(Protocol):
         ...
 
     def error(
-        self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
-        retry_after_s: float | None = None, problem: BaseException | None = None,
-    ) -> ErrorRecord:  # fmt: skip
+        self,
+        error_class: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        tool: str | None = None,
+        retry_after_s: float | None = None,
+        problem: BaseException | None = None,
+    ) -> ErrorRecord:
         """An error of this step, at this moment, with no secret in it; `problem` is the exception of user code behind it."""
         ...
 
@@ -158,17 +164,29 @@ class Journal(Protocol):
         ...
 
     async def pass_on(
-        self, call: CallId, error: ErrorRecord, fallbacks: Sequence[Offer], *, doubted: bool, partial: str | None = None,
+        self,
+        call: CallId,
+        error: ErrorRecord,
+        fallbacks: Sequence[Offer],
+        *,
+        doubted: bool,
+        partial: str | None = None,
         cost_nanousd: int | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """A model cannot answer for now: whether one of `fallbacks` fits what is left and may be called in its place. If not,
         the operation has failed with `error`. `doubted`: nobody knows what the call cost; all else is as of `doubt`."""
         ...
 
     async def doubt(
-        self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False, partial: str | None = None,
+        self,
+        call: CallId,
+        error: ErrorRecord,
+        output: Any = None,
+        *,
+        reopens: bool = False,
+        partial: str | None = None,
         cost_nanousd: int | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error. `partial` is
         what the model had said, and `cost_nanousd` what its provider had already counted in all."""
         ...
@@ -179,9 +197,20 @@ class Journal(Protocol):
         ...
 
     async def intend(
-        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
-        settles_within_s: float | None, compensation: str | None, compensates: CallId | None, hold_nanousd: int = 0,
-    ) -> CallId | Recall:  # fmt: skip
+        self,
+        path: Path,
+        tool: str,
+        policy: str,
+        args_hash: str,
+        request: Any,
+        *,
+        key_name: str | None,
+        unique: Unique,
+        settles_within_s: float | None,
+        compensation: str | None,
+        compensates: CallId | None,
+        hold_nanousd: int = 0,
+    ) -> CallId | Recall:
         """The call that may now be made; a Recall where a named effect already has its outcome. `unique` says how far
         the name reaches."""
         ...
@@ -213,16 +242,15 @@ class Journal(Protocol):
     async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None: ...
 
     async def approve(
-        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
-        rule: ToolRule | None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any], rule: ToolRule | None
+    ) -> dict[str, Any]:
         """Ask a person about a call, as the `rule` that asks says, with the tool's schema as the form: `{"decision", "data",
         "by", "reason"}`. Raises OperationFailed (class `expired`) where nobody has answered in time."""
         ...
 
     async def standing(
         self, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
-    ) -> StandingApproval | None:  # fmt: skip
+    ) -> StandingApproval | None:
         """The standing approval by which a call is made, whose use is recorded; None where a person is to be asked."""
         ...
 

@@ -86,9 +86,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     @property
     def content(self) -> list[ContentPart]:
         """The parts of all its turns. They have their bytes when it is sent."""
-        return [
-            part for turn in self.turns if isinstance(turn, UserTurn) and turn.parts for part in parts_of(turn.parts)
-        ]
+        return [part for turn in self.turns if isinstance(turn, UserTurn) and turn.parts for part in parts_of(turn.parts)]
 
     def compared(self) -> Any:
         """What a journal compares it by: without the place where its parts are kept, which is not what was asked."""

@@ -17,9 +17,7 @@ from holdfast.core.values.policies import ErrorRecord
 
 RunOutcome = Literal["completed", "failed", "cancelled"]
 CallKind = Literal["model", "tool"]
-StepOutcome = Literal[
-    "completed", "failed", "retrying", "suspended", "handed_over", "lost", "stopped", "cancelled", "skipped"
-]
+StepOutcome = Literal["completed", "failed", "retrying", "suspended", "handed_over", "lost", "stopped", "cancelled", "skipped"]
 CallOutcome = Literal["completed", "failed", "released", "in_doubt", "unanswered", "reconciled", "orphaned"]
 
 
@@ -156,9 +154,20 @@ class PoolWaited(msgspec.Struct, frozen=True):
 
 
 Observation = (
-    RunBegan | RunEnded | StepBegan | StepEnded | DeadLettered | CallBegan | CallEnded | GateBegan | GateEnded
-    | Committed | Flushed | StepPlaced | PoolWaited
-)  # fmt: skip
+    RunBegan
+    | RunEnded
+    | StepBegan
+    | StepEnded
+    | DeadLettered
+    | CallBegan
+    | CallEnded
+    | GateBegan
+    | GateEnded
+    | Committed
+    | Flushed
+    | StepPlaced
+    | PoolWaited
+)
 
 
 class Observer(Protocol):

@@ -25,8 +25,13 @@ class Scores(Protocol):
         ...
 
     async def means(
-        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
         limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:  # fmt: skip
+    ) -> Sequence[ScoreMean]:
         """The means of those that count and were given since then, by workflow and name, the highest version first."""
         ...

@@ -114,18 +114,29 @@ class Views(Protocol):
         ...
 
     async def gates(
-        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        open_only: bool = True,
+        risk_levels: Sequence[str] = (),
+        after: GateId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
         """Gates, oldest first, each with the latest that became of it; with `after` those that were opened after that one, with
         `risk_levels` those of one of these.
         Raises NotFound where the store has no gate `after`."""
         ...
 
     async def effects(
-        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
-        after: CallId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: CallId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         """The ledger, oldest first, each line with the latest that became of it; with `after` the lines after that call's.
         Raises NotFound where the ledger has no call `after`: its run may have been archived meanwhile."""
         ...

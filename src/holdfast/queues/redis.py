@@ -64,9 +64,12 @@ class RedisQueue:
         """`url` as redis-py takes it; nothing is connected yet. `lane` is the one that this process leads or works in.
         Raises ValueError for a URL that cannot be read."""
         self._redis: Redis = Redis.from_url(
-            url, socket_connect_timeout=_ANSWER_S, socket_timeout=_ANSWER_S, health_check_interval=15,
+            url,
+            socket_connect_timeout=_ANSWER_S,
+            socket_timeout=_ANSWER_S,
+            health_check_interval=15,
             retry=Retry(NoBackoff(), 0),  # a read whose reply was lost is caught up with, not repeated in silence
-        )  # fmt: skip
+        )
         self._prefix = prefix
         self._ready = self._ready_of(lane)
         self._workers = f"{prefix}:worker:"

@@ -107,10 +107,18 @@ class LaneWorkers:
         own, busy = report.resources, report.slots - report.free - len(worker.arrived)
         self._scheduler.join(
             Capacity(
-                report.worker, worker.hashes, frozenset(report.labels), frozenset(own.tags),
-                report.slots, own.cpu_m, own.memory_mb, own.gpus, max(0, busy),
-            ), now_s,
-        )  # fmt: skip
+                report.worker,
+                worker.hashes,
+                frozenset(report.labels),
+                frozenset(own.tags),
+                report.slots,
+                own.cpu_m,
+                own.memory_mb,
+                own.gpus,
+                max(0, busy),
+            ),
+            now_s,
+        )
 
     def _take_in(self, worker: _Worker, report: Report, now_s: float) -> None:
         """Find out what has arrived. What has not by the time that it could begin is lost: somebody will find it in the

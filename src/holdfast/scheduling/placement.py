@@ -563,8 +563,6 @@ def _amounts(demand: Demand) -> dict[str, int]:
     amounts = {}
     for name, amount in demand.pools.items():
         if amount is None:
-            raise ValueError(
-                f"of pool {name!r} it wants what earlier steps used; put the estimate in before it is placed"
-            )
+            raise ValueError(f"of pool {name!r} it wants what earlier steps used; put the estimate in before it is placed")
         amounts[name] = amount
     return amounts

@@ -30,9 +30,21 @@ class Pool:
     """What is limited. Until somebody declares it (`kind` is None) nobody gets any."""
 
     __slots__ = (
-        "_empty_at_s", "_taken", "_tried", "burst", "closed_until_s", "holders", "hopeless", "kind", "limit", "line", "name",
-        "per_s", "queues", "reserved_for",
-    )  # fmt: skip
+        "_empty_at_s",
+        "_taken",
+        "_tried",
+        "burst",
+        "closed_until_s",
+        "holders",
+        "hopeless",
+        "kind",
+        "limit",
+        "line",
+        "name",
+        "per_s",
+        "queues",
+        "reserved_for",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -68,13 +80,7 @@ class Pool:
     # --- how much ---------------------------------------------------------------------------------------------------
 
     def declare(
-        self,
-        kind: Literal["slots", "rate"],
-        limit: int,
-        per_s: float,
-        burst: int,
-        level: float | None,
-        now_s: float,
+        self, kind: Literal["slots", "rate"], limit: int, per_s: float, burst: int, level: float | None, now_s: float
     ) -> None:
         """What it is from now on. A rate that was one before keeps its level, a new one is full unless `level` is said."""
         if level is None:

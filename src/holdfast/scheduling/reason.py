@@ -76,8 +76,6 @@ def _place(key: Key, heads: Iterable[JobQueue], first: JobQueue | None, turn: Tu
     order = []
     for (priority, tenant), jobs in waits.items():
         rank, step = ranks[priority], turn(tenant)
-        order += [
-            (rank, turns * step, since_s, number, each) for turns, (since_s, number, each) in enumerate(sorted(jobs))
-        ]
+        order += [(rank, turns * step, since_s, number, each) for turns, (since_s, number, each) in enumerate(sorted(jobs))]
     keys = [*([next_key] if next_key else []), *(each for *_, each in sorted(order))]
     return keys.index(key) + 1

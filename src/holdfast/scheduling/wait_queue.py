@@ -51,15 +51,7 @@ class Queue(Generic[P, G, S]):
         "worker_class",
     )
 
-    def __init__(
-        self,
-        name: Hashable,
-        tenant: str,
-        priority: int,
-        wants: dict[P, int],
-        worker_class: G,
-        job_class: S,
-    ) -> None:
+    def __init__(self, name: Hashable, tenant: str, priority: int, wants: dict[P, int], worker_class: G, job_class: S) -> None:
         self.name = name
         self.tenant = tenant
         self.priority = priority

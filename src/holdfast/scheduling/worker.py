@@ -32,9 +32,14 @@ class Need(NamedTuple):
 def need(job: Job, *, tenants_apart: bool) -> Need:
     demand = job.demand
     return Need(
-        job.able, frozenset(demand.labels), frozenset(demand.tags), demand.cpu_m, demand.memory_mb, demand.gpus,
+        job.able,
+        frozenset(demand.labels),
+        frozenset(demand.tags),
+        demand.cpu_m,
+        demand.memory_mb,
+        demand.gpus,
         job.tenant if tenants_apart else None,
-    )  # fmt: skip
+    )
 
 
 class Worker:
@@ -80,12 +85,7 @@ class Worker:
         return has is not None and not any(lacking(has, need))
 
     def has_room(self, need: Need) -> bool:
-        return (
-            self._slots >= 1
-            and self._cpu_m >= need.cpu_m
-            and self._memory_mb >= need.memory_mb
-            and self._gpus >= need.gpus
-        )
+        return self._slots >= 1 and self._cpu_m >= need.cpu_m and self._memory_mb >= need.memory_mb and self._gpus >= need.gpus
 
     def take(self, job: Job) -> None:
         self.jobs[job.key] = job

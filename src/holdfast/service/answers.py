@@ -57,23 +57,49 @@ class Answers:
         self.permission = Permission(control, offered)
         self._cursor_key: bytes | None = None
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
-            asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
-            asked.Streams: self._streams, asked.Tree: self._tree,
-            asked.ForkQuote: self._fork_quote, asked.CancelQuote: self._cancel_quote, asked.Items: self._items,
-            asked.DeadLetters: self._dead_letters, asked.DeadLetterSummary: self._dead_letter_summary, asked.Costs: self._costs,
-            asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules,
-            asked.Conversations: self._conversations, asked.SharedValues: self._shared_values, asked.Memories: self._memories,
-            asked.Budget: self._budget, asked.Admission: self._admission, asked.Workflows: self._workflows,
+            asked.Runs: self._runs,
+            asked.Gates: self._gates,
+            asked.Effects: self._effects,
+            asked.Events: self._events,
+            asked.Streams: self._streams,
+            asked.Tree: self._tree,
+            asked.ForkQuote: self._fork_quote,
+            asked.CancelQuote: self._cancel_quote,
+            asked.Items: self._items,
+            asked.DeadLetters: self._dead_letters,
+            asked.DeadLetterSummary: self._dead_letter_summary,
+            asked.Costs: self._costs,
+            asked.Doubts: self._doubts,
+            asked.Pools: self._pools,
+            asked.Schedules: self._schedules,
+            asked.Conversations: self._conversations,
+            asked.SharedValues: self._shared_values,
+            asked.Memories: self._memories,
+            asked.Budget: self._budget,
+            asked.Admission: self._admission,
+            asked.Workflows: self._workflows,
             asked.Queue: self._queue,
-            asked.Run: self._run, asked.Steps: self._steps, asked.Drawing: self._drawing,
-            asked.RunCosts: self._run_costs, asked.RunBudget: self._run_budget,
-            asked.Trace: self._trace, asked.Logs: self._logs, asked.Scores: self._scores,
-            asked.ScoreMeans: self._score_means, asked.Evaluations: self._evaluations, asked.Evaluation: self._evaluation,
-            asked.Gate: self._gate, asked.Tail: self._tail,
-            asked.TeamBudgets: self._team_budgets, asked.Approvals: self._approvals, asked.Supervisors: self._supervisors,
-            asked.Workers: self._workers, asked.Keys: self._keys, asked.Audit: self._audit,
+            asked.Run: self._run,
+            asked.Steps: self._steps,
+            asked.Drawing: self._drawing,
+            asked.RunCosts: self._run_costs,
+            asked.RunBudget: self._run_budget,
+            asked.Trace: self._trace,
+            asked.Logs: self._logs,
+            asked.Scores: self._scores,
+            asked.ScoreMeans: self._score_means,
+            asked.Evaluations: self._evaluations,
+            asked.Evaluation: self._evaluation,
+            asked.Gate: self._gate,
+            asked.Tail: self._tail,
+            asked.TeamBudgets: self._team_budgets,
+            asked.Approvals: self._approvals,
+            asked.Supervisors: self._supervisors,
+            asked.Workers: self._workers,
+            asked.Keys: self._keys,
+            asked.Audit: self._audit,
             asked.AuditHead: self._audit_head,
-        }  # fmt: skip
+        }
 
     # --- One run ------------------------------------------------------------------------------------------------------
 
@@ -164,9 +190,7 @@ class Answers:
         after = seq_of(query.cursor)
         found = [each for each in await self.control.trace(query.run) if each.seq > after]
         last = found[query.limit - 1].seq if len(found) > query.limit else None
-        rows = (
-            found if last is None else [each for each in found if each.seq <= last]
-        )  # an event may say several things
+        rows = found if last is None else [each for each in found if each.seq <= last]  # an event may say several things
         return Page([view.of_trace(each) for each in rows], None if last is None else str(last))
 
     async def _logs(self, query: asked.Logs, _: str | None) -> Page:
@@ -276,10 +300,17 @@ class Answers:
         if query.letter is not None:
             return Page([await view.of_letter_whole(self.control, *await self.control.dead_letter(query.letter))], None)
         found = await self.control.dead_letters(
-            run_id=query.run, tenant=tenant, workflow=query.workflow, node=query.node, error_class=query.error_class,
-            state=None if query.state == "any" else query.state, since_ms=query.since_ms, until_ms=query.until_ms,
-            after=query.cursor, limit=query.limit + 1,
-        )  # fmt: skip
+            run_id=query.run,
+            tenant=tenant,
+            workflow=query.workflow,
+            node=query.node,
+            error_class=query.error_class,
+            state=None if query.state == "any" else query.state,
+            since_ms=query.since_ms,
+            until_ms=query.until_ms,
+            after=query.cursor,
+            limit=query.limit + 1,
+        )
         return listing.page([view.of_letter(each) for each in found], query.limit, "letter")
 
     async def _dead_letter_summary(self, query: asked.DeadLetterSummary, tenant: str | None) -> Page:
@@ -330,9 +361,7 @@ class Answers:
         return Page([view.of_shared_value(*each) for each in rows], cursor)
 
     async def _memories(self, query: asked.Memories, tenant: str | None) -> Page:
-        found = await self.control.memories(
-            query.agent, query.user, tenant=tenant or DEFAULT_TENANT, words=query.words or None
-        )
+        found = await self.control.memories(query.agent, query.user, tenant=tenant or DEFAULT_TENANT, words=query.words or None)
         wanted = [each for each in found if not query.kind or each.kind in query.kind]
         return Page([view.of_memory(each) for each in wanted[: query.limit]], None)
 
@@ -355,9 +384,7 @@ class Answers:
     async def _approvals(self, query: asked.Approvals, tenant: str | None) -> Page:
         owner, now_ms = tenant or DEFAULT_TENANT, self.control.now_ms()
         found = sorted((await self.control.standing_approvals(tenant=owner)).items())
-        rows = [
-            view.of_approval(*each, owner, now_ms) for each in found if query.cursor is None or each[0] > query.cursor
-        ]
+        rows = [view.of_approval(*each, owner, now_ms) for each in found if query.cursor is None or each[0] > query.cursor]
         if query.approval is not None:
             return Page([row for row in rows if row["approval"] == query.approval], None)
         return listing.page(rows, query.limit, "approval")

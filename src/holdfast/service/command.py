@@ -552,9 +552,7 @@ OfRow: TypeAlias = OfKey | GrantApproval | RollUpCosts | ExportRun
 """What is answered with a row of its own."""
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
 OfGate: TypeAlias = Decide | DecideTogether | Delegate | Reassign
-OfOne: TypeAlias = (
-    Pause | Resume | Retry | Migrate | Cancel | Extend | RaiseBudget | Signal | Resolve | Reconcile | GiveScore
-)
+OfOne: TypeAlias = Pause | Resume | Retry | Migrate | Cancel | Extend | RaiseBudget | Signal | Resolve | Reconcile | GiveScore
 OfRun: TypeAlias = OfOne | OfGate | OfLetter
 OfMany: TypeAlias = Bulk | BulkDeadLetters | Backfill
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool

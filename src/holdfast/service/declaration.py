@@ -76,22 +76,24 @@ _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
 
 
 def command(
-    *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, also: Mapping[str, Grant] = {},
-    makes: str = "", repeats: bool = False, key: str = "",
+    *grants: Grant,
+    about: Mapping[str, Thing] = {},
+    whole: Whole = Whole.TENANT,
+    also: Mapping[str, Grant] = {},
+    makes: str = "",
+    repeats: bool = False,
+    key: str = "",
     any_tool: Mapping[str, tuple[str, ...]] = {},
-) -> Callable[[_Kind], _Kind]:  # fmt: skip
+) -> Callable[[_Kind], _Kind]:
     """Declare what a command takes: one of the grants, and more (`Declaration`). Raises TypeError for what means nothing."""
     return _declaring(Declaration(grants, about, whole, "", also, makes, True, repeats or bool(key), key, any_tool))
 
 
 def query(
-    *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, rows: str = "",
-    reach: bool = False,
-) -> Callable[[_Kind], _Kind]:  # fmt: skip
+    *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, rows: str = "", reach: bool = False
+) -> Callable[[_Kind], _Kind]:
     """The same for a query. A list names its `rows`."""
-    return _declaring(
-        Declaration(grants, about, Whole.ROWS if rows else whole, rows, {}, "", is_command=False, reach=reach)
-    )
+    return _declaring(Declaration(grants, about, Whole.ROWS if rows else whole, rows, {}, "", is_command=False, reach=reach))
 
 
 def declaration_of(kind: type) -> Declaration:

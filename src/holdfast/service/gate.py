@@ -174,9 +174,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "verified": decided is not None and is_verified(decided),
         "approver_role": None if decided is None else approver_role(opened, decided),
         "rationale": decided.reason if decided is not None else None,
-        "shown": shown_now(
-            opened, await value(opened.shown, run.tenant), filled := await value(opened.filled, run.tenant)
-        ),
+        "shown": shown_now(opened, await value(opened.shown, run.tenant), filled := await value(opened.filled, run.tenant)),
         "filled": filled,
         "data": await value(decided.data, run.tenant) if decided is not None else None,
         "asked_together": None if together is None or len(together.calls) == 1 else _together(together),
@@ -213,9 +211,12 @@ async def _allowed(control: Control, story: Story) -> list[str]:
 def _approval(recorded: Recorded) -> dict[str, Any]:
     event = _approved(recorded)
     return {
-        "at": iso(recorded.at_ms), "by": event.by, "roles": list(event.roles), "reason": event.reason,
+        "at": iso(recorded.at_ms),
+        "by": event.by,
+        "roles": list(event.roles),
+        "reason": event.reason,
         "verified": is_verified(event),
-    }  # fmt: skip
+    }
 
 
 def _approved(recorded: Recorded) -> ev.GateApproved:
@@ -228,9 +229,13 @@ def _assigned(recorded: Recorded) -> dict[str, Any]:
     event = recorded.event
     assert isinstance(event, ev.GateAssigned)
     return {
-        "at": iso(recorded.at_ms), "reviewers": list(event.reviewers), "delegated": event.delegated, "by": event.by,
-        "reason": event.reason, "verified": is_verified(event),
-    }  # fmt: skip
+        "at": iso(recorded.at_ms),
+        "reviewers": list(event.reviewers),
+        "delegated": event.delegated,
+        "by": event.by,
+        "reason": event.reason,
+        "verified": is_verified(event),
+    }
 
 
 def _together(asked: AskedTogether) -> dict[str, Any]:

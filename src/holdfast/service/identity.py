@@ -86,15 +86,21 @@ class Holder(NamedTuple):
             )
         client = "" if self is ANYBODY else self.name
         acting = (
-            self.roles
-            if self.is_person and not roles
-            else (*self.roles, *(each for each in roles if each not in self.roles))
+            self.roles if self.is_person and not roles else (*self.roles, *(each for each in roles if each not in self.roles))
         )
         return Principal(
-            name or client or None, self.tenant, tuple(acting), client=client, trace_id=trace_id, teams=self.teams,
-            access=self.access, origin=origin, is_person=self.is_person, maker=self.maker,
+            name or client or None,
+            self.tenant,
+            tuple(acting),
+            client=client,
+            trace_id=trace_id,
+            teams=self.teams,
+            access=self.access,
+            origin=origin,
+            is_person=self.is_person,
+            maker=self.maker,
             vouches=self.vouches and not self.is_person,
-        )  # fmt: skip
+        )
 
 
 ANYBODY: Final = Holder("anybody", works=Scope())
@@ -118,9 +124,13 @@ class Identity:
     each, with tokens that an `issuer` signed, with `keys` of the store."""
 
     def __init__(
-        self, token: str | None = None, tokens: Mapping[bytes, Holder] | None = None, issuer: Issuer | None = None, *,
+        self,
+        token: str | None = None,
+        tokens: Mapping[bytes, Holder] | None = None,
+        issuer: Issuer | None = None,
+        *,
         takes_keys: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.token = token
         self.tokens = tokens
         self.issuer = issuer
@@ -143,12 +153,8 @@ class Identity:
     def has_shells_of(self, tenant: str) -> bool:
         """Whether scripts that a tenant submits run at workers of that tenant: some worker is for it, and none that runs
         scripts is for every tenant."""
-        shells = [
-            each.works for each in (self.tokens or {}).values() if each.works is not None and each.works.has_shell
-        ]
-        return all(each.tenants is not None for each in shells) and any(
-            tenant in (each.tenants or ()) for each in shells
-        )
+        shells = [each.works for each in (self.tokens or {}).values() if each.works is not None and each.works.has_shell]
+        return all(each.tenants is not None for each in shells) and any(tenant in (each.tenants or ()) for each in shells)
 
     async def holder(self, authorization: str, origin: str = "") -> Holder | None:
         """Find who sends this, `Bearer TOKEN`, from the address `origin`; None for a token that is not known, which is noted. A
@@ -248,27 +254,27 @@ def _client(where: str, given: Mapping[str, Any]) -> Holder:
     if "may" not in words:
         log.warning(
             "[%s] of the tokens file has no may, so it is a viewer and changes nothing; give it for example"
-            " may = [\"operator\"]. (Up to 0.1.0 it was an admin.)", where,
-        )  # fmt: skip
+            ' may = ["operator"]. (Up to 0.1.0 it was an admin.)',
+            where,
+        )
     may = words.get("may", ("viewer",))
     if (wrong_ := problem(may)) is not None:
         raise ValueError(f"may of [{where}] cannot be: {wrong_}")
     workflows = words.get("workflows", ANY)
     access = Access(cast(tuple[Grant, ...], may), workflows, words.get("tools", ANY), "*" not in workflows)
     return Holder(
-        where, tenant=_tenant(where, given.get("tenant")), roles=words.get("roles", ()), teams=words.get("teams", ()),
+        where,
+        tenant=_tenant(where, given.get("tenant")),
+        roles=words.get("roles", ()),
+        teams=words.get("teams", ()),
         access=access,
-    )  # fmt: skip
+    )
 
 
 def read_words(given: Any) -> tuple[str, ...]:
     """A list of words as somebody wrote it down, or one word. Raises ValueError."""
     words = [given] if isinstance(given, str) else given
-    if (
-        not isinstance(words, list)
-        or len(words) > _MOST_WORDS
-        or not all(isinstance(each, str) and each for each in words)
-    ):
+    if not isinstance(words, list) or len(words) > _MOST_WORDS or not all(isinstance(each, str) and each for each in words):
         raise ValueError(f"{given!r:.80} is no list of names")
     return tuple(words)
 

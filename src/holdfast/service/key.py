@@ -61,17 +61,20 @@ class ApiKeys:
             return None
         access = Access(key.may, key.workflows, key.tools, key.unoffered)
         return Holder(
-            f"keys.{key.name}", tenant=key.tenant, roles=key.roles, teams=key.teams, access=access, maker=key.maker,
+            f"keys.{key.name}",
+            tenant=key.tenant,
+            roles=key.roles,
+            teams=key.teams,
+            access=access,
+            maker=key.maker,
             vouches=key.vouches,
-        )  # fmt: skip
+        )
 
     async def make(self, who: Principal, asked: MakeKey) -> dict[str, Any]:
         """A new key, with what it is shown once: `key`. It may no more than who makes it, in no other roles. Raises
         InvalidInput, NotPermitted, and Conflict where there is one of the name."""
         if _NAME.fullmatch(asked.name) is None:
-            raise InvalidInput(
-                f"{asked.name!r:.80} is no name of a key: a-z, 0-9, _ . and -, 64 at most. Nothing was made."
-            )
+            raise InvalidInput(f"{asked.name!r:.80} is no name of a key: a-z, 0-9, _ . and -, 64 at most. Nothing was made.")
         if (wrong := problem(asked.may)) is not None:
             raise InvalidInput(f"This key cannot be: {wrong}. Nothing was made.")
         if asked.life_s is not None and not 0 < asked.life_s <= _MOST_LIFE_S:
@@ -81,30 +84,42 @@ class ApiKeys:
         now_ms = self._clock.now_ms()
         token = KEY + new_secret()
         key = ApiKey(
-            name=asked.name, hash=hashed(token).hex(), tenant=who.of_tenant(asked.tenant), may=asked.may, roles=asked.roles,
-            teams=asked.teams, workflows=asked.workflows, tools=asked.tools, made_by=str(who.claim), maker=_in_hand_of(who),
-            made_at_ms=now_ms, expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
-            vouches=who.vouches, unoffered=unoffered,
-        )  # fmt: skip
+            name=asked.name,
+            hash=hashed(token).hex(),
+            tenant=who.of_tenant(asked.tenant),
+            may=asked.may,
+            roles=asked.roles,
+            teams=asked.teams,
+            workflows=asked.workflows,
+            tools=asked.tools,
+            made_by=str(who.claim),
+            maker=_in_hand_of(who),
+            made_at_ms=now_ms,
+            expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
+            vouches=who.vouches,
+            unoffered=unoffered,
+        )
         if not await self._keys.put(key, None):
-            raise Conflict(
-                f"There is a key {asked.name!r}, now or before: a name means one key for good. Nothing was made."
-            )
+            raise Conflict(f"There is a key {asked.name!r}, now or before: a name means one key for good. Nothing was made.")
         return {**of_key(key), "key": token}
 
-    async def link(
-        self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()
-    ) -> dict[str, Any]:
+    async def link(self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()) -> dict[str, Any]:
         """A new link, shown once: `link`. Raises InvalidInput."""
         if not 0 < life_s <= _MOST_LINK_S:
             raise InvalidInput(f"life_s is {life_s}; a link lives up to {_MOST_LINK_S} seconds. Nothing was made.")
         now_ms, token = self._clock.now_ms(), LINK + new_secret()
         key = ApiKey(
-            name=f"link-{hashed(token).hex()[:16]}", hash=hashed(token).hex(), tenant=tenant, roles=roles,
+            name=f"link-{hashed(token).hex()[:16]}",
+            hash=hashed(token).hex(),
+            tenant=tenant,
+            roles=roles,
             may=("reviewer",) if isinstance(opens, ToDecide) else ("operator",),
-            made_by=str(who.claim), maker=_in_hand_of(who), made_at_ms=now_ms, expires_at_ms=now_ms + life_s * 1000,
+            made_by=str(who.claim),
+            maker=_in_hand_of(who),
+            made_at_ms=now_ms,
+            expires_at_ms=now_ms + life_s * 1000,
             opens=opens,
-        )  # fmt: skip
+        )
         await self._keys.put(key, None)
         return {**of_key(key), "link": token}
 
@@ -172,9 +187,7 @@ def _holds_unoffered(who: Principal) -> bool:
 def expect_roles(who: Principal, roles: Iterable[str]) -> None:
     """Raise NotPermitted for roles and teams that somebody hands on and does not have."""
     if (other := who.lacks(roles)) is not None:
-        raise NotPermitted(
-            f"{who.claim} does not act in the role {other!r:.80}, and hands it on to nobody. Nothing was made."
-        )
+        raise NotPermitted(f"{who.claim} does not act in the role {other!r:.80}, and hands it on to nobody. Nothing was made.")
 
 
 def _in_hand_of(who: Principal) -> str | None:
@@ -187,9 +200,7 @@ async def owned(keys: Keys, name: str, tenant: str | None) -> ApiKey | None:
     tenants have one."""
     found = await keys.named(name, tenant, 2)
     if len(found) > 1:
-        raise InvalidInput(
-            f"Several tenants have a key {name!r:.80}: say whose you mean, with `tenant`. Nothing was done."
-        )
+        raise InvalidInput(f"Several tenants have a key {name!r:.80}: say whose you mean, with `tenant`. Nothing was done.")
     return found[0] if found else None
 
 

@@ -37,11 +37,19 @@ async def runs(inquiries: Inquiries, query: asked.Runs, tenant: str | None) -> P
 def sought(query: asked.Runs | Bulk, tenant: str | None, limit: int) -> RunFilter:
     """What lists of runs and deeds to many of them have in common. Raises InvalidInput for what is no amount."""
     return {
-        "tenant": tenant, "workflow": query.workflow, "status": query.status or None, "key": query.key,
-        "since_ms": query.since_ms, "until_ms": query.until_ms, "tags": query.tag, "text": query.text or None,
+        "tenant": tenant,
+        "workflow": query.workflow,
+        "status": query.status or None,
+        "key": query.key,
+        "since_ms": query.since_ms,
+        "until_ms": query.until_ms,
+        "tags": query.tag,
+        "text": query.text or None,
         "cost_from_nanousd": _amount("min_cost_usd", query.min_cost_usd),
-        "cost_to_nanousd": _amount("max_cost_usd", query.max_cost_usd), "before": query.cursor, "limit": limit,
-    }  # fmt: skip
+        "cost_to_nanousd": _amount("max_cost_usd", query.max_cost_usd),
+        "before": query.cursor,
+        "limit": limit,
+    }
 
 
 def _amount(name: str, given: Usd | None) -> int | None:
@@ -53,9 +61,13 @@ def _amount(name: str, given: Usd | None) -> int | None:
 
 async def gates(inquiries: Inquiries, query: asked.Gates, tenant: str | None) -> Page:
     found = await inquiries.gates(
-        query.run, tenant=tenant, open_only=not query.all, after=query.cursor, limit=query.limit + 1,
+        query.run,
+        tenant=tenant,
+        open_only=not query.all,
+        after=query.cursor,
+        limit=query.limit + 1,
         risk_levels=query.risk_level,
-    )  # fmt: skip
+    )
 
     return page([view.of_gate(*each) for each in found], query.limit, "gate_id")
 
@@ -72,21 +84,27 @@ async def tail(inquiries: Inquiries, query: asked.Tail, tenant: str | None) -> P
         return Page([], None if query.ends else await found.end())
     told, cursor = await found.after(None if query.cursor == START else query.cursor, query.limit)
     runs = {each: await inquiries.store.views.run(each) for each in {event.run for event in told}}
-    return Page([
-        {**place, **view.of_event(each.recorded), **place}
-        for each in told
-        if (row := runs[each.run]) is not None
-        and tenant in (None, row.tenant) and query.workflow in (None, row.workflow)
-        and (place := {"run_id": each.run, "workflow": row.workflow, "cursor": each.cursor})
-    ], None if query.ends and len(told) < query.limit else cursor)  # fmt: skip
+    return Page(
+        [
+            {**place, **view.of_event(each.recorded), **place}
+            for each in told
+            if (row := runs[each.run]) is not None
+            and tenant in (None, row.tenant)
+            and query.workflow in (None, row.workflow)
+            and (place := {"run_id": each.run, "workflow": row.workflow, "cursor": each.cursor})
+        ],
+        None if query.ends and len(told) < query.limit else cursor,
+    )
 
 
 async def logs(inquiries: Inquiries, query: asked.Logs, _: str | None = None) -> Page:
     pieces = [
-        each for each in await inquiries.job_logs(RunId(query.run))
-        if query.job in (None, each.place.job) and query.attempt in (None, each.place.attempt)
+        each
+        for each in await inquiries.job_logs(RunId(query.run))
+        if query.job in (None, each.place.job)
+        and query.attempt in (None, each.place.attempt)
         and query.first_byte in (None, each.place.first)
-    ]  # fmt: skip
+    ]
     texts = [await inquiries.job_log(each.place) if query.text else None for each in pieces]
     return Page([view.of_log(*each) for each in zip(pieces, texts, strict=True)], None)
 

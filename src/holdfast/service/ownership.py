@@ -152,14 +152,10 @@ class Ownership:
         return None if found is None else Owned(found.schedule.tenant, (found.schedule.workflow,))
 
     async def _conversation(self, asked: Asked) -> Owned | None:
-        found = await self._control.store.conversations.find(
-            asked.tenant, word("name of the conversation", asked.value)
-        )
+        found = await self._control.store.conversations.find(asked.tenant, word("name of the conversation", asked.value))
         if found is None:
             return None
-        return Owned(
-            found.tenant, (found.workflow,), person=Person(found.by, found.client) if found.is_private else None
-        )
+        return Owned(found.tenant, (found.workflow,), person=Person(found.by, found.client) if found.is_private else None)
 
     async def _supervisor(self, asked: Asked) -> Owned | None:
         found = await self._control.store.supervisors.find(asked.tenant, word("name of the supervisor", asked.value))
@@ -191,10 +187,20 @@ class Ownership:
 
 _Finder: TypeAlias = Callable[[Ownership, Asked], Awaitable[Owned | None]]
 _FINDERS: Final[Mapping[Thing, _Finder]] = {
-    Thing.RUN: Ownership._run, Thing.FAILED: Ownership._failed, Thing.LETTER: Ownership._letter,
-    Thing.GATE: Ownership._gate, Thing.GATES: Ownership._gates,
-    Thing.TOOL_CALL: Ownership._tool_call, Thing.MODEL_CALL: Ownership._model_call, Thing.WORKFLOW: Ownership._workflow,
-    Thing.RUNS: Ownership._runs, Thing.SCHEDULE: Ownership._schedule, Thing.CONVERSATION: Ownership._conversation,
-    Thing.SUPERVISOR: Ownership._supervisor, Thing.EVALUATION: Ownership._evaluation, Thing.APPROVAL: Ownership._approval,
-    Thing.KEY: Ownership._key, Thing.TOOLS: Ownership._of_tools,
-}  # fmt: skip
+    Thing.RUN: Ownership._run,
+    Thing.FAILED: Ownership._failed,
+    Thing.LETTER: Ownership._letter,
+    Thing.GATE: Ownership._gate,
+    Thing.GATES: Ownership._gates,
+    Thing.TOOL_CALL: Ownership._tool_call,
+    Thing.MODEL_CALL: Ownership._model_call,
+    Thing.WORKFLOW: Ownership._workflow,
+    Thing.RUNS: Ownership._runs,
+    Thing.SCHEDULE: Ownership._schedule,
+    Thing.CONVERSATION: Ownership._conversation,
+    Thing.SUPERVISOR: Ownership._supervisor,
+    Thing.EVALUATION: Ownership._evaluation,
+    Thing.APPROVAL: Ownership._approval,
+    Thing.KEY: Ownership._key,
+    Thing.TOOLS: Ownership._of_tools,
+}

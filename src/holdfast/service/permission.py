@@ -92,9 +92,7 @@ class Permission:
     def is_startable(self, who: Principal, workflow: str) -> bool:
         """True if a caller may start runs of the code that is called so. Who acts for a tenant starts what is offered here, and
         what whoever runs the fleet has named for them."""
-        return who.access.reaches(workflow) and (
-            who.tenant is None or workflow in self.offered or who.access.unoffered
-        )  # fmt: skip
+        return who.access.reaches(workflow) and (who.tenant is None or workflow in self.offered or who.access.unoffered)
 
     def _is_startable_row(self, who: Principal, row: View) -> bool:
         if row["tenant"] is None:
@@ -103,7 +101,7 @@ class Permission:
 
     def _problem_of_owner(
         self, who: Principal, thing: Thing, value: Any, tenant: str, owned: Owned | None
-    ) -> HoldfastError | None:  # fmt: skip
+    ) -> HoldfastError | None:
         if thing is Thing.WORKFLOW:
             is_own = owned is not None and owned.tenant is not None and is_there(who, owned)
             return None if is_own or self.is_startable(who, value) else self._no_workflow(who, value)
@@ -113,9 +111,7 @@ class Permission:
 
     def _no_workflow(self, who: Principal, workflow: str) -> NotFound:
         known = ", ".join(sorted(each for each in self.offered if who.access.reaches(each))) or "none"
-        return NotFound(
-            f"There is no workflow {workflow!r:.200} for {who.claim}; there are: {known}. Nothing was started."
-        )
+        return NotFound(f"There is no workflow {workflow!r:.200} for {who.claim}; there are: {known}. Nothing was started.")
 
 
 # --- The rules --------------------------------------------------------------------------------------------------------
@@ -128,9 +124,7 @@ def problem_of_grants(who: Principal, asked: Any, declared: Declaration) -> NotP
         if not any(who.access.allows(grant) for grant in grants):
             may = ", ".join(who.access.may) or "nothing"
             takes = " or ".join(grants)
-            return NotPermitted(
-                f"{type(asked).__name__} takes the grant {takes}, and {who.claim} has {may}. Nothing was done."
-            )
+            return NotPermitted(f"{type(asked).__name__} takes the grant {takes}, and {who.claim} has {may}. Nothing was done.")
     return None
 
 

@@ -455,9 +455,46 @@ class AuditHead(Struct, frozen=True):
 
 
 Query: TypeAlias = (
-    Run | Runs | Steps | RunCosts | RunBudget | Drawing | Trace | Logs | Scores | ScoreMeans | Gate | Gates | Effects | Events
-    | Evaluations | Evaluation
-    | Streams | ForkQuote | CancelQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts | Schedules
-    | Conversations | SharedValues | Memories | Pools | Budget | Admission | Workflows | Queue | Tail | Workers | Keys
-    | Audit | AuditHead | TeamBudgets | Approvals | Supervisors
-)  # fmt: skip
+    Run
+    | Runs
+    | Steps
+    | RunCosts
+    | RunBudget
+    | Drawing
+    | Trace
+    | Logs
+    | Scores
+    | ScoreMeans
+    | Gate
+    | Gates
+    | Effects
+    | Events
+    | Evaluations
+    | Evaluation
+    | Streams
+    | ForkQuote
+    | CancelQuote
+    | Items
+    | Tree
+    | DeadLetters
+    | DeadLetterSummary
+    | Costs
+    | Doubts
+    | Schedules
+    | Conversations
+    | SharedValues
+    | Memories
+    | Pools
+    | Budget
+    | Admission
+    | Workflows
+    | Queue
+    | Tail
+    | Workers
+    | Keys
+    | Audit
+    | AuditHead
+    | TeamBudgets
+    | Approvals
+    | Supervisors
+)

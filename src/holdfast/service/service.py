@@ -25,33 +25,12 @@ from holdfast.core.values.claim import folded
 from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.engine.runs.catalog import record_of
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.errors import (
-    Conflict,
-    HoldfastError,
-    InvalidInput,
-    NotFound,
-    NotPermitted,
-    StoreError,
-    UsageError,
-    code_of,
-)
+from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound, NotPermitted, StoreError, UsageError, code_of
 from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import command as cmd
 from holdfast.service import view
 from holdfast.service.answers import Answers
-from holdfast.service.command import (
-    Command,
-    OfAll,
-    OfGate,
-    OfKey,
-    OfLetter,
-    OfMany,
-    OfOne,
-    OfRow,
-    OfRun,
-    OfSchedule,
-    OfTenant,
-)
+from holdfast.service.command import Command, OfAll, OfGate, OfKey, OfLetter, OfMany, OfOne, OfRow, OfRun, OfSchedule, OfTenant
 from holdfast.service.declaration import declaration_of
 from holdfast.service.gate import decidable, expect_hash
 from holdfast.service.key import ApiKeys, expect_roles
@@ -78,9 +57,14 @@ class Service(Answers):
     """What stands between those who tell and ask, and an engine."""
 
     def __init__(
-        self, control: Control, offered: Sequence[Workflow] = (), from_yaml: Callable[[str], Workflow] | None = None,
-        recorder: Recorder | None = None, has_shells_of: Callable[[str], bool] = lambda _: False, turns: Turns | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        control: Control,
+        offered: Sequence[Workflow] = (),
+        from_yaml: Callable[[str], Workflow] | None = None,
+        recorder: Recorder | None = None,
+        has_shells_of: Callable[[str], bool] = lambda _: False,
+        turns: Turns | None = None,
+    ) -> None:
         """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text;
         None where files are not taken. `has_shells_of` says whether what a tenant submits runs at workers of that tenant: from
         others none is taken. `recorder` makes the records of runs that leave; None where none do. `turns` are those of all
@@ -123,9 +107,18 @@ class Service(Answers):
 
     async def _record(self, who: Principal, deed: str, about: str, outcome: str) -> None:
         entry = Entry(
-            self.control.now_ms(), deed, about, outcome, who.name or "", who.verified, who.client,
-            who.os_user, who.origin, who.tenant or "", who.trace_id or "",
-        )  # fmt: skip
+            self.control.now_ms(),
+            deed,
+            about,
+            outcome,
+            who.name or "",
+            who.verified,
+            who.client,
+            who.os_user,
+            who.origin,
+            who.tenant or "",
+            who.trace_id or "",
+        )
         clean = self.control.payloads.redact
         try:
             entry = entry._replace(about=clean(entry.about), name=clean(entry.name)).bounded()
@@ -179,18 +172,35 @@ class Service(Answers):
             return await self._tell_letters(who, bulk)
         expect_statuses(bulk.status)
         found = await self.control.of_tenant(who.tenant).bulk(
-            bulk.deed, step=bulk.step, fork_key=bulk.fork_key, reason=bulk.reason, repeat_effects=bulk.repeat_effects,
-            dry_run=bulk.dry_run, by=who.claim, **sought(bulk, who.of_tenant(bulk.tenant), bulk.limit),
-        )  # fmt: skip
+            bulk.deed,
+            step=bulk.step,
+            fork_key=bulk.fork_key,
+            reason=bulk.reason,
+            repeat_effects=bulk.repeat_effects,
+            dry_run=bulk.dry_run,
+            by=who.claim,
+            **sought(bulk, who.of_tenant(bulk.tenant), bulk.limit),
+        )
         rows = [view.of_outcome(each) for each in found]
         return Page(rows, found[-1].run if len(found) == bulk.limit else None)
 
     async def _tell_letters(self, who: Principal, bulk: cmd.BulkDeadLetters) -> Page:
         found = await self.control.of_tenant(who.tenant).bulk_dead_letters(
-            bulk.deed, _given(bulk.output), reason=bulk.reason, dry_run=bulk.dry_run, by=who.claim, run_id=bulk.run,
-            tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow, node=bulk.node, error_class=bulk.error_class,
-            since_ms=bulk.since_ms, until_ms=bulk.until_ms, after=bulk.cursor, limit=bulk.limit,
-        )  # fmt: skip
+            bulk.deed,
+            _given(bulk.output),
+            reason=bulk.reason,
+            dry_run=bulk.dry_run,
+            by=who.claim,
+            run_id=bulk.run,
+            tenant=who.of_tenant(bulk.tenant),
+            workflow=bulk.workflow,
+            node=bulk.node,
+            error_class=bulk.error_class,
+            since_ms=bulk.since_ms,
+            until_ms=bulk.until_ms,
+            after=bulk.cursor,
+            limit=bulk.limit,
+        )
         rows = [view.of_outcome(each) for each in found]
         return Page(rows, found[-1].letter if len(found) == bulk.limit else None)
 
@@ -224,20 +234,38 @@ class Service(Answers):
 
     async def _begin(self, who: Principal, workflow: Workflow | StoredWorkflow, command: cmd.Start) -> RunId:
         run = await self.control.start(
-            workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
-            key=command.key, cost_limit_usd=command.cost_limit_usd, max_tokens=command.max_tokens,
-            max_model_calls=command.max_model_calls, max_tool_calls=command.max_tool_calls, max_wall_s=command.max_wall_s,
-            on_limit=command.on_limit, team_budget=command.team_budget, agent=command.agent, tags=command.tags, by=who.claim,
+            workflow,
+            command.input,
+            tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT,
+            team=command.team,
+            key=command.key,
+            cost_limit_usd=command.cost_limit_usd,
+            max_tokens=command.max_tokens,
+            max_model_calls=command.max_model_calls,
+            max_tool_calls=command.max_tool_calls,
+            max_wall_s=command.max_wall_s,
+            on_limit=command.on_limit,
+            team_budget=command.team_budget,
+            agent=command.agent,
+            tags=command.tags,
+            by=who.claim,
             queue=command.queue,
-        )  # fmt: skip
+        )
         return RunId(run.id)
 
     async def _fork(self, who: Principal, command: cmd.Fork) -> RunId:
         run = await self.control.fork(
-            command.run, command.step, input=_given(command.input), output=_given(command.output), state=command.state,
-            repeat_effects=command.repeat_effects, cost_limit_usd=command.cost_limit_usd, key=command.key, by=who.claim,
+            command.run,
+            command.step,
+            input=_given(command.input),
+            output=_given(command.output),
+            state=command.state,
+            repeat_effects=command.repeat_effects,
+            cost_limit_usd=command.cost_limit_usd,
+            key=command.key,
+            by=who.claim,
             queue=command.queue,
-        )  # fmt: skip
+        )
         return RunId(run.id)
 
     async def _of_file(self, who: Principal, text: str) -> Workflow:
@@ -302,9 +330,8 @@ class Service(Answers):
                     raise InvalidInput(f"{wrong!r:.200} is no gate of run {run}. Nothing was decided.")
                 await expect_hash(control, map(GateId, decisions), shown_hash)
                 await control.decide_together(
-                    {gate: _answer(said) for gate, said in decisions.items()}, by=by, roles=who.acts_as,
-                    shown_hash=shown_hash,
-                )  # fmt: skip
+                    {gate: _answer(said) for gate, said in decisions.items()}, by=by, roles=who.acts_as, shown_hash=shown_hash
+                )
             case cmd.Decide(gate, decision, data, reason, shown_hash):
                 await expect_hash(control, [GateId(gate)], shown_hash)
                 await control.decide(
@@ -451,9 +478,15 @@ class Service(Answers):
         client = f"keys.{key.name}"
         name = key.opens.by if isinstance(key.opens, ToDecide) else client
         who = Principal(
-            name, key.tenant, key.roles, client=client, origin=origin, trace_id=trace_id, access=Access(key.may),
+            name,
+            key.tenant,
+            key.roles,
+            client=client,
+            origin=origin,
+            trace_id=trace_id,
+            access=Access(key.may),
             maker=key.maker,
-        )  # fmt: skip
+        )
         found = await self.done(who, told)
         await self.keys.used(key)
         return {"run_id": found["run_id"], "status": found["status"]}
@@ -461,9 +494,7 @@ class Service(Answers):
     async def _backfill(self, who: Principal, command: cmd.Backfill) -> Page:
         tenant = who.of_tenant(command.tenant) or DEFAULT_TENANT
         until_ms = self.control.now_ms() if command.until_ms is None else command.until_ms
-        found = await self.control.backfill_schedule(
-            command.name, command.since_ms, until_ms, tenant=tenant, by=who.claim
-        )
+        found = await self.control.backfill_schedule(command.name, command.since_ms, until_ms, tenant=tenant, by=who.claim)
         return Page([view.of_backfilled(each) for each in found], None)
 
     async def _tell_schedule(self, who: Principal, command: OfSchedule) -> None:
@@ -489,8 +520,19 @@ def _about(told: Any) -> str:
 
 
 _NAMES: Final = (
-    "gate", "call", "letter", "approval", "tool", "run", "name", "conversation", "space", "deed", "tenant", "workflow",
-)  # fmt: skip
+    "gate",
+    "call",
+    "letter",
+    "approval",
+    "tool",
+    "run",
+    "name",
+    "conversation",
+    "space",
+    "deed",
+    "tenant",
+    "workflow",
+)
 
 
 def _given(value: Any) -> Any:
@@ -513,7 +555,5 @@ def _run_of(command: OfRun) -> RunId:
             return RunId(command.run)
 
 
-TAKES: Final = {
-    kind: declaration_of(kind) for told in (Command, cmd.OfRow, cmd.OfMany, Query) for kind in get_args(told)
-}
+TAKES: Final = {kind: declaration_of(kind) for told in (Command, cmd.OfRow, cmd.OfMany, Query) for kind in get_args(told)}
 """What each command and query takes. Without that it is none: this module does not import."""

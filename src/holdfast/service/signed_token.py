@@ -56,9 +56,14 @@ class SignedTokens:
             if key is None:
                 return None
             claims = jwt.decode(
-                token, key, algorithms=list(rules.algorithms), audience=rules.audience, issuer=rules.issuer,
-                leeway=rules.leeway_s, options={"require": ["exp", "iss", "aud", "sub"]},
-            )  # fmt: skip
+                token,
+                key,
+                algorithms=list(rules.algorithms),
+                audience=rules.audience,
+                issuer=rules.issuer,
+                leeway=rules.leeway_s,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
             return self._holder(claims)
         except (jwt.PyJWTError, ValueError, TypeError):
             return None
@@ -90,13 +95,7 @@ class SignedTokens:
             return None
         if rules.key_file is not None:
             return self._keys[None]
-        return (
-            self._keys.get(kid)
-            if kid is not None
-            else next(iter(self._keys.values()))
-            if len(self._keys) == 1
-            else None
-        )
+        return self._keys.get(kid) if kid is not None else next(iter(self._keys.values())) if len(self._keys) == 1 else None
 
     async def _look(self, kid: Any) -> None:
         """Know the issuer's keys. Where they cannot be read those known before count until they are too old."""

@@ -101,9 +101,7 @@ class Speech:
                     self._heard[run] = told.cursor
                     yield told
             await stopped
-            async with aclosing(
-                self._control.watch_stream(run, since=self._heard.get(run, START), follow=False)
-            ) as telling:
+            async with aclosing(self._control.watch_stream(run, since=self._heard.get(run, START), follow=False)) as telling:
                 async for told in telling:
                     self._heard[run] = told.cursor
                     yield told

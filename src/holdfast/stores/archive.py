@@ -87,13 +87,24 @@ class Archive(msgspec.Struct, frozen=True):
         first = 0 if after is None else calls.index(after) + 1
         return [
             (
-                line.call, self.run, line.step, line.tool, line.policy, line.effect_key, bytes(line.request),
-                line.intended_at_ms, line.call, line.state, line.updated_at_ms,
-                None if line.response == NO_RESPONSE else bytes(line.response), line.error, line.resolved_by,
+                line.call,
+                self.run,
+                line.step,
+                line.tool,
+                line.policy,
+                line.effect_key,
+                bytes(line.request),
+                line.intended_at_ms,
+                line.call,
+                line.state,
+                line.updated_at_ms,
+                None if line.response == NO_RESPONSE else bytes(line.response),
+                line.error,
+                line.resolved_by,
             )
             for line in self.effects[first:]
             if state is None or line.state == state
-        ][:limit]  # fmt: skip
+        ][:limit]
 
 
 def no_line(call: CallId) -> NotFound:
@@ -136,6 +147,5 @@ def unpack(run: RunId, packed: bytes) -> Archive:
 
 def _damaged(run: RunId, why: object) -> CorruptHistory:
     return CorruptHistory(
-        f"The archive of run {run} is damaged ({why}). Other runs are not affected; restore its blob from a backup.",
-        run=run,
+        f"The archive of run {run} is damaged ({why}). Other runs are not affected; restore its blob from a backup.", run=run
     )

@@ -65,10 +65,11 @@ def moved_at_ms(given: Iterable[Changes]) -> dict[str, int]:
 def team(agents: Iterable[AgentRow], rows: Mapping[str, ScopeRow]) -> list[AgentRow]:
     """The agents of a team budget as they stand where `rows` of the same scopes were moved further."""
     return [
-        each if (row := rows.get(each.scope)) is None
+        each
+        if (row := rows.get(each.scope)) is None
         else AgentRow(each.scope, row.limit, row.settled, row.held, row.in_doubt, each.priority, each.moved_at_ms)
         for each in agents
-    ]  # fmt: skip
+    ]
 
 
 def over(run: RunId, row: ScopeRow, wanted: int, ahead: int, team: Iterable[AgentRow]) -> OverLimit:
@@ -76,9 +77,15 @@ def over(run: RunId, row: ScopeRow, wanted: int, ahead: int, team: Iterable[Agen
     assert row.limit is not None, "what has no limit has room"
     return OverLimit(
         f"{row.scope} has {row.left} of {row.limit} left, and run {run} wants {wanted}. Nothing was written.",
-        run=run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=wanted,
+        run=run,
+        scope=row.scope,
+        limit=row.limit,
+        used=row.used + ahead,
+        held=row.held,
+        wanted=wanted,
         team=tuple(
             Lender(each.scope, each.limit, each.left, each.held, each.priority, each.moved_at_ms)
-            for each in team if each.limit is not None and each.left is not None
+            for each in team
+            if each.limit is not None and each.left is not None
         ),
-    )  # fmt: skip
+    )

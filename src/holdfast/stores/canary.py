@@ -64,5 +64,7 @@ def tell(before: Sequence[Canary], added: Canary, where: str, *, has_runs: bool)
     )
     log.warning(
         "What users store in %s is encrypted from now on.%s Processes that have it open without these settings go on"
-        " storing in the clear: start them again with key_file and encrypt.", where, stays,
-    )  # fmt: skip
+        " storing in the clear: start them again with key_file and encrypt.",
+        where,
+        stays,
+    )

@@ -38,9 +38,7 @@ def recorded(
     """An event as it was stored. Raises CorruptHistory where it is not the `expected` one, not one we know, or cannot be read
     without a key."""
     if seq != expected:
-        raise CorruptHistory(
-            f"Run {run}: after event {expected - 1} comes {seq}; the history has a gap.", run=run
-        )  # fmt: skip
+        raise CorruptHistory(f"Run {run}: after event {expected - 1} comes {seq}; the history has a gap.", run=run)
     try:
         opened = sealing.open(payload)
     except CorruptHistory as problem:

@@ -91,9 +91,7 @@ class Retention(ABC):
     async def archive(self, month: Month) -> Freed:
         """See ports.Administration."""
         if month >= self._shelf.this_month():
-            raise UsageError(
-                f"The month {month} is not over yet: only months that are over are archived. Nothing was done."
-            )
+            raise UsageError(f"The month {month} is not over yet: only months that are over are archived. Nothing was done.")
         for _ in range(_MOST_TRIES):
             await self._expect_free(month)
             await self._archive_runs(month)

@@ -175,9 +175,7 @@ def fate_of(fate: HoldfastError | None, sealing: Sealing) -> HoldfastError | Non
     return fate
 
 
-def log_piece_of(
-    run: RunId, job: str, attempt: int, first: int, head: bytes, kept_bytes: int, written_at_ms: int
-) -> LogPiece:
+def log_piece_of(run: RunId, job: str, attempt: int, first: int, head: bytes, kept_bytes: int, written_at_ms: int) -> LogPiece:
     """A piece of what a job prints, by its size before it was encrypted."""
     return LogPiece(LogPlace(run, job, attempt, first), size_of(head, kept_bytes), written_at_ms)
 

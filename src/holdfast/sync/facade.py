@@ -150,9 +150,7 @@ class Engine(Control, of=AsyncEngine):
         """Close the engine, as the end of `async with Engine.open(...)` does. Closing it again does nothing. Raises UsageError
         in the engine's own thread, which cannot wait for its own end."""
         if threading.current_thread() is self._thread:
-            raise UsageError(
-                "Close the engine in another thread: this code runs in the engine's own. Nothing was done."
-            )
+            raise UsageError("Close the engine in another thread: this code runs in the engine's own. Nothing was done.")
         self._end()
         problem, self._problem = self._problem, None
         if problem is not None:
@@ -171,9 +169,7 @@ class Engine(Control, of=AsyncEngine):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     async def __aenter__(self) -> NoReturn:
@@ -184,8 +180,10 @@ class Engine(Control, of=AsyncEngine):
 
 
 _FACADES: Final[Sequence[tuple[type[Any], type[Facade]]]] = (
-    (AsyncRun, Run), (AsyncSupervisor, Supervisor), (AsyncControl, Control),
-)  # fmt: skip
+    (AsyncRun, Run),
+    (AsyncSupervisor, Supervisor),
+    (AsyncControl, Control),
+)
 """What stands for an object that a call returns."""
 
 

@@ -51,9 +51,7 @@ class LoopbackServer(ABC):
         self.port = listener.getsockname()[1]
         listening: Future[None] = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._live(listener, listening)),
-            name=f"{type(self).__name__}:{self.port}",
-            daemon=True,
+            target=lambda: asyncio.run(self._live(listener, listening)), name=f"{type(self).__name__}:{self.port}", daemon=True
         )
         self._thread.start()
         listening.result(START_LIMIT_S)
@@ -85,9 +83,7 @@ class LoopbackServer(ABC):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -102,9 +98,7 @@ class LoopbackServer(ABC):
 def arguments(description: str) -> argparse.ArgumentParser:
     """The options every server has that is run as a process of its own."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument(
-        "--port", type=int, default=0, help="port on the loopback interface; 0 (the default) takes a free one"
-    )
+    parser.add_argument("--port", type=int, default=0, help="port on the loopback interface; 0 (the default) takes a free one")
     parser.add_argument("--port-file", type=Path, help="file to write the port to, once the server listens")
     parser.add_argument(
         "--journal", type=Path, required=True, help="file to append one JSON line to for everything that happens"

@@ -145,9 +145,7 @@ class MailSink(LoopbackServer):
 
     def _connection(self) -> SMTP:
         loop = asyncio.get_running_loop()
-        connection = SMTP(
-            self, hostname="localhost", data_size_limit=MAX_MESSAGE_BYTES, enable_SMTPUTF8=True, loop=loop
-        )
+        connection = SMTP(self, hostname="localhost", data_size_limit=MAX_MESSAGE_BYTES, enable_SMTPUTF8=True, loop=loop)
         self._connections.add(connection)
         return connection
 

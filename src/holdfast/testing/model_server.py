@@ -120,9 +120,14 @@ class ModelServer(HttpServer):
     """The server, in this process but in a thread of its own. Everything here may be used from any thread."""
 
     def __init__(
-        self, *, journal: Path, rules: Iterable[Rule] = (), port: int = 0, latency_s: float = 0.0,
+        self,
+        *,
+        journal: Path,
+        rules: Iterable[Rule] = (),
+        port: int = 0,
+        latency_s: float = 0.0,
         limits: Mapping[str, RateLimit] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Continues a journal that exists. `latency_s` passes before every reply whose rule says nothing else.
 
         `limits`, by model, are enforced: what comes too soon is answered 429 with a Retry-After, and journaled so.
@@ -170,9 +175,7 @@ class ModelServer(HttpServer):
         spoken = ", ".join(f"POST {wire.path}" for wire in WIRES)
         message = f"Use one of {spoken}: this server does not speak {request.method} {request.url.path}."
         self._write("refused", wire="openai", status=501, message=message)
-        return JSONResponse(
-            {"error": {"message": message, "type": "not_implemented", "param": None, "code": None}}, 501
-        )
+        return JSONResponse({"error": {"message": message, "type": "not_implemented", "param": None, "code": None}}, 501)
 
     async def _control(self, request: Request) -> Response:
         if request.method == "DELETE":
@@ -376,9 +379,7 @@ async def _client_left(receive: Receive, *, within_s: float | None) -> bool:
 def main() -> None:
     """Serve until SIGINT or SIGTERM. The base URLs appear on stdout as lines for a shell's `export`."""
     parser = arguments("A deterministic model provider for tests, on the loopback interface.")
-    parser.add_argument(
-        "--latency-s", type=float, default=0.0, help="seconds before every reply whose rule says nothing else"
-    )
+    parser.add_argument("--latency-s", type=float, default=0.0, help="seconds before every reply whose rule says nothing else")
     options = parser.parse_args()
     server = ModelServer(
         journal=options.journal,

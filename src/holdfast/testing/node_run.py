@@ -170,18 +170,19 @@ class _Anything(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-def _alone(
-    workflow: Workflow, node: str, outputs: Mapping[str, Any], tools: Mapping[str, Callable[..., Any]]
-) -> Workflow:
+def _alone(workflow: Workflow, node: str, outputs: Mapping[str, Any], tools: Mapping[str, Callable[..., Any]]) -> Workflow:
     """The workflow of `node`, of stand-ins for those before it, and of places for its edges to lead to."""
     graph = workflow.graph
     for name in (node, *outputs):
         if name not in graph.nodes:
             raise UsageError(f"{workflow!r} has no node {name!r}; it has {', '.join(graph.nodes)}.")
     made = Workflow(
-        workflow.name, version=workflow.version, input=workflow.input_model, state=workflow.state_model,
+        workflow.name,
+        version=workflow.version,
+        input=workflow.input_model,
+        state=workflow.state_model,
         state_strategies=workflow.state_strategies,
-    )  # fmt: skip
+    )
     made.guards.update(workflow.guards)
     made.node(node)(_with_tools(workflow.nodes[node], tools))
     for name, output in outputs.items():
@@ -315,6 +316,4 @@ async def _outcome(engine: Engine, run: Run, node: str, model: _Replies) -> Node
                 calls[event.call] = calls[event.call]._replace(response=await value(event.response, tenant))
             case ev.EffectFailed() as event if event.call in calls:
                 calls[event.call] = calls[event.call]._replace(error=event.error)
-    return NodeOutcome(
-        status, fields(output), decisions, error, fields(shown), tuple(model.requests), tuple(calls.values())
-    )
+    return NodeOutcome(status, fields(output), decisions, error, fields(shown), tuple(model.requests), tuple(calls.values()))

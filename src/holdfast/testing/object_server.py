@@ -140,9 +140,10 @@ class ObjectServer(HttpServer):
         if content is None:
             return _error("NoSuchKey")
         return Response(
-            content, headers={"ETag": _etag(content), "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT"},
+            content,
+            headers={"ETag": _etag(content), "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT"},
             media_type="application/octet-stream",
-        )  # fmt: skip
+        )
 
 
 def _list(objects: dict[str, bytes], request: Request) -> Response:

@@ -53,8 +53,6 @@ class PoolerServer:
         self._process.start(self._is_up)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._process.stop(signal.SIGINT)
         remove_folder(self._folder)

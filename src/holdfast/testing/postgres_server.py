@@ -99,9 +99,8 @@ class PostgresServer:
         self._folder = new_folder(self._account)
         upstream = f"host=127.0.0.1 port={port or primary.port} user={SUPERUSER} application_name={name}"
         self._init(
-            "pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", f"--dbname={upstream}",
-            to=self.data,
-        )  # fmt: skip
+            "pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", f"--dbname={upstream}", to=self.data
+        )
         self._begin()
 
     def promote(self) -> None:
@@ -137,9 +136,7 @@ class PostgresServer:
         return made
 
     def _make(self, data: Path) -> None:
-        self._init(
-            "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}", to=data
-        )
+        self._init("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}", to=data)
 
     def _init(self, *command: str, to: Path) -> None:
         try:
@@ -162,9 +159,13 @@ class PostgresServer:
     def _begin(self) -> None:
         self.port = self.port or free_port()
         settings = [
-            "listen_addresses=127.0.0.1", f"port={self.port}", f"unix_socket_directories={self.folder}",
-            "max_connections=200", "shared_buffers=128MB", *self._settings,
-        ]  # fmt: skip
+            "listen_addresses=127.0.0.1",
+            f"port={self.port}",
+            f"unix_socket_directories={self.folder}",
+            "max_connections=200",
+            "shared_buffers=128MB",
+            *self._settings,
+        ]
         options = [word for setting in settings for word in ("-c", setting)]
         self._server = ServerProcess(
             "postgres", [self.program("postgres"), "-D", self.data, *options], self._account, self.folder
@@ -187,9 +188,7 @@ class PostgresServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
 

@@ -51,9 +51,7 @@ class Turnstile:
         if self._concurrent is not None and self._inside >= self._concurrent:
             return 1.0
         charges = [
-            (bucket, amount)
-            for bucket, amount in ((self._requests, 1), (self._tokens, _most(call)))
-            if bucket is not None
+            (bucket, amount) for bucket, amount in ((self._requests, 1), (self._tokens, _most(call))) if bucket is not None
         ]
         wait_s = max((bucket.wait_s(amount, now_s) for bucket, amount in charges), default=0.0)
         if wait_s > 0:

@@ -53,12 +53,22 @@ class RedisServer:
         self._server = ServerProcess(
             "redis",
             [
-                self._program, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", self._folder,
-                "--save", "", "--appendonly", "no", *self._settings,
+                self._program,
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                str(self.port),
+                "--dir",
+                self._folder,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                *self._settings,
             ],
             self._account,
             self._folder,
-        )  # fmt: skip
+        )
         self._server.start(self._is_up)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -88,9 +98,7 @@ class RedisServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
 

@@ -12,17 +12,7 @@ from msgspec.structs import replace
 from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall
 from holdfast.testing.schema_instance import instance
 from holdfast.testing.script import Script
-from holdfast.testing.wire import (
-    BYTES_PER_TOKEN,
-    Answer,
-    Call,
-    EndedBy,
-    ToolUse,
-    Usage,
-    canonical,
-    sha256,
-    tokens,
-)
+from holdfast.testing.wire import BYTES_PER_TOKEN, Answer, Call, EndedBy, ToolUse, Usage, canonical, sha256, tokens
 
 UNKNOWN_TOOL = "a_tool_nobody_offered"
 MISFIT = {"a_field_nobody_asked_for": ["misfit"]}

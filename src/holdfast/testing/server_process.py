@@ -81,11 +81,16 @@ class ServerProcess:
         """Returns when `is_up`. Raises RuntimeError with the end of the log when the server ends or is late."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
                 env=None if environment is None else {**os.environ, **environment},
-                user=self._account.uid, group=self._account.gid,
+                user=self._account.uid,
+                group=self._account.gid,
                 preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - it takes no lock that another thread may hold
-            )  # fmt: skip
+            )
         late_s = time.monotonic() + START_LIMIT_S
         while not is_up():
             if not self.running or time.monotonic() > late_s:

@@ -105,9 +105,7 @@ class TcpProxy(LoopbackServer):
         link.cut()
         await asyncio.wait(passing)
 
-    async def _pass(
-        self, link: _Link, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, asks: bool
-    ) -> None:
+    async def _pass(self, link: _Link, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, asks: bool) -> None:
         with contextlib.suppress(ConnectionError):
             while chunk := await source.read(_CHUNK):
                 if self.delay_s:

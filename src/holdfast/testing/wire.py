@@ -159,9 +159,7 @@ def texts(content: Any) -> str:
 def require(body: dict[str, Any], field: str, kind: type) -> Any:
     value = body.get(field)
     if not isinstance(value, kind):
-        raise BadRequest(
-            f"{field}: Field required" if value is None else f"{field}: Input should be a valid {kind.__name__}"
-        )
+        raise BadRequest(f"{field}: Field required" if value is None else f"{field}: Input should be a valid {kind.__name__}")
     return value
 
 

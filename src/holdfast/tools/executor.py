@@ -92,9 +92,7 @@ class ToolExecutor:
             if compensates is None and (edited := await journal.edited(path, name)) is not None:
                 arguments, key = edited.arguments, None if key is None else f"{key}~{edited.number}"
             if compensates is not None and tool.irreversible:
-                message = (
-                    f"{name!r} is irreversible, and nobody has approved that it undoes something. It was not called."
-                )
+                message = f"{name!r} is irreversible, and nobody has approved that it undoes something. It was not called."
                 raise _Refusal(journal.error(DENIED, message, tool=name))
             valid = _valid(journal, tool, arguments)
             rule = _rule(journal, tool, valid) if compensates is None else None
@@ -117,15 +115,23 @@ class ToolExecutor:
         if await journal.recall(made.path, "tool", made.tool, made.args_hash) is not None:
             return
         started = await journal.intend(
-            made.path, made.tool, made.policy, made.args_hash, made.request, key_name=None, unique="run",
-            settles_within_s=None, compensation=None, compensates=None,
-        )  # fmt: skip
+            made.path,
+            made.tool,
+            made.policy,
+            made.args_hash,
+            made.request,
+            key_name=None,
+            unique="run",
+            settles_within_s=None,
+            compensation=None,
+            compensates=None,
+        )
         if not isinstance(started, Recall):
             await _stood_in(journal, started, Recall(made.value, made.error))
 
     async def _is_asked(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], rule: ToolRule | None, key: str | None
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Whether a person is asked about a call now, and has not said beforehand that it need not be."""
         if _repeats(journal, path, tool, arguments, key):
             return True
@@ -134,9 +140,15 @@ class ToolExecutor:
         return await journal.standing(path, tool.name, arguments, rule) is None
 
     async def _called(
-        self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], key: str | None,
-        unique: Unique, compensates: CallId | None,
-    ) -> Recall:  # fmt: skip
+        self,
+        journal: Journal,
+        path: Path,
+        tool: Tool,
+        arguments: dict[str, Any],
+        key: str | None,
+        unique: Unique,
+        compensates: CallId | None,
+    ) -> Recall:
         args_hash = digest([tool.name, arguments, key])
         known = await journal.recall(path, "tool", tool.name, args_hash, arguments)
         if known is not None and known.unverified is not None and known.call is not None:
@@ -215,9 +227,7 @@ class ToolExecutor:
             if not is_ours(problem):  # whatever a user's function raises becomes data
                 return await self._lost(journal, tool, call, problem)
             if isinstance(problem, asyncio.CancelledError):
-                message = (
-                    f"{tool.name!r} was given up before it answered: its step took too long, or its process stopped."
-                )
+                message = f"{tool.name!r} was given up before it answered: its step took too long, or its process stopped."
                 error = journal.error(LOST, message, retryable=tool.policy in REPEATABLE, tool=tool.name)
                 await journal.doubt_effect(call, error, reopens=True)
             raise problem from None
@@ -249,9 +259,7 @@ class ToolExecutor:
         retryable = repeatable and klass not in NEVER_RETRIED
         message = f"{tool.name!r}: {describe(problem)}"
         after_s = retry_after_s(problem)
-        error = journal.error(
-            klass, message, retryable=retryable, tool=tool.name, retry_after_s=after_s, problem=problem
-        )
+        error = journal.error(klass, message, retryable=retryable, tool=tool.name, retry_after_s=after_s, problem=problem)
         if said == "unknown":
             await journal.doubt_effect(call, error)
         else:

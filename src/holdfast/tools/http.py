@@ -43,8 +43,13 @@ GRACE_S: Final = 5.0
 """The executor's own deadline comes so much later: the exchange knows better what a time-out means."""
 
 _POLICY_OF: Final[Mapping[str, EffectPolicy]] = {
-    "GET": "read", "HEAD": "read", "PUT": "idempotent", "DELETE": "idempotent", "POST": "once", "PATCH": "once",
-}  # fmt: skip
+    "GET": "read",
+    "HEAD": "read",
+    "PUT": "idempotent",
+    "DELETE": "idempotent",
+    "POST": "once",
+    "PATCH": "once",
+}
 """What a method promises (RFC 9110, section 9.2); a POST or PATCH promises nothing."""
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _NOT_FOUND: Final = frozenset({404, 410})
@@ -82,10 +87,7 @@ class HttpLookup:
 
 
 def http_lookup(
-    url: str,
-    *,
-    found: Callable[[dict[str, Any]], Any] | None = None,
-    headers: Mapping[str, str | Secret] | None = None,
+    url: str, *, found: Callable[[dict[str, Any]], Any] | None = None, headers: Mapping[str, str | Secret] | None = None
 ) -> HttpLookup:
     """The lookup of an `http_tool` with the policy `verify`: a GET that asks whether a call has happened.
 
@@ -155,11 +157,16 @@ def http_tool(
         if not _NAME.fullmatch(name):
             raise UsageError("a name is up to 64 letters, digits, _ and -, as models take them")
         endpoint = _Endpoint(
-            method, UrlTemplate(url), policy=_policy(method, effect, verify), query=tuple(query),
-            encoding=_encoding(method, encoding), headers=_headers(headers or {}, key_header), key_header=key_header,
+            method,
+            UrlTemplate(url),
+            policy=_policy(method, effect, verify),
+            query=tuple(query),
+            encoding=_encoding(method, encoding),
+            headers=_headers(headers or {}, key_header),
+            key_header=key_header,
             key_format=_one_of("key_format", key_format, _KEY_FORMATS),
             bounds=_bounds(timeout_s, max_response_bytes, allow_private, ca_file, accept_statuses),
-        )  # fmt: skip
+        )
         arguments = _arguments(name, parameters, endpoint)
         endpoint.check(arguments.schema)
         declared = frozenset(arguments.schema.get("properties", {}))
@@ -267,9 +274,7 @@ def _look_up(lookup: HttpLookup, endpoint: _Endpoint, declared: Collection[str])
     return look_up
 
 
-def _arguments(
-    name: str, parameters: type[BaseModel] | Mapping[str, Any] | None, endpoint: _Endpoint
-) -> Arguments:  # fmt: skip
+def _arguments(name: str, parameters: type[BaseModel] | Mapping[str, Any] | None, endpoint: _Endpoint) -> Arguments:
     if isinstance(parameters, Mapping):
         from holdfast.authoring.json_schema import SchemaArguments  # noqa: PLC0415 - 30 ms that others need not pay
 
@@ -356,16 +361,17 @@ def _accepted(statuses: Collection[int]) -> frozenset[int]:
 
 
 def _bounds(
-    timeout_s: float, max_response_bytes: int, allow_private: bool | Sequence[str], ca_file: str | Path | None,
+    timeout_s: float,
+    max_response_bytes: int,
+    allow_private: bool | Sequence[str],
+    ca_file: str | Path | None,
     accept_statuses: Collection[int],
-) -> Bounds:  # fmt: skip
+) -> Bounds:
     if not 0 < timeout_s < math.inf:
         raise UsageError(f"timeout_s={timeout_s!r}: a call needs an end")
     if max_response_bytes < 1:
         raise UsageError(f"max_response_bytes={max_response_bytes!r}: an answer needs room")
-    return Bounds(
-        timeout_s, max_response_bytes, networks(allow_private), _authorities(ca_file), _accepted(accept_statuses)
-    )
+    return Bounds(timeout_s, max_response_bytes, networks(allow_private), _authorities(ca_file), _accepted(accept_statuses))
 
 
 def _authorities(ca_file: str | Path | None) -> str | None:

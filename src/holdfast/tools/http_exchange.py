@@ -185,9 +185,7 @@ async def _once(request: Request, address: str, bounds: Bounds, progress: _Progr
     there = request._replace(origin=(request.origin[0], address, request.origin[2]))
     async with (
         httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False, timeout=timeout) as client,
-        client.stream(
-            request.method, there.url, headers=headers, content=request.body, extensions=extensions
-        ) as response,
+        client.stream(request.method, there.url, headers=headers, content=request.body, extensions=extensions) as response,
     ):
         return await _read(request, response, bounds, progress)
 

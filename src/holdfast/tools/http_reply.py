@@ -13,22 +13,21 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authoring.tool import EffectPolicy
-from holdfast.core.values.policies import (
-    AUTHORIZATION,
-    DENIED,
-    LONGEST_RETRY_AFTER_S,
-    NETWORK,
-    RATE_LIMIT,
-    TIMEOUT,
-    VALIDATION,
-)
+from holdfast.core.values.policies import AUTHORIZATION, DENIED, LONGEST_RETRY_AFTER_S, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.http_exchange import Reply, Request
 
 KEPT_HEADERS: Final = (
-    "content-type", "etag", "idempotency-key", "idempotent-replayed", "last-modified", "link", "location",
-    "request-id", "x-request-id",
-)  # fmt: skip
+    "content-type",
+    "etag",
+    "idempotency-key",
+    "idempotent-replayed",
+    "last-modified",
+    "link",
+    "location",
+    "request-id",
+    "x-request-id",
+)
 """What of a reply's headers is recorded, where it is there. The rest is about the connection, or a cookie."""
 
 _NOT_NOW: Final[Mapping[int, str]] = {408: TIMEOUT, 425: NETWORK, 429: RATE_LIMIT}
@@ -39,10 +38,23 @@ _UNAVAILABLE: Final = 503
 _NO_CONTENT: Final = frozenset({204, 205, 304})
 _TEXT: Final = re.compile(r"text/|application/(.+\+)?(xml|yaml|x-www-form-urlencoded|javascript|x-ndjson|graphql)\Z|\Z")
 _JSON: Final = re.compile(r"application/(.+\+)?json\Z")
-_CHARSETS: Final = frozenset({
-    "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "latin1", "iso-8859-15", "windows-1252", "cp1252",
-    "utf-16", "utf-16le", "utf-16be",
-})  # fmt: skip
+_CHARSETS: Final = frozenset(
+    {
+        "utf-8",
+        "utf8",
+        "us-ascii",
+        "ascii",
+        "iso-8859-1",
+        "latin-1",
+        "latin1",
+        "iso-8859-15",
+        "windows-1252",
+        "cp1252",
+        "utf-16",
+        "utf-16le",
+        "utf-16be",
+    }
+)
 """The character sets that are read, by the names that servers give them: each takes little time, and no other effect."""
 _CHARSET: Final = re.compile(r""";\s*charset\s*=\s*"?([^\s";]+)""", re.IGNORECASE)
 _WORDS: Final = 500
@@ -66,9 +78,7 @@ def answer(request: Request, reply: Reply, policy: EffectPolicy, accepted: Colle
     return _answer(request, reply, policy)
 
 
-def expect_good(
-    request: Request, reply: Reply, policy: EffectPolicy = "read", accepted: Collection[int] = ()
-) -> None:  # fmt: skip
+def expect_good(request: Request, reply: Reply, policy: EffectPolicy = "read", accepted: Collection[int] = ()) -> None:
     """Raises what `answer` does for a status that is no answer."""
     if 200 <= reply.status < 300 or reply.status in accepted:
         return
@@ -132,9 +142,7 @@ def _body(request: Request, reply: Reply) -> Any:
     if not _TEXT.match(kind):
         raise _Unusable(f"{kind} is neither JSON nor text")
     if charset not in _CHARSETS:
-        raise _Unusable(
-            f"its charset, {charset[:_SHOWN]!r}, is none that is read here ({', '.join(sorted(_CHARSETS))})"
-        )
+        raise _Unusable(f"its charset, {charset[:_SHOWN]!r}, is none that is read here ({', '.join(sorted(_CHARSETS))})")
     try:
         return reply.body.decode(charset)
     except UnicodeDecodeError as problem:

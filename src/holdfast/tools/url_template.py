@@ -104,9 +104,7 @@ def _scalar(place: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):
-        raise _misplaced(
-            f"{place!r} is {'null' if value is None else f'a {type(value).__name__}'}, not a text or number"
-        )
+        raise _misplaced(f"{place!r} is {'null' if value is None else f'a {type(value).__name__}'}, not a text or number")
     try:
         str(value).encode()
     except UnicodeEncodeError:

@@ -87,10 +87,20 @@ class Client:
     ) -> str:
         """Start a run of a workflow that the server has, or of the one in the text `yaml`; its id, when it is durable."""
         request = wire.SubmitRequest(
-            version=version, input_json=_encoded(input), tenant=tenant, key=key, by=by, cost_limit_usd=cost_limit_usd,
-            max_tokens=max_tokens, max_model_calls=max_model_calls, max_tool_calls=max_tool_calls, max_wall_s=max_wall_s,
-            on_limit=on_limit, team=team, queue=queue,
-        )  # fmt: skip
+            version=version,
+            input_json=_encoded(input),
+            tenant=tenant,
+            key=key,
+            by=by,
+            cost_limit_usd=cost_limit_usd,
+            max_tokens=max_tokens,
+            max_model_calls=max_model_calls,
+            max_tool_calls=max_tool_calls,
+            max_wall_s=max_wall_s,
+            on_limit=on_limit,
+            team=team,
+            queue=queue,
+        )
         if yaml is not None:
             request.yaml = yaml
         else:
@@ -144,14 +154,19 @@ class Client:
         return row
 
     async def decide(
-        self, gate: str, decision: str = "approve", data: Any = _NOTHING, *, by: str = "", roles: Sequence[str] = (),
-        reason: str = "", shown_hash: str = "",
-    ) -> RunView:  # fmt: skip
+        self,
+        gate: str,
+        decision: str = "approve",
+        data: Any = _NOTHING,
+        *,
+        by: str = "",
+        roles: Sequence[str] = (),
+        reason: str = "",
+        shown_hash: str = "",
+    ) -> RunView:
         """Answer a gate of a run; see Engine.decide. `shown_hash` is that of `gate`; without one InvalidDecision is raised,
         unless the gate says that it is optional."""
-        request = wire.DecideRequest(
-            gate=gate, decision=decision, by=by, roles=roles, reason=reason, shown_hash=shown_hash
-        )
+        request = wire.DecideRequest(gate=gate, decision=decision, by=by, roles=roles, reason=reason, shown_hash=shown_hash)
         if data is not _NOTHING:
             request.data_json = _encoded(data)
         return _view(await self._ask("Decide", request))
@@ -185,6 +200,13 @@ def _view(said: wire.RunView) -> RunView:
         return msgspec.json.decode(text) if text else None
 
     return RunView(
-        said.run, said.workflow, said.version, said.tenant, said.status, decoded(said.waiting_for_json) or [], said.seq,
-        decoded(said.output_json), decoded(said.error_json),
-    )  # fmt: skip
+        said.run,
+        said.workflow,
+        said.version,
+        said.tenant,
+        said.status,
+        decoded(said.waiting_for_json) or [],
+        said.seq,
+        decoded(said.output_json),
+        decoded(said.error_json),
+    )

@@ -48,9 +48,7 @@ class Job:
 class WorkerConnection:
     """A worker that has registered. Without an `outbox` it is away, and may come back within its lease."""
 
-    def __init__(
-        self, said: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float, holder: Holder = ANYBODY
-    ) -> None:
+    def __init__(self, said: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float, holder: Holder = ANYBODY) -> None:
         self.name = said.name
         self.holder = holder
         self.instance = said.instance
@@ -71,11 +69,16 @@ class WorkerConnection:
         """What it can be given."""
         offer = self.offer
         return Capacity(
-            worker=self.name, able=frozenset(map(able_to, offer.tasks)) if self.takes else frozenset(),
-            labels=frozenset(offer.labels), tags=frozenset(offer.tags), slots=offer.slots, cpu_m=offer.cpu_m,
-            memory_mb=offer.memory_mb, gpus=offer.gpus,
+            worker=self.name,
+            able=frozenset(map(able_to, offer.tasks)) if self.takes else frozenset(),
+            labels=frozenset(offer.labels),
+            tags=frozenset(offer.tags),
+            slots=offer.slots,
+            cpu_m=offer.cpu_m,
+            memory_mb=offer.memory_mb,
+            gpus=offer.gpus,
             tenants=self.holder.works.tenants if self.holder.works is not None else frozenset(),
-        )  # fmt: skip
+        )
 
     def say(self, *, urgent: bool = True, **message: object) -> bool:
         """False where it cannot be told: it does not read. One that is away is told when it is back."""

@@ -62,9 +62,7 @@ def server_credentials(address: str, identity: Identity, tls: Tls) -> Any:
     if tls.client_ca is not None and tls.certificate is None:
         raise UsageError("Clients show certificates only over TLS: --client-ca needs --tls-cert and --tls-key.")
     if identity.token is not None and identity.tokens is not None:
-        raise UsageError(
-            "--token-file is one token of everybody, --tokens are several: give one of them. Nothing was started."
-        )
+        raise UsageError("--token-file is one token of everybody, --tokens are several: give one of them. Nothing was started.")
     if not is_loopback(host) and (tls.certificate is None or identity.tokens is None):
         missing = [] if tls.certificate is not None else ["--tls-cert and --tls-key"]
         missing += [] if identity.tokens is not None else ["--tokens"]

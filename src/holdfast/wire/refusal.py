@@ -37,9 +37,7 @@ _CODES: Final[tuple[tuple[type[HoldfastError], grpc.StatusCode], ...]] = (
 """The first that fits."""
 
 
-_USAGE: Final = (
-    grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED,
-)  # fmt: skip
+_USAGE: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
 def code(problem: BaseException) -> grpc.StatusCode:
@@ -48,11 +46,7 @@ def code(problem: BaseException) -> grpc.StatusCode:
 
 def words(problem: BaseException) -> str:
     """What the error says, as far as it fits. Of what nobody expected only the kind: it may name what is no one's business."""
-    text = (
-        problem.message
-        if isinstance(problem, HoldfastError)
-        else f"{type(problem).__name__} in the server; see its log."
-    )
+    text = problem.message if isinstance(problem, HoldfastError) else f"{type(problem).__name__} in the server; see its log."
     raw = text.encode()
     if len(raw) <= _MOST_BYTES:
         return text
@@ -78,9 +72,7 @@ def unary(name: str, method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[
     return answer
 
 
-def streaming(
-    name: str, method: Callable[[Any, Any], AsyncGenerator[Any, None]]
-) -> Callable[[Any, Any], AsyncIterator[Any]]:
+def streaming(name: str, method: Callable[[Any, Any], AsyncGenerator[Any, None]]) -> Callable[[Any, Any], AsyncIterator[Any]]:
     """Return the same of a method that answers with a stream."""
 
     async def answer(sent: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:

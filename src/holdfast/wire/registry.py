@@ -54,9 +54,7 @@ class Bounds(msgspec.Struct, frozen=True):
 class WorkerRegistry:
     """Keeps ports.WorkerGateway."""
 
-    def __init__(
-        self, bounds: Bounds, notify: Callable[[str], None] = log.info, *, tells_tenants_apart: bool = False
-    ) -> None:
+    def __init__(self, bounds: Bounds, notify: Callable[[str], None] = log.info, *, tells_tenants_apart: bool = False) -> None:
         """`notify` is told who comes and goes, in words. `tells_tenants_apart`: some may not be given every tenant's jobs."""
         self.bounds = bounds
         self.tells_tenants_apart = tells_tenants_apart
@@ -120,9 +118,7 @@ class WorkerRegistry:
         self._offer(connection)
         return connection
 
-    def _come_back(
-        self, connection: WorkerConnection, said: wire.Register, outbox: Outbox[wire.ToWorker]
-    ) -> WorkerConnection:
+    def _come_back(self, connection: WorkerConnection, said: wire.Register, outbox: Outbox[wire.ToWorker]) -> WorkerConnection:
         if connection.outbox is not None:
             connection.outbox.close()
         connection.outbox, connection.offer, connection.draining = outbox, said, False
@@ -160,9 +156,7 @@ class WorkerRegistry:
         if connection.draining and not connection.jobs:
             self._lose(connection, "it has finished its work")
         else:
-            self._notify(
-                f"Worker {connection.name} is away, at {len(connection.jobs)} jobs; it has {self.bounds.lease_s:g} s."
-            )
+            self._notify(f"Worker {connection.name} is away, at {len(connection.jobs)} jobs; it has {self.bounds.lease_s:g} s.")
 
     def _lose(self, connection: WorkerConnection, why: str) -> None:
         """The worker counts no more; what it was at is lost."""
@@ -299,9 +293,12 @@ class WorkerRegistry:
     def _send(self, connection: WorkerConnection, job: Job) -> None:
         work = job.work
         assign = wire.Assign(
-            job=work.job, task=work.task, arguments_json=work.arguments_json.decode(), timeout_s=work.timeout_s or 0.0,
+            job=work.job,
+            task=work.task,
+            arguments_json=work.arguments_json.decode(),
+            timeout_s=work.timeout_s or 0.0,
             pools=work.pools,
-        )  # fmt: skip
+        )
         if not connection.say(assign=assign):
             self._lose(connection, "it does not read what it is told")
         elif connection.outbox is not None:
@@ -373,9 +370,13 @@ class _Performance:
             asked = call.model
             temperature = asked.temperature if asked.HasField("temperature") else None
             return await self._calls.model(
-                call.number, asked.model, await _decoded(asked.user_json, "prompt"), system=asked.system,
-                max_tokens=asked.max_tokens or None, temperature=temperature,
-            )  # fmt: skip
+                call.number,
+                asked.model,
+                await _decoded(asked.user_json, "prompt"),
+                system=asked.system,
+                max_tokens=asked.max_tokens or None,
+                temperature=temperature,
+            )
         if call.WhichOneof("asked") == "tool":
             arguments = await _decoded(call.tool.arguments_json, "arguments")
             return await self._calls.tool(call.number, call.tool.name, arguments, key=call.tool.key or None)
@@ -394,9 +395,7 @@ class _Performance:
             raise failed
         klass = failure.error_class if failure.error_class in _CLASSES else ERROR
         raise RemoteFailed(
-            failure.message[:_MOST_WORDS] or "The worker did not say why.",
-            error_class=klass,
-            retryable=failure.retryable,
+            failure.message[:_MOST_WORDS] or "The worker did not say why.", error_class=klass, retryable=failure.retryable
         )
 
 

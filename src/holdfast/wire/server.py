@@ -40,9 +40,10 @@ _STRANGERS: Final = 2
 _IDLE_MS: Final = 300_000
 """How long a connection without a call stays."""
 _BUFFERS: Final = (
-    ("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 65_536),
     ("grpc.experimental.tcp_max_read_chunk_size", 65_536),
-)  # fmt: skip
+)
 """How much a connection may send ahead of what is read, whichever kind it is."""
 _AT_ONCE: Final = 100
 """Of what is said in one breath, so much is heard before others have a turn."""
@@ -52,9 +53,7 @@ _LAST_WORDS_S: Final = 1.0
 class Server:
     """A port for clients and workers. Clients are answered while there is a `service`."""
 
-    def __init__(
-        self, registry: WorkerRegistry, identity: Identity, tls: Tls = NO_TLS, turns: Turns | None = None
-    ) -> None:
+    def __init__(self, registry: WorkerRegistry, identity: Identity, tls: Tls = NO_TLS, turns: Turns | None = None) -> None:
         """`turns` are those of all ports of the process."""
         self._registry = registry
         self._identity = identity
@@ -72,19 +71,24 @@ class Server:
         credentials = credential.server_credentials(address, self._identity, self._tls)
         bounds = self._turns.bounds
         options = (
-            *OPTIONS, *_BUFFERS, ("grpc.so_reuseport", 0), ("grpc.max_connection_idle_ms", _IDLE_MS),
+            *OPTIONS,
+            *_BUFFERS,
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_connection_idle_ms", _IDLE_MS),
             ("grpc.server_handshake_timeout_ms", int(bounds.head_s * 1000)),
-        )  # fmt: skip
+        )
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=(1 + _STRANGERS) * bounds.connections)
         asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in TAKES}
         checked = Health(self._is_serving, [each.full_name for each in SERVICES.values()])
         described = Reflection(self._callers, [*SERVICES.values(), health.SERVICE, reflection.SERVICE])
-        server.add_generic_rpc_handlers((
-            handlers(SERVICES["Workflows"], {**asked, "Watch": self._watch}),
-            handlers(SERVICES["Workers"], {"Work": self._work}),
-            handlers(health.SERVICE, checked.behaviours),
-            handlers(reflection.SERVICE, described.behaviours),
-        ))  # fmt: skip
+        server.add_generic_rpc_handlers(
+            (
+                handlers(SERVICES["Workflows"], {**asked, "Watch": self._watch}),
+                handlers(SERVICES["Workers"], {"Work": self._work}),
+                handlers(health.SERVICE, checked.behaviours),
+                handlers(reflection.SERVICE, described.behaviours),
+            )
+        )
         try:
             if credentials is None:
                 port = server.add_insecure_port(address)
@@ -153,9 +157,7 @@ class Server:
         if isinstance(connection, wire.Refused):
             yield wire.ToWorker(refused=connection)
             return
-        hearing = asyncio.create_task(
-            self._read_messages(connection, outbox, said), name=f"holdfast-worker-{connection.name}"
-        )
+        hearing = asyncio.create_task(self._read_messages(connection, outbox, said), name=f"holdfast-worker-{connection.name}")
         try:
             async for message in outbox.messages():
                 yield message

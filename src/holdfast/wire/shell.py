@@ -63,13 +63,6 @@ def _told(done: Done | None) -> Any:
         return said
     problem = f"What its files say has {size} bytes as JSON, and a message at most {MESSAGE_BYTES}: none of it counts."
     ending = msgspec.structs.replace(
-        done.ending,
-        outputs={},
-        environment={},
-        path=(),
-        summary="",
-        file_problems=(problem,),
-        usage=(),
-        usage_problems=(),
+        done.ending, outputs={}, environment={}, path=(), summary="", file_problems=(problem,), usage=(), usage_problems=()
     )
     return msgspec.to_builtins(msgspec.structs.replace(done, ending=ending))

@@ -57,13 +57,7 @@ class Job:
         self._number = 0
 
     async def model(
-        self,
-        model: str,
-        user: Any,
-        *,
-        system: str = "",
-        max_tokens: int | None = None,
-        temperature: float | None = None,
+        self, model: str, user: Any, *, system: str = "", max_tokens: int | None = None, temperature: float | None = None
     ) -> str:
         """One model call by the server, with its keys and paid from the run's money; the text. Raises CallFailed."""
         said: str = await self._asks.call(

@@ -52,9 +52,13 @@ class Worker:
     """Does `tasks` for the first of `addresses` that takes it, until it is drained."""
 
     def __init__(
-        self, tasks: Tasks, addresses: Sequence[str], offer: Offer, trust: Trust | None = None,
+        self,
+        tasks: Tasks,
+        addresses: Sequence[str],
+        offer: Offer,
+        trust: Trust | None = None,
         tell: Callable[[str], None] = log.info,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`tell` is told how it goes, in words. Raises UsageError for an address that is none."""
         for address in addresses:
             split(address)
@@ -156,10 +160,17 @@ class Worker:
     def _registration(self) -> wire.Register:
         offer = self._offer
         return wire.Register(
-            name=offer.name, instance=self._instance, tasks=list(self._bodies), labels=offer.labels, tags=offer.tags,
-            slots=offer.slots, cpu_m=offer.cpu_m, memory_mb=offer.memory_mb, gpus=offer.gpus,
+            name=offer.name,
+            instance=self._instance,
+            tasks=list(self._bodies),
+            labels=offer.labels,
+            tags=offer.tags,
+            slots=offer.slots,
+            cpu_m=offer.cpu_m,
+            memory_mb=offer.memory_mb,
+            gpus=offer.gpus,
             jobs=[*self._jobs, *self._results],
-        )  # fmt: skip
+        )
 
     def _say(self, **said: Any) -> None:
         """On the stream that stands; without one it is said again on the next, where it must be."""
@@ -182,9 +193,10 @@ class Worker:
             self._heed(each)
         self._heard_s = asyncio.get_running_loop().time()
         parts = [
-            asyncio.create_task(self._read_messages(call)), asyncio.create_task(self._beat(first.registered)),
+            asyncio.create_task(self._read_messages(call)),
+            asyncio.create_task(self._beat(first.registered)),
             asyncio.create_task(self._idle.wait()),
-        ]  # fmt: skip
+        ]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -235,9 +247,7 @@ class Worker:
 
     def _take(self, assign: wire.Assign) -> None:
         body = self._bodies.get(assign.task)
-        declined = (
-            "It takes nothing new." if self._draining else "" if body is not None else f"It has no {assign.task!r}."
-        )
+        declined = "It takes nothing new." if self._draining else "" if body is not None else f"It has no {assign.task!r}."
         if assign.job not in self._jobs and assign.job not in self._results and (declined or body is None):
             self._say(ack=wire.Ack(job=assign.job, declined=declined))
             return
@@ -309,10 +319,13 @@ class Worker:
             user = msgspec.json.encode(asked["user"]).decode()
             call.model.CopyFrom(
                 wire.ModelCall(
-                    model=asked["model"], system=asked["system"], user_json=user, max_tokens=asked["max_tokens"] or 0,
+                    model=asked["model"],
+                    system=asked["system"],
+                    user_json=user,
+                    max_tokens=asked["max_tokens"] or 0,
                     temperature=asked["temperature"],
                 )
-            )  # fmt: skip
+            )
         if call.ByteSize() > MESSAGE_BYTES:
             raise CallFailed(
                 f"This call has {call.ByteSize()} bytes, and a message at most {MESSAGE_BYTES}.", error_class=VALIDATION
@@ -354,9 +367,7 @@ def _failure(problem: Exception) -> wire.Failure:
     """An exception of a body as data: what kind it is, and whether trying again may help."""
     inner = bare(problem)
     if isinstance(inner, CallFailed):
-        return wire.Failure(
-            error_class=inner.error_class, message=inner.message, retryable=inner.retryable, call=inner.number
-        )
+        return wire.Failure(error_class=inner.error_class, message=inner.message, retryable=inner.retryable, call=inner.number)
     kinds = [_kind(each) for each in leaves(problem)]
     klass, retryable = gravest([klass for klass, _ in kinds]), all(may for _, may in kinds)
     return wire.Failure(error_class=klass, message=text_of(problem)[:_MOST_WORDS], retryable=retryable)

@@ -50,9 +50,7 @@ TAKES: Final[dict[str, type]] = {
 class Workflows:
     """Keeps that service, for one who speaks."""
 
-    def __init__(
-        self, service: Service, holder: Holder = ANYBODY, trace_id: str | None = None, origin: str = ""
-    ) -> None:  # fmt: skip
+    def __init__(self, service: Service, holder: Holder = ANYBODY, trace_id: str | None = None, origin: str = "") -> None:
         """`trace_id`: in which trace they speak; `origin`: from which address."""
         self._service = service
         self._trace_id = trace_id
@@ -68,9 +66,12 @@ class Workflows:
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
         """The methods that answer with one message, by their names."""
         return {
-            "Submit": self.submit, "Query": self.query, "List": self.list_, "Gate": self.gate,
+            "Submit": self.submit,
+            "Query": self.query,
+            "List": self.list_,
+            "Gate": self.gate,
             **{name: partial(self._act, TAKES[name]) for name in ("Cancel", "Decide", "Signal")},
-        }  # fmt: skip
+        }
 
     def _who(self, said: Any = None) -> Principal:
         """Who a client says acts; without a name it is the client itself, where its token tells who that is."""
@@ -102,19 +103,26 @@ class Workflows:
     async def list_(self, said: wire.ListRequest) -> wire.ListReply:
         status_ = (said.status,) if said.status else ()
         asked = query.Runs(
-            tenant=said.tenant or None, workflow=said.workflow or None, status=status_, cursor=said.before or None,
+            tenant=said.tenant or None,
+            workflow=said.workflow or None,
+            status=status_,
+            cursor=said.before or None,
             limit=said.limit or _USUALLY_LISTED,
-        )  # fmt: skip
+        )
         page = await self._service.ask(self._who(), asked)
         return wire.ListReply(
             runs=[
                 wire.RunView(
-                    run=row["run_id"], workflow=row["workflow"], version=row["version"], tenant=row["tenant"],
-                    status=row["status"], waiting_for_json=msgspec.json.encode(row["waiting_for"]).decode(),
+                    run=row["run_id"],
+                    workflow=row["workflow"],
+                    version=row["version"],
+                    tenant=row["tenant"],
+                    status=row["status"],
+                    waiting_for_json=msgspec.json.encode(row["waiting_for"]).decode(),
                 )
                 for row in page.rows
             ]
-        )  # fmt: skip
+        )
 
     async def expect(self, asked: Query) -> None:
         """See that the caller may ask this. Raises NotPermitted, NotFound."""
@@ -144,11 +152,16 @@ class Workflows:
             output = await self._service.control.output(state)
             encoded = _fitting(output, f"The output of run {state.run}", f"GET /api/v1/runs/{state.run} has it.")
         return wire.RunView(
-            run=state.run, workflow=state.workflow, version=state.version, tenant=state.tenant, status=status(state),
-            waiting_for_json=msgspec.json.encode([describe(wait) for wait in waiting_for(state)]).decode(), seq=state.seq,
+            run=state.run,
+            workflow=state.workflow,
+            version=state.version,
+            tenant=state.tenant,
+            status=status(state),
+            waiting_for_json=msgspec.json.encode([describe(wait) for wait in waiting_for(state)]).decode(),
+            seq=state.seq,
             output_json=encoded,
             error_json=self._seen(msgspec.json.encode(state.error)) if state.error is not None else "",
-        )  # fmt: skip
+        )
 
     def _event(self, recorded: events.Recorded) -> wire.Event:
         kind, encoded = type(recorded.event).__name__, events.encode(recorded.event)

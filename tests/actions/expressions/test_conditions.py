@@ -12,12 +12,7 @@ CONTEXTS: dict[str, Any] = {"env": {"A": "x"}, "steps": {"one": {"outputs": {"no
 
 
 def holds(text: str, *, success: bool = True, failure: bool = False) -> bool:
-    functions = {
-        "success": lambda: success,
-        "failure": lambda: failure,
-        "cancelled": lambda: False,
-        "always": lambda: True,
-    }
+    functions = {"success": lambda: success, "failure": lambda: failure, "cancelled": lambda: False, "always": lambda: True}
     return Condition.parse(text).evaluate(CONTEXTS, functions)
 
 

@@ -43,9 +43,7 @@ DEEP = {
     "not": lambda depth: "!" * (depth - 1) + "a",
     "comparisons": lambda depth: "1" + " == 1" * (depth - 1),
     "calls": lambda depth: "join(" * (depth - 1) + "a" + ")" * (depth - 1),
-    "chains in calls": lambda depth: (
-        "join(a && " * (depth // 2 - 1) + "!" * (depth % 2 + 1) + "a" + ")" * (depth // 2 - 1)
-    ),
+    "chains in calls": lambda depth: "join(a && " * (depth // 2 - 1) + "!" * (depth % 2 + 1) + "a" + ")" * (depth // 2 - 1),
 }
 
 
@@ -156,9 +154,7 @@ def evaluate(text: str) -> None:
         print(problem.message)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name == "looks" else []) for name in HOSTILE]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] if name == "looks" else []) for name in HOSTILE])
 def test_a_hostile_expression_is_over_soon_and_needs_little_memory(name: str) -> None:
     """To trace the memory takes time: what is over soon with it is without. One makes nothing, but is slow to trace."""
     traced = name != "looks"

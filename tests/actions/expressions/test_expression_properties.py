@@ -12,29 +12,8 @@ from hypothesis import strategies as st
 from holdfast.actions.expressions import Condition, ExpressionError, Template, is_true, parse, to_text
 from holdfast.actions.expressions.function import BUILT_IN, STATUS
 from holdfast.actions.expressions.parser import tree_of
-from holdfast.actions.expressions.syntax import (
-    Access,
-    Call,
-    Comparison,
-    Context,
-    Literal,
-    Logic,
-    Node,
-    Not,
-    walk,
-    written,
-)
-from holdfast.actions.expressions.value import (
-    Kind,
-    Value,
-    are_equal,
-    fold,
-    is_less,
-    kind_of,
-    number_in,
-    to_number,
-    whole,
-)
+from holdfast.actions.expressions.syntax import Access, Call, Comparison, Context, Literal, Logic, Node, Not, walk, written
+from holdfast.actions.expressions.value import Kind, Value, are_equal, fold, is_less, kind_of, number_in, to_number, whole
 
 # --- What there is ----------------------------------------------------------------------------------------------------
 
@@ -53,9 +32,7 @@ numbers = (
     | st.integers(-(2**53) + 1, 2**53 - 1)
     | st.integers(-20, 20)
 )
-primitives = (
-    st.none() | st.booleans() | numbers | st.text(max_size=8) | st.sampled_from(["0", "true", " 1 ", "0xff", ""])
-)
+primitives = st.none() | st.booleans() | numbers | st.text(max_size=8) | st.sampled_from(["0", "true", " 1 ", "0xff", ""])
 values: st.SearchStrategy[Any] = st.recursive(
     primitives,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abAB01é", max_size=2), inner, max_size=4),

@@ -406,10 +406,7 @@ def test_names_says_what_is_read_and_called() -> None:
         ("github", (), text.index("github")),
         ("inputs", ("a",), text.index("inputs")),
     ]
-    assert [(each.function, each.offset - 100) for each in names.calls] == [
-        ("contains", 0),
-        ("always", text.index("Always")),
-    ]
+    assert [(each.function, each.offset - 100) for each in names.calls] == [("contains", 0), ("always", text.index("Always"))]
     assert names.contexts == {"needs", "matrix", "env", "github", "inputs"}
     assert names.functions == {"contains", "always"}
     assert parse("steps[0]['1'][true]").names.readings[0].keys == ("0", "1", "true")

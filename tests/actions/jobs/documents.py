@@ -32,15 +32,7 @@ def env(*contexts: str) -> st.SearchStrategy[dict[str, str]]:
 
 OUTSIDE = ("inputs", "vars")
 CONDITIONS = st.sampled_from(
-    [
-        "inputs.go",
-        "${{ always() }}",
-        "!cancelled() && inputs.x == '}}'",
-        "failure()",
-        True,
-        False,
-        "success() || inputs.y",
-    ]
+    ["inputs.go", "${{ always() }}", "!cancelled() && inputs.x == '}}'", "failure()", True, False, "success() || inputs.y"]
 )
 MINUTES = st.sampled_from([1, 0.5, 10.0, 360]) | reading(*OUTSIDE)
 FLAGS = st.booleans() | reading(*OUTSIDE)
@@ -57,11 +49,14 @@ def steps(draw: st.DrawFn) -> list[dict[str, Any]]:
     for number in range(draw(st.integers(1, 3))):
         step = draw(
             optional(
-                name=texts(*OUTSIDE, "env"), env=env(*OUTSIDE, "env"), timeout_minutes=MINUTES, continue_on_error=FLAGS,
+                name=texts(*OUTSIDE, "env"),
+                env=env(*OUTSIDE, "env"),
+                timeout_minutes=MINUTES,
+                continue_on_error=FLAGS,
                 working_directory=st.sampled_from(["a/b", "x${{ inputs.day }}"]),
                 effect=st.sampled_from(["read", "idempotent", "once"]),
             )
-        )  # fmt: skip
+        )
         step["if"] = draw(CONDITIONS)
         script = st.sampled_from(["true", 'echo "${{ inputs.x }}" "${{env.A}}"', "echo ${{  inputs.y  }}", "x\ny\n"])
         step |= draw(st.just({"run": draw(script)}) | st.just({"run": "print(1)", "shell": "python"}))
@@ -72,20 +67,18 @@ def steps(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 VALUES = st.none() | st.booleans() | NUMBERS | TEXTS | reading(*OUTSIDE)
-MATRICES = (
-    st.fixed_dictionaries(
-        {"n": st.lists(VALUES, min_size=1, max_size=4)},
-        optional={
-            "m": st.lists(st.dictionaries(st.sampled_from("pq"), VALUES, max_size=2), min_size=1, max_size=2),
-            "include": st.lists(st.dictionaries(st.sampled_from(["n", "extra"]), VALUES, min_size=1), min_size=1, max_size=2),
-        },
-    )
-    | st.just("${{ fromJSON(inputs.m) }}")
-)  # fmt: skip
+MATRICES = st.fixed_dictionaries(
+    {"n": st.lists(VALUES, min_size=1, max_size=4)},
+    optional={
+        "m": st.lists(st.dictionaries(st.sampled_from("pq"), VALUES, max_size=2), min_size=1, max_size=2),
+        "include": st.lists(st.dictionaries(st.sampled_from(["n", "extra"]), VALUES, min_size=1), min_size=1, max_size=2),
+    },
+) | st.just("${{ fromJSON(inputs.m) }}")
 STRATEGIES = st.builds(
-    lambda matrix, rest: {"matrix": matrix, **rest}, MATRICES,
+    lambda matrix, rest: {"matrix": matrix, **rest},
+    MATRICES,
     optional(fail_fast=FLAGS, max_parallel=st.integers(1, 1000) | reading(*OUTSIDE)),
-)  # fmt: skip
+)
 RETRIES = st.fixed_dictionaries(
     {"max": st.integers(0, 100)},
     optional={"backoff": st.sampled_from(["fixed", "exponential"]), "delay-seconds": st.sampled_from([0, 1, 2.5, 5.0])},
@@ -103,15 +96,23 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     for id_ in IDS[: draw(st.integers(1, len(IDS)))]:
         job = draw(
             optional(
-                name=texts(*OUTSIDE), env=env(*OUTSIDE), timeout_minutes=MINUTES, continue_on_error=FLAGS,
-                strategy=STRATEGIES, outputs=OUTPUTS, retry=RETRIES, priority=st.integers(-1000, 1000),
+                name=texts(*OUTSIDE),
+                env=env(*OUTSIDE),
+                timeout_minutes=MINUTES,
+                continue_on_error=FLAGS,
+                strategy=STRATEGIES,
+                outputs=OUTPUTS,
+                retry=RETRIES,
+                priority=st.integers(-1000, 1000),
                 resources=optional(
-                    cpu=st.integers(0, 10**7), memory=st.integers(0, 10**9) | reading(*OUTSIDE), gpus=st.integers(0, 9),
+                    cpu=st.integers(0, 10**7),
+                    memory=st.integers(0, 10**9) | reading(*OUTSIDE),
+                    gpus=st.integers(0, 9),
                     tags=st.lists(st.sampled_from(["fast", "zone=eu", "${{ inputs.tag }}"]), min_size=1, max_size=3),
                 ),
                 pools=st.dictionaries(st.sampled_from(["P", "q.r"]), st.integers(1, 10**10) | st.just("auto"), min_size=1),
             )
-        )  # fmt: skip
+        )
         job["runs-on"] = draw(st.sampled_from(["any", "gpu", ["gpu", "zone=eu"], ["any", "${{ inputs.where }}"]]))
         job["if"] = draw(CONDITIONS)
         job["steps"] = draw(steps())

@@ -56,13 +56,25 @@ class Expected(NamedTuple):
 
 
 JOB_CONDITIONS: Final = (
-    "", "always()", "failure()", "!cancelled()", "success() || failure()", "cancelled()", "false",
+    "",
+    "always()",
+    "failure()",
+    "!cancelled()",
+    "success() || failure()",
+    "cancelled()",
+    "false",
     "always() && contains(toJSON(jobs), 'failure')",
-)  # fmt: skip
+)
 STEP_CONDITIONS: Final = (
-    "", "always()", "failure()", "cancelled()", "!cancelled()", "false", "steps.s0.outcome == 'failure'",
+    "",
+    "always()",
+    "failure()",
+    "cancelled()",
+    "!cancelled()",
+    "false",
+    "steps.s0.outcome == 'failure'",
     "always() && steps.s0.conclusion != 'success'",
-)  # fmt: skip
+)
 
 
 def file_of(jobs: list[Job]) -> dict[str, Any]:
@@ -74,10 +86,15 @@ def _job(job: Job) -> dict[str, Any]:
     found: dict[str, Any] = {"runs-on": job.label, "continue-on-error": job.spared}
     found["retry"] = {"max": job.tries - 1, "delay-seconds": 0}
     found["steps"] = [
-        {"id": f"s{n}", "run": f"fail {step.fails}", "continue-on-error": step.spared,
-         "effect": "once" if step.once else "idempotent", **({"if": step.condition} if step.condition else {})}
+        {
+            "id": f"s{n}",
+            "run": f"fail {step.fails}",
+            "continue-on-error": step.spared,
+            "effect": "once" if step.once else "idempotent",
+            **({"if": step.condition} if step.condition else {}),
+        }
         for n, step in enumerate(job.steps)
-    ]  # fmt: skip
+    ]
     if job.needs:
         found["needs"] = list(job.needs)
     if job.condition:
@@ -86,8 +103,10 @@ def _job(job: Job) -> dict[str, Any]:
         parallel = 1 if job.fails_fast else job.combinations
         found["env"] = {"N": "${{ matrix.n }}"}
         found["strategy"] = {
-            "matrix": {"n": list(range(job.combinations))}, "fail-fast": job.fails_fast, "max-parallel": parallel
-        }  # fmt: skip
+            "matrix": {"n": list(range(job.combinations))},
+            "fail-fast": job.fails_fast,
+            "max-parallel": parallel,
+        }
         if job.told_by_matrix:
             found["runs-on"] = "${{ matrix.where }}"
             found["strategy"]["matrix"]["where"] = [job.label]
@@ -118,10 +137,15 @@ def expected(jobs: list[Job]) -> Expected:
 def _is_to_run(condition: str, before: list[str]) -> bool:
     all_well, some_failed = all(result == "success" for result in before), "failure" in before
     return {
-        "": all_well, "always()": True, "failure()": some_failed, "!cancelled()": True,
-        "success() || failure()": all_well or some_failed, "cancelled()": False, "false": False,
+        "": all_well,
+        "always()": True,
+        "failure()": some_failed,
+        "!cancelled()": True,
+        "success() || failure()": all_well or some_failed,
+        "cancelled()": False,
+        "false": False,
         "always() && contains(toJSON(jobs), 'failure')": some_failed,
-    }[condition]  # fmt: skip
+    }[condition]
 
 
 class _Work:
@@ -182,11 +206,15 @@ class _Work:
 def _is_step_to_run(condition: str, status: str, first: tuple[str, str]) -> bool:
     outcome, conclusion = first
     return {
-        "": status == "success", "always()": True, "failure()": status == "failure", "cancelled()": False,
-        "!cancelled()": True, "false": False,
+        "": status == "success",
+        "always()": True,
+        "failure()": status == "failure",
+        "cancelled()": False,
+        "!cancelled()": True,
+        "false": False,
         "steps.s0.outcome == 'failure'": status == "success" and outcome == "failure",
         "always() && steps.s0.conclusion != 'success'": conclusion != "success",
-    }[condition]  # fmt: skip
+    }[condition]
 
 
 class Shell:
@@ -215,6 +243,15 @@ class Shell:
             await asyncio.Event().wait()
         failed = self.ran[which] <= int(script.text.removeprefix("fail "))
         return Ending(
-            exit_code=int(failed), signal=None, timed_out=False, outputs={}, environment={}, file_problems=(), log_tail="",
-            log=LogCounts(lines=0, bytes=0, dropped_lines=0, dropped_bytes=0), left_over=0, survivors=0, duration_s=0.0,
-        )  # fmt: skip
+            exit_code=int(failed),
+            signal=None,
+            timed_out=False,
+            outputs={},
+            environment={},
+            file_problems=(),
+            log_tail="",
+            log=LogCounts(lines=0, bytes=0, dropped_lines=0, dropped_bytes=0),
+            left_over=0,
+            survivors=0,
+            duration_s=0.0,
+        )

@@ -107,11 +107,7 @@ async def test_a_job_whose_failure_is_allowed_looks_like_a_success_to_others(sto
       second: {runs-on: any, needs: first, steps: [{run: 'echo "${{ needs.first.result }}"'}]}
     """
     done = await ran(text, store)
-    assert (done.status, done.jobs["first"]["outcome"], done.jobs["second"]["log"]) == (
-        "completed",
-        "failure",
-        "success",
-    )
+    assert (done.status, done.jobs["first"]["outcome"], done.jobs["second"]["log"]) == ("completed", "failure", "success")
     assert "exit code 3" in done.jobs["first"]["error"]
 
 
@@ -280,9 +276,15 @@ async def test_the_condition_of_a_job_sees_what_is_left_of_every_limit(store: st
         await engine.set_budget("default", "month", "0.40")
         state = await (await engine.start(made, cost_limit_usd="0.60", max_tool_calls=3)).settled()
         assert (await done(engine, state)).results == {
-            "steps": "success", "more-steps": "skipped", "money": "success", "more-money": "skipped", "calls": "success",
-            "no-limit": "success", "above": "success", "more-above": "skipped",
-        }  # fmt: skip
+            "steps": "success",
+            "more-steps": "skipped",
+            "money": "success",
+            "more-money": "skipped",
+            "calls": "success",
+            "no-limit": "success",
+            "above": "success",
+            "more-above": "skipped",
+        }
 
 
 async def test_what_a_job_was_begun_with_is_left_in_its_later_tries_too(store: str, tmp_path: Path) -> None:

@@ -35,14 +35,12 @@ async def test_a_job_runs_once_for_each_combination_and_knows_which_it_is(store:
     done = await ran(text, store)
     combinations = done.jobs["build"]["combinations"]
     assert [combination["log"] for combination in combinations] == [
-        "small 1  0/4 1", "small 2  1/4 1", "large 1  2/4 1", "tiny  yes 3/4 1"
-    ]  # fmt: skip
-    assert [combination["name"] for combination in combinations] == [
-        "Build small",
-        "Build small",
-        "Build large",
-        "Build tiny",
+        "small 1  0/4 1",
+        "small 2  1/4 1",
+        "large 1  2/4 1",
+        "tiny  yes 3/4 1",
     ]
+    assert [combination["name"] for combination in combinations] == ["Build small", "Build small", "Build large", "Build tiny"]
     assert [combination["matrix"] for combination in combinations][-1] == {"size": "tiny", "extra": "yes"}
 
 
@@ -191,8 +189,10 @@ async def test_a_failure_stops_the_combinations_that_run_and_those_that_wait(sto
     combinations = done.jobs["work"]["combinations"]
     assert [combination["result"] for combination in combinations] == ["failure", "cancelled", "cancelled"]
     assert {key: step["outcome"] for key, step in combinations[1]["steps"].items()} == {
-        "a": "cancelled", "plain": "skipped", "cleaning": "success",
-    }  # fmt: skip
+        "a": "cancelled",
+        "plain": "skipped",
+        "cleaning": "success",
+    }
     assert combinations[2]["steps"] == {}
     assert world(outside) == ["running", "cleaned"]
     assert done.jobs["after"]["log"] == "failure"

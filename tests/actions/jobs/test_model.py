@@ -25,9 +25,7 @@ IDS = ("a", "b", "c", "d", "e")
 
 
 def steps(fails: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Step, ...]]:
-    step = st.builds(
-        Step, st.sampled_from(STEP_CONDITIONS), fails, st.booleans(), st.sampled_from([False, False, True])
-    )
+    step = st.builds(Step, st.sampled_from(STEP_CONDITIONS), fails, st.booleans(), st.sampled_from([False, False, True]))
     first = st.builds(Step, st.just(""), fails, st.booleans(), st.booleans())
     return st.builds(lambda first, rest: (first, *rest), first, st.lists(step, max_size=3))
 
@@ -39,11 +37,18 @@ def workflows(draw: st.DrawFn, fails: st.SearchStrategy[int], most_tries: int) -
         needs = draw(st.lists(st.sampled_from([job.id for job in jobs]), unique=True)) if jobs else []
         jobs.append(
             Job(
-                id_, tuple(needs), draw(st.sampled_from(JOB_CONDITIONS)) if needs else "", draw(st.booleans()),
-                draw(st.integers(1, most_tries)), draw(st.sampled_from([0, 0, 1, 2, 4])), draw(st.booleans()),
-                draw(steps(fails)), draw(st.sampled_from(["any", LABEL])), draw(st.booleans()),
+                id_,
+                tuple(needs),
+                draw(st.sampled_from(JOB_CONDITIONS)) if needs else "",
+                draw(st.booleans()),
+                draw(st.integers(1, most_tries)),
+                draw(st.sampled_from([0, 0, 1, 2, 4])),
+                draw(st.booleans()),
+                draw(steps(fails)),
+                draw(st.sampled_from(["any", LABEL])),
+                draw(st.booleans()),
             )
-        )  # fmt: skip
+        )
     return jobs
 
 
@@ -77,11 +82,7 @@ async def ended(store: str, jobs: list[Job], shell: Shell) -> Done:
 
 def outcomes(found: Done) -> dict[str, list[str]]:
     """What became of the combinations of each job with a matrix that ran."""
-    return {
-        id_: [each["outcome"] for each in job["combinations"]]
-        for id_, job in found.jobs.items()
-        if "combinations" in job
-    }
+    return {id_: [each["outcome"] for each in job["combinations"]] for id_, job in found.jobs.items() if "combinations" in job}
 
 
 @quick(30)

@@ -35,9 +35,15 @@ def test_what_a_job_says_is_what_its_node_asks_for() -> None:
         " pools: {OPENAI_RPS: 5, OPENAI_TPS: 1000, OPENAI_TPM: auto}, priority: -7"
     )
     assert asked == Demand(
-        labels=("gpu", "zone=eu"), tags=("fast",), cpu_m=2000, memory_mb=8000, gpus=1,
-        pools={"OPENAI_RPS": 5, "OPENAI_TPS": 1000, "OPENAI_TPM": None}, priority=-7, task=SHELL,
-    )  # fmt: skip
+        labels=("gpu", "zone=eu"),
+        tags=("fast",),
+        cpu_m=2000,
+        memory_mb=8000,
+        gpus=1,
+        pools={"OPENAI_RPS": 5, "OPENAI_TPS": 1000, "OPENAI_TPM": None},
+        priority=-7,
+        task=SHELL,
+    )
 
 
 def test_a_job_that_runs_on_any_asks_for_a_shell_alone_and_the_end_of_a_run_for_nothing() -> None:
@@ -58,18 +64,10 @@ def test_a_job_that_runs_on_any_asks_for_a_shell_alone_and_the_end_of_a_run_for_
         (f"strategy: {{matrix: {{n: {list(range(40))}}}}}", 32),
     ],
 )
-def test_combinations_that_share_a_step_take_together_what_those_that_run_at_once_take(
-    strategy: str, times: int
-) -> None:
+def test_combinations_that_share_a_step_take_together_what_those_that_run_at_once_take(strategy: str, times: int) -> None:
     said = f"{strategy}, runs-on: gpu, resources: {{cpu: 10, memory: 20, gpus: 1, tags: [t]}}, pools: {{P: 3}}"
     assert demand_together(said) == Demand(
-        labels=("gpu",),
-        tags=("t",),
-        cpu_m=10 * times,
-        memory_mb=20 * times,
-        gpus=times,
-        pools={"P": 3 * times},
-        task=SHELL,
+        labels=("gpu",), tags=("t",), cpu_m=10 * times, memory_mb=20 * times, gpus=times, pools={"P": 3 * times}, task=SHELL
     )
 
 

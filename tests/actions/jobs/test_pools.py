@@ -37,11 +37,9 @@ async def test_a_script_is_told_what_its_job_has_of_pools_and_what_it_says_of_it
             f"{unread}line 3: 'TPM' is not POOL=AMOUNT, with a whole number up to 1000000000000.",
             "step '2': It ended with exit code 1.",
             f"{unread}it is larger than 65536 bytes; none of it counts. Write large results to a file or a store and pass its name.",
-        ]  # fmt: skip
+        ]
     async with opened(store, execute=False) as engine:
-        learned = {
-            each.pool: each.amount for name in ("TPM", "browser/x") for each in await engine.pool_estimates(name)
-        }
+        learned = {each.pool: each.amount for name in ("TPM", "browser/x") for each in await engine.pool_estimates(name)}
         assert learned == {"TPM": 127, "browser/x": 3}, "what one combination has used"
 
 
@@ -53,7 +51,7 @@ async def test_an_amount_that_is_left_open_is_what_runs_before_have_said_that_th
         runs-on: any
         pools: {TPM: auto}
         steps: [{run: 'echo "$HOLDFAST_POOL_TPM"; echo TPM=700 >> "$HOLDFAST_USAGE"'}]
-    """)  # fmt: skip
+    """)
     said = []
     for _ in range(2):
         async with opened(store, workflows=[made]) as engine:

@@ -48,9 +48,7 @@ def text_of(file: dict[str, Any]) -> str:
     return json.dumps(file)
 
 
-@settings(
-    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(files())
 def test_a_workflow_comes_back_from_its_graph_as_it_was(file: dict[str, Any]) -> None:
     made = workflow_of(load(text_of(file), "file"))
@@ -84,10 +82,7 @@ async def test_the_combinations_of_a_matrix_keep_their_order(store: str) -> None
     async with opened(store, yaml=True) as engine:
         work = (await done(engine, await engine.run(run).settled())).jobs["work"]
     assert [each["log"] for each in work["combinations"]] == ['01{"y":1,"b":2}', "114", '22{"y":1,"b":2}', "324"]
-    assert (
-        workflow(text.replace("{z: [1, 2], a: [{y: 1, b: 2}, 4]}", "{a: [{y: 1, b: 2}, 4], z: [1, 2]}")).hash
-        != made.hash
-    )
+    assert workflow(text.replace("{z: [1, 2], a: [{y: 1, b: 2}, 4]}", "{a: [{y: 1, b: 2}, 4], z: [1, 2]}")).hash != made.hash
 
 
 def greeting() -> Workflow:

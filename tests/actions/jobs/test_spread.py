@@ -145,12 +145,8 @@ async def test_what_is_written_out_is_what_each_combination_asks_for(store: str)
         found = await done(engine, await run.settled())
         asked = {each.step: each.demand for each in await events_of(run, ev.StepReady)}
     assert [combination["log"] for combination in found.jobs["work"]["combinations"]] == ["3", "3"]
-    assert {step: asked[step].pools for step in asked if "[" in step} == {
-        "work/0[0]#1": {"P": 3}, "work/0[1]#1": {"P": 3}
-    }  # fmt: skip
-    assert made.graph.demands == (Demand(labels=("gpu",), pools={"P": 3}, task=SHELL),), (
-        "for those who look for workers"
-    )
+    assert {step: asked[step].pools for step in asked if "[" in step} == {"work/0[0]#1": {"P": 3}, "work/0[1]#1": {"P": 3}}
+    assert made.graph.demands == (Demand(labels=("gpu",), pools={"P": 3}, task=SHELL),), "for those who look for workers"
 
 
 async def test_a_failure_stops_combinations_in_other_processes_and_their_steps_for_that_run(
@@ -177,9 +173,7 @@ async def test_a_failure_stops_combinations_in_other_processes_and_their_steps_f
     assert (results, world(outside)) == (["failure", "cancelled"], ["running", "cleaned"])
 
 
-async def test_a_run_that_is_taken_up_does_what_had_failed_was_cancelled_or_had_not_begun(
-    store: str, tmp_path: Path
-) -> None:
+async def test_a_run_that_is_taken_up_does_what_had_failed_was_cancelled_or_had_not_begun(store: str, tmp_path: Path) -> None:
     outside, mended = tmp_path / "outside", tmp_path / "mended"
     made = workflow(f"""
     jobs:
@@ -218,9 +212,7 @@ jobs:
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["with its file", "from the store"])
-async def test_a_run_that_began_with_its_combinations_in_one_step_goes_on_so(
-    store: str, tmp_path: Path, knows: bool
-) -> None:
+async def test_a_run_that_began_with_its_combinations_in_one_step_goes_on_so(store: str, tmp_path: Path, knows: bool) -> None:
     outside, go = tmp_path / "outside", tmp_path / "go"
     now = workflow(TOGETHER.format(outside=outside, go=go))
     (before,) = now.earlier

@@ -33,9 +33,14 @@ async def test_after_a_failed_step_only_those_run_that_ask_for_it(store: str) ->
     done = await one(steps, store)
     assert done.results == {"job": "failure"}
     assert {key: outcome for key, (outcome, _) in outcomes(done).items()} == {
-        "before": "success", "bad": "failure", "plain": "skipped", "on-failure": "success", "always": "success",
-        "not-cancelled": "success", "wished": "skipped",
-    }  # fmt: skip
+        "before": "success",
+        "bad": "failure",
+        "plain": "skipped",
+        "on-failure": "success",
+        "always": "success",
+        "not-cancelled": "success",
+        "wished": "skipped",
+    }
     assert done.jobs["job"]["log"].splitlines()[1:] == ["mending", "failure failure"]
 
 
@@ -92,26 +97,36 @@ async def test_what_is_masked_is_not_shown_from_then_on_and_annotations_are_read
     """
     done = await one(steps, store)
     assert done.jobs["job"]["log"].splitlines() == [
-        "early", "::add-mask::***", "::add-mask::***", "*** ***", "--- Build", "error (file=a.c,line=1): it is", "***",
+        "early",
+        "::add-mask::***",
+        "::add-mask::***",
+        "*** ***",
+        "--- Build",
+        "error (file=a.c,line=1): it is",
+        "***",
         "::set-output:: is not obeyed: what is printed must not steer a job. Write it into $GITHUB_OUTPUT.",
-        "::stop-commands::go", "::error::no", "::go::", "debug: yes", "again ***",
-    ]  # fmt: skip
+        "::stop-commands::go",
+        "::error::no",
+        "::go::",
+        "debug: yes",
+        "again ***",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("asked", "runs"), [("null", True), ("~", True), ("True", True), ("Null", True), ("FALSE", False)]
-)
+@pytest.mark.parametrize(("asked", "runs"), [("null", True), ("~", True), ("True", True), ("Null", True), ("FALSE", False)])
 async def test_a_condition_may_be_written_as_the_schema_allows(store: str, asked: str, runs: bool) -> None:
-    done = await one(f"""
+    done = await one(
+        f"""
       - {{id: a, if: {asked}, run: "true"}}
-    """, store)  # fmt: skip
+    """,
+        store,
+    )
     assert outcomes(done)["a"][0] == ("success" if runs else "skipped")
 
 
-async def test_a_process_of_a_step_is_held_to_the_limits_of_its_job_and_else_to_those_of_the_settings(
-    store: str,
-) -> None:
-    done = await ran("""
+async def test_a_process_of_a_step_is_held_to_the_limits_of_its_job_and_else_to_those_of_the_settings(store: str) -> None:
+    done = await ran(
+        """
     jobs:
       own:
         runs-on: any
@@ -121,7 +136,9 @@ async def test_a_process_of_a_step_is_held_to_the_limits_of_its_job_and_else_to_
           - {continue-on-error: true, run: head -c 3000000 /dev/zero > big}
           - run: while :; do :; done
       usual: {runs-on: any, steps: [{run: ulimit -v; ulimit -t; ulimit -f; ulimit -u}]}
-    """, store)  # fmt: skip
+    """,
+        store,
+    )
     assert done.results == {"own": "failure", "usual": "success"}
     own, usual = (done.jobs[name]["log"].splitlines() for name in ("own", "usual"))
     assert own[:3] == [str(900_000_000 // 1024), "1", str(2_000_000 // 1024)]
@@ -199,9 +216,7 @@ async def test_a_step_may_work_below_its_workspace_only_whatever_links_say(store
     assert outcomes(done)["above"] == ("failure", "failure")
 
 
-async def test_each_job_has_a_workspace_of_its_own_that_is_gone_afterwards(
-    store: str, scratch: Path, outside: Path
-) -> None:
+async def test_each_job_has_a_workspace_of_its_own_that_is_gone_afterwards(store: str, scratch: Path, outside: Path) -> None:
     text = f"""
     jobs:
       first: {{runs-on: any, steps: [{{run: 'pwd >> {outside}; touch left; mkdir shut; chmod 0 shut'}}, {{run: test -f left}}]}}
@@ -269,9 +284,7 @@ async def test_of_a_long_log_the_end_is_kept(store: str) -> None:
     assert log.endswith("19999\n20000")
 
 
-async def test_a_secret_is_masked_in_logs_and_outputs(
-    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_secret_is_masked_in_logs_and_outputs(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     canary = "canary-4711-sings"
     monkeypatch.setenv("ANTHROPIC_API_KEY", canary)
     (tmp_path / "key").write_text(canary)

@@ -67,9 +67,7 @@ def test_the_delay_between_tries_is_the_files() -> None:
     assert workflow(text.replace("retry: RETRY, ", "")).nodes["work"].retry.max_attempts == 1
 
 
-async def test_a_step_that_runs_once_is_not_repeated_by_a_retry_and_gives_what_it_gave(
-    store: str, outside: Path
-) -> None:
+async def test_a_step_that_runs_once_is_not_repeated_by_a_retry_and_gives_what_it_gave(store: str, outside: Path) -> None:
     text = f"""
     jobs:
       work:
@@ -94,9 +92,7 @@ async def test_a_step_that_runs_once_is_not_repeated_by_a_retry_and_gives_what_i
     assert ended.jobs["work"]["log"].splitlines()[-1] == "E-1 R-1"
 
 
-async def test_a_step_that_runs_once_and_failed_stays_failed_and_its_job_is_not_tried_again(
-    store: str, outside: Path
-) -> None:
+async def test_a_step_that_runs_once_and_failed_stays_failed_and_its_job_is_not_tried_again(store: str, outside: Path) -> None:
     text = f"""
     jobs:
       work:
@@ -143,9 +139,7 @@ async def test_combinations_that_have_succeeded_are_not_repeated_by_a_retry(stor
     assert (ended.status, world(outside)) == ("completed", ["1", "2", "2", "2", "3", "4"])
     work = ended.jobs["work"]
     assert work["outputs"] == {"x": "of 4", "n": "3"}
-    assert [(each["matrix"]["n"], each["result"]) for each in work["combinations"]] == [
-        (n, "success") for n in (1, 2, 3, 4)
-    ]
+    assert [(each["matrix"]["n"], each["result"]) for each in work["combinations"]] == [(n, "success") for n in (1, 2, 3, 4)]
     assert all(each["steps"]["say"] == {"outcome": "success", "conclusion": "success"} for each in work["combinations"])
 
 
@@ -210,8 +204,8 @@ def begun(tmp_path: Path, scratch: Path) -> Iterator[Any]:
     def start(*words: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "TMPDIR": str(scratch), "HOLDFAST_LEASE_S": "3"}
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *words], env=environment, stderr=subprocess.DEVNULL, cwd=tmp_path,
-        )  # fmt: skip
+            [sys.executable, "-m", "holdfast", *words], env=environment, stderr=subprocess.DEVNULL, cwd=tmp_path
+        )
         started.append(process)
         return process
 
@@ -303,9 +297,7 @@ async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whos
 
 
 @pytest.mark.long
-def test_combinations_that_had_succeeded_are_not_repeated_after_a_crash(
-    tmp_path: Path, outside: Path, begun: Any
-) -> None:
+def test_combinations_that_had_succeeded_are_not_repeated_after_a_crash(tmp_path: Path, outside: Path, begun: Any) -> None:
     file, store = tmp_path / "file.yaml", f"sqlite:///{tmp_path}/killed.db"
     file.write_text(f"""
 jobs:

@@ -13,9 +13,7 @@ import pytest
 from holdfast.actions.shell import Ending, Limits, Script, cgroup, run
 from holdfast.machine import MachineClock
 
-ONE_TREE = [
-    Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line
-]
+ONE_TREE = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line]
 
 
 def place(controller: str) -> cgroup.Place:
@@ -45,9 +43,16 @@ async def ended(text: str, memory_mb: int = 0, cpu_m: int = 0) -> tuple[Ending, 
         lines.append(line)
 
     script = Script(
-        text=text, run="r-1", job="build", step="test#1", idempotency_key="k-1", folder="/", memory_mb=memory_mb,
-        cpu_m=cpu_m, env={"PYTHON": sys.executable},
-    )  # fmt: skip
+        text=text,
+        run="r-1",
+        job="build",
+        step="test#1",
+        idempotency_key="k-1",
+        folder="/",
+        memory_mb=memory_mb,
+        cpu_m=cpu_m,
+        env={"PYTHON": sys.executable},
+    )
     limits = Limits(timeout_s=60.0, grace_s=0.3, linger_s=0.3)
     return await run(script, limits, clock=MachineClock(), on_line=on_line), lines
 
@@ -91,9 +96,7 @@ async def test_a_script_is_put_into_a_group_of_the_one_tree_too(monkeypatch: pyt
     assert not (ONE_TREE[0] / f"holdfast-{lines[1]}").exists()
 
 
-async def test_a_group_that_cannot_be_made_is_told_and_nothing_is_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_group_that_cannot_be_made_is_told_and_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cgroup, "limits", lambda *_: [(str(tmp_path / "gone"), {})])
     with pytest.raises(Exception, match=r"its control group .* could not be made: No such file or directory"):
         await ended(f"touch {tmp_path}/ran", memory_mb=90)
@@ -126,10 +129,7 @@ def test_where_systemd_keeps_the_groups_none_is_made_unless_the_unit_was_handed_
 
 
 def test_what_a_group_of_each_kind_is_told(tmp_path: Path) -> None:
-    one, older = (
-        cgroup.Place("memory", tmp_path, is_unified=True),
-        cgroup.Place("cpu", tmp_path, is_unified=False),
-    )
+    one, older = (cgroup.Place("memory", tmp_path, is_unified=True), cgroup.Place("cpu", tmp_path, is_unified=False))
     assert cgroup._settings(one, 64) == {"memory.max": "67108864", "memory.swap.max": "0"}
     assert cgroup._settings(older, 1500) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}
     assert cgroup._settings(one._replace(controller="cpu"), 1) == {"cpu.max": "1000 100000"}

@@ -60,8 +60,11 @@ def test_a_script_gets_a_few_variables_of_its_worker_then_what_it_is_given_then_
     worker = {"PATH": "/bin", "HOME": "/root", "ANTHROPIC_API_KEY": "sk-1", "HOLDFAST_STORE": "x", "LD_PRELOAD": "y"}
     given = {"HOME": "/home", "HOLDFAST_RUN": "forged", "MINE": "1"}
     assert environment_of(worker, given, {"HOLDFAST_RUN": "r"}) == {
-        "PATH": "/bin", "HOME": "/home", "MINE": "1", "HOLDFAST_RUN": "r",
-    }  # fmt: skip
+        "PATH": "/bin",
+        "HOME": "/home",
+        "MINE": "1",
+        "HOLDFAST_RUN": "r",
+    }
     assert environment_of({}, {}, {}) == {"PATH": DEFAULT_PATH}
 
 

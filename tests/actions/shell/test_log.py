@@ -100,8 +100,10 @@ def test_a_line_without_end_takes_no_memory() -> None:
 def test_more_than_the_most_lines_or_bytes_is_counted_and_said_and_the_end_is_kept() -> None:
     log = new(lines=2, tail_bytes=20)
     assert lines_of(log, b"1\n2\n3\n", b"4\n5") == [
-        "1", "2", "… 3 more lines (5 bytes) are not shown: a log is shown up to 16777216 bytes and 2 lines.",
-    ]  # fmt: skip
+        "1",
+        "2",
+        "… 3 more lines (5 bytes) are not shown: a log is shown up to 16777216 bytes and 2 lines.",
+    ]
     assert log.tail == "1\n2\n3\n4\n5"
     log = new(total_bytes=4)
     assert lines_of(log, b"11\n22\n33\n")[:2] == ["11", "22"]

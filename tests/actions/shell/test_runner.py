@@ -112,10 +112,26 @@ async def test_a_script_sees_its_variables_and_nothing_of_its_workers_secrets(mo
     seen = json.loads(lines[0])
     assert "sk-canary" not in str(seen)
     assert set(seen) <= {
-        "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "MINE", "GITHUB_OUTPUT", "GITHUB_ENV",
-        "GITHUB_PATH", "GITHUB_STEP_SUMMARY", "HOLDFAST_USAGE",
-        "HOLDFAST_RUN", "HOLDFAST_JOB", "HOLDFAST_STEP", "HOLDFAST_IDEMPOTENCY_KEY",
-    }  # fmt: skip
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "TMPDIR",
+        "MINE",
+        "GITHUB_OUTPUT",
+        "GITHUB_ENV",
+        "GITHUB_PATH",
+        "GITHUB_STEP_SUMMARY",
+        "HOLDFAST_USAGE",
+        "HOLDFAST_RUN",
+        "HOLDFAST_JOB",
+        "HOLDFAST_STEP",
+        "HOLDFAST_IDEMPOTENCY_KEY",
+    }
     assert seen["MINE"] == "ä\nb"
     assert (seen["HOLDFAST_RUN"], seen["HOLDFAST_JOB"], seen["HOLDFAST_STEP"]) == ("r-1", "build", "test#1")
     assert seen["HOLDFAST_IDEMPOTENCY_KEY"] == "k-1"
@@ -128,9 +144,7 @@ async def test_a_script_has_no_input_no_file_of_its_worker_no_core_file_and_igno
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
     request.addfinalizer(lambda: resource.setrlimit(resource.RLIMIT_CORE, (soft, hard)))
-    _, lines = await lines_of(
-        "pwd; readlink /proc/self/fd/0; ls /proc/self/fd | wc -l; ulimit -c", folder=str(tmp_path)
-    )
+    _, lines = await lines_of("pwd; readlink /proc/self/fd/0; ls /proc/self/fd | wc -l; ulimit -c", folder=str(tmp_path))
     assert lines == [str(tmp_path), "/dev/null", "4", "0"]  # 0, 1, 2, and the one that `ls` reads the list through
     _, lines = await lines_of("", shell="grep -hE SigBlk|SigIgn /proc/self/status {0}")
     masks = {name: int(mask, 16) & ~OF_THE_C_LIBRARY for name, mask in (line.split(":\t") for line in lines)}
@@ -138,9 +152,7 @@ async def test_a_script_has_no_input_no_file_of_its_worker_no_core_file_and_igno
 
 
 async def test_the_folder_of_a_script_is_private_and_gone_afterwards(private: Path) -> None:
-    _, lines = await lines_of(
-        'stat -c "%a %n" "$(dirname "$0")"; mkdir -p "$(dirname "$0")/$(printf "d/%.0s" {1..1500})"'
-    )
+    _, lines = await lines_of('stat -c "%a %n" "$(dirname "$0")"; mkdir -p "$(dirname "$0")/$(printf "d/%.0s" {1..1500})"')
     mode, _, folder = lines[0].partition(" ")
     assert mode == "700"
     assert Path(folder).parent == private
@@ -269,9 +281,7 @@ async def test_the_largest_variable_that_is_let_through_is_one_that_the_system_p
 
 
 async def test_outputs_and_environment_are_read_also_after_a_failure() -> None:
-    text = (
-        'echo "a=1" >> $GITHUB_OUTPUT; printf "b<<E\\nx\\ny\\nE" >> "$GITHUB_OUTPUT"; echo "C=d" >> $GITHUB_ENV; exit 3'
-    )
+    text = 'echo "a=1" >> $GITHUB_OUTPUT; printf "b<<E\\nx\\ny\\nE" >> "$GITHUB_OUTPUT"; echo "C=d" >> $GITHUB_ENV; exit 3'
     ending = await ending_of(text)
     assert ending.outputs == {"a": "1", "b": "x\ny"}
     assert ending.environment == {"C": "d"}
@@ -289,8 +299,9 @@ async def test_a_mistake_in_a_file_fails_the_script_and_what_stands_before_it_st
     assert (ending.exit_code, ending.succeeded) == (0, False)
     assert (ending.outputs, ending.environment) == ({"a": "1"}, {"c": "1"})
     assert [problem.partition(":")[0] for problem in ending.file_problems] == [
-        "The output file (GITHUB_OUTPUT) is wrong", "The environment file (GITHUB_ENV) is wrong",
-    ]  # fmt: skip
+        "The output file (GITHUB_OUTPUT) is wrong",
+        "The environment file (GITHUB_ENV) is wrong",
+    ]
     assert "line 2: 'wrong'" in str(ending)
 
 
@@ -333,11 +344,7 @@ async def test_lines_come_while_the_script_runs_masked_and_in_order(tmp_path: Pa
 
     text = f"echo one s3cret; while ! test -e {go_on}; do sleep 0.01; done; echo two >&2; printf 'a\\0\\377b'"
     ending = await run(
-        script(text),
-        QUICK,
-        clock=MachineClock(),
-        on_line=on_line,
-        redact=lambda text: text.replace("s3cret", "[secret]"),
+        script(text), QUICK, clock=MachineClock(), on_line=on_line, redact=lambda text: text.replace("s3cret", "[secret]")
     )
     assert lines == ["one [secret]", "two", "a\ufffd\ufffdb"]
     assert ending.log_tail == "one [secret]\ntwo\na\ufffd\ufffdb"
@@ -359,10 +366,7 @@ async def test_a_line_of_a_hundred_megabytes_is_cut() -> None:
     assert ending.succeeded
     assert len(lines) == 1
     assert len(lines[0]) < 70_000
-    assert (
-        lines[0].endswith("… (99803392 bytes of this line are not shown)")
-        or "bytes of this line are not shown" in lines[0]
-    )
+    assert lines[0].endswith("… (99803392 bytes of this line are not shown)") or "bytes of this line are not shown" in lines[0]
 
 
 async def test_a_script_that_closes_its_output_goes_on() -> None:
@@ -456,9 +460,7 @@ async def test_a_worker_that_is_busy_does_not_lengthen_a_time_out(tmp_path: Path
     assert (await task).timed_out
 
 
-async def test_what_a_script_leaves_behind_is_ended_after_a_while_and_its_pipe_is_not_waited_for(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_script_leaves_behind_is_ended_after_a_while_and_its_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     ending = await ending_of(f"sleep 300 & echo $! >> {pids}; (setsid sleep 300 & echo $! >> {pids}); exit 0")
     assert (ending.succeeded, ending.left_over, ending.log.unread) == (True, 2, False)
@@ -475,9 +477,7 @@ async def test_a_group_that_forks_all_the_time_is_ended() -> None:
     text = "import os, time\nos.fork(); os.fork(); os.fork()\nend = time.time() + 20\n"
     text += "while time.time() < end:\n if os.fork(): os._exit(0)\n time.sleep(0.001)\n"
     ending = await ending_of(
-        text,
-        shell=f"{PYTHON} -S {{0}} forks-all-the-time",
-        limits=Limits(timeout_s=2.0, linger_s=0.2, grace_s=0.2),
+        text, shell=f"{PYTHON} -S {{0}} forks-all-the-time", limits=Limits(timeout_s=2.0, linger_s=0.2, grace_s=0.2)
     )
     assert ending.survivors == 0
     assert not any("forks-all-the-time" in command(each) for each in Path("/proc").glob("[0-9]*"))
@@ -553,9 +553,7 @@ async def test_a_worker_killed_with_kill_9_leaves_no_process_and_no_folder(tmp_p
 async def test_a_script_that_kills_or_stops_its_supervisor_is_ended_and_nobody_claims_to_know(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        runner, "_SLACK_S", -100.0
-    )  # two seconds of patience, long before the supervisor's own time-out
+    monkeypatch.setattr(runner, "_SLACK_S", -100.0)  # two seconds of patience, long before the supervisor's own time-out
     pids = tmp_path / "pids"
     with pytest.raises(OutcomeUnknown, match="nobody knows how far"):
         await ending_of(
@@ -588,15 +586,15 @@ async def test_a_file_grows_no_larger_than_it_may(tmp_path: Path) -> None:
 
 
 async def test_the_number_of_processes_is_limited_and_every_limit_is_a_hard_one() -> None:
-    _, lines = await lines_of(
-        "ulimit -Hu; ulimit -Su; ulimit -Hf", Limits(timeout_s=20.0, processes=4000, file_bytes=1024)
-    )
+    _, lines = await lines_of("ulimit -Hu; ulimit -Su; ulimit -Hf", Limits(timeout_s=20.0, processes=4000, file_bytes=1024))
     assert lines == ["4000", "4000", "1"]
 
 
 async def test_a_limit_of_the_worker_that_is_lower_stays(private: Path) -> None:
     worker = subprocess.run(
         ["bash", "-c", 'ulimit -f 1024; exec "$@"', "bash", *worker_of(private, "ulimit -Sf; ulimit -Hf", "bash {0}")],
-        env=WORKER_ENVIRONMENT, capture_output=True, text=True,
-    )  # fmt: skip
+        env=WORKER_ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
     assert worker.stdout.split() == ["1024", "1024"], worker.stderr

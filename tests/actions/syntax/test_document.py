@@ -46,16 +46,21 @@ def text(template: Template | None) -> str:
 def test_the_documents_structure_parses_with_both_contexts(reports: Document) -> None:
     assert reports.name == "quarterly-reports"
     assert [(job.id, job.needs) for job in reports.jobs] == [
-        ("collect", ()), ("explain", ("collect",)), ("chart", ("collect",)), ("publish", ("explain", "chart")),
-    ]  # fmt: skip
+        ("collect", ()),
+        ("explain", ("collect",)),
+        ("chart", ("collect",)),
+        ("publish", ("explain", "chart")),
+    ]
     script = reports.job("publish").steps[0].script
     assert script.text == 'publish --text "${HOLDFAST_EXPR_1}" --figures "${HOLDFAST_EXPR_2}"'
     contexts: dict[str, Any] = {
-        "needs": {"explain": {"outputs": {"text": "$(rm)"}}}, "jobs": {"collect": {"outputs": {"figures": "f"}}},
-    }  # fmt: skip
+        "needs": {"explain": {"outputs": {"text": "$(rm)"}}},
+        "jobs": {"collect": {"outputs": {"figures": "f"}}},
+    }
     assert [(binding.name, binding.value.evaluate(contexts)) for binding in script.bindings] == [
-        ("HOLDFAST_EXPR_1", "$(rm)"), ("HOLDFAST_EXPR_2", "f"),
-    ]  # fmt: skip
+        ("HOLDFAST_EXPR_1", "$(rm)"),
+        ("HOLDFAST_EXPR_2", "f"),
+    ]
 
 
 def test_a_document_is_frozen_and_knows_its_places(reports: Document) -> None:
@@ -84,8 +89,13 @@ def test_env_stands_at_three_levels_and_its_values_become_text() -> None:
         "file",
     )
     assert {each.name: text(each.value) for each in document.env} == {
-        "A": "1", "B": "1.5", "C": "true", "D": "", "E": "16", "F": "yes",
-    }  # fmt: skip
+        "A": "1",
+        "B": "1.5",
+        "C": "true",
+        "D": "",
+        "E": "16",
+        "F": "yes",
+    }
     assert document.jobs[0].env[0].value.render({"inputs": {"a": "b"}}) == "b"
     assert document.jobs[0].steps[0].env[0].value.render({"env": {"B": "c"}}) == "c"
 
@@ -142,9 +152,7 @@ def test_a_failure_may_be_gone_on_from(reports: Document) -> None:
 
 
 def test_a_step_has_a_shell_a_directory_and_a_name() -> None:
-    found = step(
-        "run: x\nshell: python\nworking-directory: data/${{ inputs.day }}\nname: Day ${{ inputs.day }}\nid: a-b_1"
-    )
+    found = step("run: x\nshell: python\nworking-directory: data/${{ inputs.day }}\nname: Day ${{ inputs.day }}\nid: a-b_1")
     assert (found.shell, found.id) == ("python", "a-b_1")
     assert found.working_directory is not None
     assert found.working_directory.render({"inputs": {"day": 3}}) == "data/3"

@@ -15,8 +15,11 @@ def rows(matrix: Any) -> list[dict[str, Any]]:
 
 def test_the_cross_product_is_in_the_order_of_the_keys() -> None:
     assert rows({"os": ["linux", "mac"], "size": [1, 2]}) == [
-        {"os": "linux", "size": 1}, {"os": "linux", "size": 2}, {"os": "mac", "size": 1}, {"os": "mac", "size": 2},
-    ]  # fmt: skip
+        {"os": "linux", "size": 1},
+        {"os": "linux", "size": 2},
+        {"os": "mac", "size": 1},
+        {"os": "mac", "size": 2},
+    ]
 
 
 def test_what_is_excluded_goes_first_and_what_is_included_comes_then() -> None:
@@ -35,9 +38,7 @@ def test_an_exclude_matches_inside_nested_values() -> None:
     assert rows({"node": node, "exclude": [{"node": {"missing": None}}]}) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "excluded"), [(1, "1"), ("linux", "LINUX"), ("", 0), (None, ""), (True, 1), (0, False)]
-)
+@pytest.mark.parametrize(("value", "excluded"), [(1, "1"), ("linux", "LINUX"), ("", 0), (None, ""), (True, 1), (0, False)])
 def test_an_exclude_compares_loosely(value: Any, excluded: Any) -> None:
     assert rows({"k": [value, "other"], "exclude": [{"k": excluded}]}) == [{"k": "other"}]
 
@@ -55,14 +56,15 @@ def test_an_exclude_with_an_unknown_key_is_an_error() -> None:
 def test_an_include_whose_filters_match_adds_its_extras_to_each_original_combination() -> None:
     found = rows({"os": ["a", "b"], "v": [1, 2], "include": [{"os": "a", "color": "red"}]})
     assert found == [
-        {"os": "a", "v": 1, "color": "red"}, {"os": "a", "v": 2, "color": "red"}, {"os": "b", "v": 1}, {"os": "b", "v": 2},
-    ]  # fmt: skip
+        {"os": "a", "v": 1, "color": "red"},
+        {"os": "a", "v": 2, "color": "red"},
+        {"os": "b", "v": 1},
+        {"os": "b", "v": 2},
+    ]
 
 
 def test_an_include_without_filters_is_added_to_every_original_combination() -> None:
-    assert rows({"os": ["a", "b"], "include": [{"color": "red"}]}) == [
-        {"os": "a", "color": "red"}, {"os": "b", "color": "red"},
-    ]  # fmt: skip
+    assert rows({"os": ["a", "b"], "include": [{"color": "red"}]}) == [{"os": "a", "color": "red"}, {"os": "b", "color": "red"}]
 
 
 def test_later_extras_overwrite_earlier_ones_but_never_an_original_value() -> None:
@@ -81,13 +83,19 @@ def test_appended_includes_never_merge_into_each_other() -> None:
 
 def test_the_documented_fruit_of_github() -> None:
     """The example of GitHub's own page, which shows every rule of include at once."""
-    found = rows({
-        "fruit": ["apple", "pear"], "animal": ["cat", "dog"],
-        "include": [
-            {"color": "green"}, {"color": "pink", "animal": "cat"}, {"fruit": "apple", "shape": "circle"},
-            {"fruit": "banana"}, {"fruit": "banana", "animal": "cat"},
-        ],
-    })  # fmt: skip
+    found = rows(
+        {
+            "fruit": ["apple", "pear"],
+            "animal": ["cat", "dog"],
+            "include": [
+                {"color": "green"},
+                {"color": "pink", "animal": "cat"},
+                {"fruit": "apple", "shape": "circle"},
+                {"fruit": "banana"},
+                {"fruit": "banana", "animal": "cat"},
+            ],
+        }
+    )
     assert found == [
         {"fruit": "apple", "animal": "cat", "color": "pink", "shape": "circle"},
         {"fruit": "apple", "animal": "dog", "color": "green", "shape": "circle"},

@@ -38,10 +38,7 @@ AT_THE_TOP = [
     ("name: [x]\njobs: {a: {runs-on: any, steps: [{run: x}]}}", "1:7: name: found a list; allowed is a text."),
     ("name: ${{ inputs.x }}\njobs: {}", "1:7: name: an expression stands here, in '${{ inputs.x }}'; write the value"),
     ("nmae: x\njobs: {}", "1:1: nmae: 'nmae' is no key of a workflow. Did you mean 'name'? It has name, env, jobs."),
-    (
-        "env: {A: '${{ needs.a.result }}'}",
-        "1:15: env.A: 'needs' is not known here; an expression may read inputs, vars.",
-    ),
+    ("env: {A: '${{ needs.a.result }}'}", "1:15: env.A: 'needs' is not known here; an expression may read inputs, vars."),
     ("env: {a-b: 1}", "1:7: env.a-b: 'a-b' cannot be the name of a variable"),
     ("env: {HOLDFAST_RUN: 1}", "1:7: env.HOLDFAST_RUN: 'HOLDFAST_RUN' is set by Holdfast"),
     ("env: {GITHUB_OUTPUT: 1}", "1:7: env.GITHUB_OUTPUT: 'GITHUB_OUTPUT' is set by Holdfast"),
@@ -86,10 +83,7 @@ REMOVED = [
         f"8:5: {JOB}.container: 'container' is not supported: steps run on workers, not in containers.",
     ),
     (in_job("services: {}"), f"8:5: {JOB}.services: 'services' is not supported"),
-    (
-        in_job("uses: ./other.yml"),
-        f"8:5: {JOB}.uses: 'uses' is not supported: a workflow stands by itself and calls no other.",
-    ),
+    (in_job("uses: ./other.yml"), f"8:5: {JOB}.uses: 'uses' is not supported: a workflow stands by itself and calls no other."),
     (in_job("permissions: {}"), f"8:5: {JOB}.permissions: 'permissions' is not supported"),
     (in_job("concurrency: x"), f"8:5: {JOB}.concurrency: 'concurrency' is not supported"),
     (in_job("environment: x"), f"8:5: {JOB}.environment: 'environment' is not supported"),
@@ -107,10 +101,7 @@ REMOVED = [
         in_step("run: x\nif: github.ref == 'x'"),
         f"15:11: {STEP}.if: 'github' is not there: there is no repository and no event here",
     ),
-    (
-        in_step("run: echo ${{ secrets.KEY }}"),
-        f"14:21: {STEP}.run: 'secrets' is not there: a secret must not become part",
-    ),
+    (in_step("run: echo ${{ secrets.KEY }}"), f"14:21: {STEP}.run: 'secrets' is not there: a secret must not become part"),
     (in_step("run: echo ${{ runner.os }}"), f"14:21: {STEP}.run: 'runner' is not there"),
 ]
 
@@ -139,10 +130,7 @@ OF_JOBS = [
     (in_job("needs: [first, build]"), f"8:20: {JOB}.needs: a job cannot need itself; remove it."),
     (in_job("needs: [first, first]"), f"8:13: {JOB}.needs: 'first' stands twice; remove one."),
     (in_job("needs: ${{ inputs.x }}"), f"8:12: {JOB}.needs: an expression stands here"),
-    (
-        in_job("if: env.A"),
-        f"8:9: {JOB}.if: 'env' is not known here; an expression may read inputs, vars, needs, jobs, left.",
-    ),
+    (in_job("if: env.A"), f"8:9: {JOB}.if: 'env' is not known here; an expression may read inputs, vars, needs, jobs, left."),
     (in_job("if: steps.a.outcome == 'x'"), f"8:9: {JOB}.if: 'steps' is not known here"),
     (in_job("if: matrix.a"), f"8:9: {JOB}.if: 'matrix' is not known here"),
     (
@@ -178,10 +166,7 @@ OF_JOBS = [
         in_job("continue-on-error: yes"),
         f"8:24: {JOB}.continue-on-error: found the text 'yes'; allowed is true or false, or an expression.",
     ),
-    (
-        in_job("outputs: {x: '${{ steps.nope.outputs.y }}'}"),
-        f"8:23: {JOB}.outputs.x: no step of this job has the id 'nope'.",
-    ),
+    (in_job("outputs: {x: '${{ steps.nope.outputs.y }}'}"), f"8:23: {JOB}.outputs.x: no step of this job has the id 'nope'."),
     (in_job("outputs: {x: {storage: s3}}"), f"8:18: {JOB}.outputs.x: an output needs 'value'."),
     (
         in_job("outputs: {x: {value: y, storage: gcs}}"),
@@ -201,10 +186,7 @@ OF_JOBS = [
         f"8:22: {JOB}.retry.backoff: found the text 'linear'; allowed is 'fixed' or 'exponential'.",
     ),
     (in_job("retry: {backoff: fixed}"), f"8:12: {JOB}.retry: retry needs 'max'.\n    max: 3"),
-    (
-        in_job("retry: {max: 101}"),
-        f"8:18: {JOB}.retry.max: found the number '101'; allowed is a whole number from 0 to 100.",
-    ),
+    (in_job("retry: {max: 101}"), f"8:18: {JOB}.retry.max: found the number '101'; allowed is a whole number from 0 to 100."),
     (
         in_job("retry: {max: 1, delay-seconds: 60, max-delay-seconds: 30}"),
         f"8:40: {JOB}.retry.max-delay-seconds: max-delay-seconds is 30, below",
@@ -223,14 +205,8 @@ OF_JOBS = [
         f"8:23: {JOB}.resources.gpus: found the text 'auto'; allowed is a whole number from 0 to 10,000 or an",
     ),
     (in_job("pools: [OPENAI]"), f"8:12: {JOB}.pools: found a list; allowed is a mapping of names, each with a number."),
-    (
-        in_job("strategy: {matrix: {a: [1]}, max-parallel: 0}"),
-        f"8:48: {JOB}.strategy.max-parallel: found the number '0'",
-    ),
-    (
-        in_job("strategy: {matrix: {a: 1}}"),
-        f"8:25: {JOB}.strategy.matrix.a: the values of 'a' are a list, not the int 1.",
-    ),
+    (in_job("strategy: {matrix: {a: [1]}, max-parallel: 0}"), f"8:48: {JOB}.strategy.max-parallel: found the number '0'"),
+    (in_job("strategy: {matrix: {a: 1}}"), f"8:25: {JOB}.strategy.matrix.a: the values of 'a' are a list, not the int 1."),
     (
         in_job("strategy: {matrix: {a: [1], exclude: [{b: 1}]}}"),
         f"8:44: {JOB}.strategy.matrix.exclude[0].b: 'b' is no key of the matrix",
@@ -253,14 +229,8 @@ OF_JOBS = [
         in_job("strategy: {matrix: {a: [{'${{ insert }}': {b: 1}}]}}"),
         f"8:30: {JOB}.strategy.matrix.a[0].${{{{ insert }}}}: write the key itself, or give the mapping that holds it",
     ),
-    (
-        in_job("strategy: {matrix: {'${{ inputs.a }}': [1]}}"),
-        f"8:25: {JOB}.strategy.matrix.${{{{ inputs.a }}}}: write the key",
-    ),
-    (
-        in_job("strategy: {matrix: {a: ['${{ matrix.b }}']}}"),
-        f"8:34: {JOB}.strategy.matrix.a[0]: 'matrix' is not known here",
-    ),
+    (in_job("strategy: {matrix: {'${{ inputs.a }}': [1]}}"), f"8:25: {JOB}.strategy.matrix.${{{{ inputs.a }}}}: write the key"),
+    (in_job("strategy: {matrix: {a: ['${{ matrix.b }}']}}"), f"8:34: {JOB}.strategy.matrix.a[0]: 'matrix' is not known here"),
     (
         in_job(f"strategy: {{matrix: {{a: {list(range(257))}}}}}"),
         f"8:24: {JOB}.strategy.matrix: the matrix makes more than 256 combinations",
@@ -274,18 +244,39 @@ OF_STEPS = [
     (in_step("run: x\nid: a b"), f"15:11: {STEP}.id: found the text 'a b'; allowed is a name that begins with a letter or '_'"),
     (in_step("run: x\nid: BEFORE"), f"14:7: {STEP}.id: two steps have the id 'BEFORE', the first in line 11"),
     (in_step("run: x\nshell: pwsh"), f"15:14: {STEP}.shell: 'pwsh' is no shell that is known."),
-    (in_step("run: x\nworking-directory: ../x"), f"15:26: {STEP}.working-directory: found '../x'; it leaves the job's own directory"),
+    (
+        in_step("run: x\nworking-directory: ../x"),
+        f"15:26: {STEP}.working-directory: found '../x'; it leaves the job's own directory",
+    ),
     (in_step("run: x\nworking-directory: a/../../b"), f"15:26: {STEP}.working-directory: found 'a/../../b'; it leaves"),
     (in_step("run: x\nworking-directory: /etc"), f"15:26: {STEP}.working-directory: found '/etc'; it must be a relative path"),
     (in_step("run: x\nworking-directory: ~/x"), f"15:26: {STEP}.working-directory: found '~/x'; it must be a relative path"),
-    (in_step("run: x\nworking-directory: ${{ inputs.a }}/../.."), f"15:26: {STEP}.working-directory: found 'x/../..'; it leaves"),
-    (in_step("run: x\neffect: twice"), f"15:15: {STEP}.effect: found the text 'twice'; allowed is 'read' or 'idempotent' or 'once'."),
+    (
+        in_step("run: x\nworking-directory: ${{ inputs.a }}/../.."),
+        f"15:26: {STEP}.working-directory: found 'x/../..'; it leaves",
+    ),
+    (
+        in_step("run: x\neffect: twice"),
+        f"15:15: {STEP}.effect: found the text 'twice'; allowed is 'read' or 'idempotent' or 'once'.",
+    ),
     (in_step("run: x\nrnu: y"), f"15:7: {STEP}.rnu: 'rnu' is no key of a step. Did you mean 'run'?"),
-    (in_step("run: x\nif: steps.befor.outcome == 'x'"), f"15:11: {STEP}.if: no step of this job has the id 'befor'. Did you mean 'before'?"),
-    (in_step("run: echo ${{ steps.after.outputs.x }}"), f"14:21: {STEP}.run: the step 'after' runs later, as step 3 of this job"),
+    (
+        in_step("run: x\nif: steps.befor.outcome == 'x'"),
+        f"15:11: {STEP}.if: no step of this job has the id 'befor'. Did you mean 'before'?",
+    ),
+    (
+        in_step("run: echo ${{ steps.after.outputs.x }}"),
+        f"14:21: {STEP}.run: the step 'after' runs later, as step 3 of this job",
+    ),
     (in_step("id: me\nrun: echo ${{ steps.me.outputs.x }}"), f"15:21: {STEP}.run: a step cannot read what it has not done yet"),
-    (in_step("run: echo ${{ steps.before.output.x }}"), f"14:21: {STEP}.run: steps.before has no 'output'. Did you mean 'outputs'?"),
-    (in_step("run: echo ${{ needs.first.outputs.siez }}"), f"14:21: {STEP}.run: the job 'first' has no output 'siez'. Did you mean 'size'?"),
+    (
+        in_step("run: echo ${{ steps.before.output.x }}"),
+        f"14:21: {STEP}.run: steps.before has no 'output'. Did you mean 'outputs'?",
+    ),
+    (
+        in_step("run: echo ${{ needs.first.outputs.siez }}"),
+        f"14:21: {STEP}.run: the job 'first' has no output 'siez'. Did you mean 'size'?",
+    ),
     (in_step("run: echo ${{ needs.first.size }}"), f"14:21: {STEP}.run: needs.first has no 'size'."),
     (in_step("run: echo ${{ needs.frist.result }}"), f"14:21: {STEP}.run: there is no job 'frist'. Did you mean 'first'?"),
     (in_step("run: echo ${{ jobs.build.result }}"), f"14:21: {STEP}.run: a job cannot read its own outputs or result"),
@@ -295,12 +286,27 @@ OF_STEPS = [
     (in_step("run: echo ${{ inputs.a"), f"14:17: {STEP}.run: `${{{{` is not closed by `}}}}`."),
     (in_step("run: echo ${{ }}"), f"14:17: {STEP}.run: There is nothing between"),
     (in_step("run: echo ${{ inputs.a + 1 }}"), f"14:30: {STEP}.run: "),
-    (in_step("run: |\n  echo one\n  echo '${{ inputs.name }}'"), f"16:15: {STEP}.run: ${{{{ inputs.name }}}} stands inside single quotes."),
-    (in_step("run: print(${{ inputs.name }})\nshell: python"), f"14:18: {STEP}.run: ${{{{ inputs.name }}}} stands in a script for 'python'"),
-    (in_step("run: print ${{ inputs.name }}\nshell: perl {0}"), f"14:18: {STEP}.run: ${{{{ inputs.name }}}} stands in a script for 'perl {{0}}'"),
-    (in_step("run: echo ${{ inputs.name }}\nshell: bash -c 'eval {0}'"), f"14:17: {STEP}.run: ${{{{ inputs.name }}}} stands in a script for"),
-    (in_step("run: " + "${{ inputs.a }} " * 101), f"14:12: {STEP}.run: there are 101 expressions in the script; 100 are allowed."),
-]  # fmt: skip
+    (
+        in_step("run: |\n  echo one\n  echo '${{ inputs.name }}'"),
+        f"16:15: {STEP}.run: ${{{{ inputs.name }}}} stands inside single quotes.",
+    ),
+    (
+        in_step("run: print(${{ inputs.name }})\nshell: python"),
+        f"14:18: {STEP}.run: ${{{{ inputs.name }}}} stands in a script for 'python'",
+    ),
+    (
+        in_step("run: print ${{ inputs.name }}\nshell: perl {0}"),
+        f"14:18: {STEP}.run: ${{{{ inputs.name }}}} stands in a script for 'perl {{0}}'",
+    ),
+    (
+        in_step("run: echo ${{ inputs.name }}\nshell: bash -c 'eval {0}'"),
+        f"14:17: {STEP}.run: ${{{{ inputs.name }}}} stands in a script for",
+    ),
+    (
+        in_step("run: " + "${{ inputs.a }} " * 101),
+        f"14:12: {STEP}.run: there are 101 expressions in the script; 100 are allowed.",
+    ),
+]
 
 OF_YAML = [
     ("a: *x", "1:4: a: write out what '*x' is to stand for, because no value before it has that name."),
@@ -365,16 +371,12 @@ def test_what_follows_from_what_is_refused_or_wrong_is_no_further_mistake(first:
 def test_what_is_read_of_steps_a_matrix_or_services_that_are_wrong_is_no_further_mistake() -> None:
     read = "env: {A: '${{ steps.me.outputs.x }} ${{ matrix.v }} ${{ job.services.db.id }}'}"
     (found,) = mistakes(
-        in_step(
-            f"run: echo\nid: 1 2\n{read.replace('matrix.v', 'steps.me.outcome').replace('job.services.db.id', '1')}"
-        )
+        in_step(f"run: echo\nid: 1 2\n{read.replace('matrix.v', 'steps.me.outcome').replace('job.services.db.id', '1')}")
     )
     assert found.path == f"{STEP}.id"
     (found,) = mistakes(in_job("runs-on: any\nstrategy: [x]\nsteps: [{run: echo}]\nname: '${{ matrix.v }}'"))
     assert found.path == f"{JOB}.strategy"
-    (found,) = mistakes(
-        in_job("runs-on: any\nservices: {db: x}\nsteps: [{run: echo, env: {A: '${{ job.services.db.id }}'}}]")
-    )
+    (found,) = mistakes(in_job("runs-on: any\nservices: {db: x}\nsteps: [{run: echo, env: {A: '${{ job.services.db.id }}'}}]"))
     assert found.path == f"{JOB}.services"
 
 
@@ -383,9 +385,7 @@ def test_mistakes_that_are_alike_are_one_with_one_example_and_all_its_places() -
     (found,) = mistakes(in_job(f"runs-on: any\nsteps:\n{steps}"))
     assert (found.line, [place.line for place in found.also]) == (10, [11, 12, 13])
     assert " The same in lines 11, 12, 13.\n    env:\n" in str(found)
-    text = in_job(
-        "runs-on: any\nsteps:\n- uses: a/b@v1\n- run: echo '${{ github.ref }} ${{ github.sha }}'\n- uses: c/d@v2"
-    )
+    text = in_job("runs-on: any\nsteps:\n- uses: a/b@v1\n- run: echo '${{ github.ref }} ${{ github.sha }}'\n- uses: c/d@v2")
     found, *others = mistakes(text)
     assert found.also
     assert "the same in line 12" in str(found).lower()
@@ -410,9 +410,15 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
     )
     assert [each.line for each in found] == sorted(each.line for each in found)
     assert [(each.line, each.path) for each in found] == [
-        (1, "on"), (2, "nmae"), (5, "jobs.a.needs"), (5, "jobs.a.needs"), (8, "jobs.a.steps[0].run"),
-        (9, "jobs.a.steps[0].timeout-minutes"), (11, "jobs.b"), (12, "jobs.b.steps"),
-    ]  # fmt: skip
+        (1, "on"),
+        (2, "nmae"),
+        (5, "jobs.a.needs"),
+        (5, "jobs.a.needs"),
+        (8, "jobs.a.steps[0].run"),
+        (9, "jobs.a.steps[0].timeout-minutes"),
+        (11, "jobs.b"),
+        (12, "jobs.b.steps"),
+    ]
 
 
 def test_a_cycle_is_named_in_full() -> None:
@@ -461,10 +467,10 @@ def test_the_safe_form_is_shown_with_the_refusal() -> None:
         ("|\n          echo\n\n          echo '${{ inputs.a }}'", 12, 17),
         ("|2-\n           echo '${{ inputs.a }}'", 10, 18),
         (">\n          echo one\n          '${{ inputs.a }}'", 11, 12),
-        ("\"echo ok;\n          echo \\\"x\\\" '${{ inputs.a }}'\"", 10, 23),
+        ('"echo ok;\n          echo \\"x\\" \'${{ inputs.a }}\'"', 10, 23),
         ("'echo ok;\n          echo ''${{ inputs.a }}'''", 10, 18),
     ],
-)  # fmt: skip
+)
 def test_the_place_of_an_expression_is_exact_in_every_style(value: str, line: int, column: int) -> None:
     text = "name: x\n\n\njobs:\n  a:\n    runs-on: any\n    steps:\n      - id: a\n        run: " + value
     (found,) = mistakes(text)
@@ -480,9 +486,7 @@ def test_no_more_than_a_hundred_are_told_and_that_there_may_be_others() -> None:
     with pytest.raises(InvalidFile) as found:
         load("".join(f"k{n}: 1\n" for n in range(150)), "file")
     assert (len(found.value.mistakes), found.value.is_complete) == (100, False)
-    assert found.value.message.startswith(
-        "file has at least 100 mistake(s):\nfile:1:1: k0: 'k0' is no key of a workflow."
-    )
+    assert found.value.message.startswith("file has at least 100 mistake(s):\nfile:1:1: k0: 'k0' is no key of a workflow.")
 
 
 def test_a_message_can_be_read_by_itself() -> None:

@@ -162,10 +162,30 @@ def test_memory_grows_with_the_file_and_not_with_what_it_means() -> None:
 
 
 SCRIPTS = [
-    "((" * 100_000, "$(" * 100_000, "'" * 99_999, "a <<E " * 10_000, "\\" * 99_999, "${" * 50_000, "`" * 99_999, "[[ " * 15_000,
-    "case a in " * 20_000, "a=(" * 50_000, "$'" * 50_000, "<(" * 50_000, 'x"' * 49_999, "a | " * 50_000, "\n" * 200_000, "esac " * 30_000,
-    "$" * 80_000, "a()" * 100_000, "A=()" * 15_000, "declare -a" * 15_000, "[ a " * 15_000, "a{}" * 90_000, "<<<" * 90_000,
-]  # fmt: skip
+    "((" * 100_000,
+    "$(" * 100_000,
+    "'" * 99_999,
+    "a <<E " * 10_000,
+    "\\" * 99_999,
+    "${" * 50_000,
+    "`" * 99_999,
+    "[[ " * 15_000,
+    "case a in " * 20_000,
+    "a=(" * 50_000,
+    "$'" * 50_000,
+    "<(" * 50_000,
+    'x"' * 49_999,
+    "a | " * 50_000,
+    "\n" * 200_000,
+    "esac " * 30_000,
+    "$" * 80_000,
+    "a()" * 100_000,
+    "A=()" * 15_000,
+    "declare -a" * 15_000,
+    "[ a " * 15_000,
+    "a{}" * 90_000,
+    "<<<" * 90_000,
+]
 
 
 @pytest.mark.parametrize(
@@ -195,31 +215,46 @@ def files(draw: st.DrawFn) -> str:
     """Something like a workflow, with anything in the place of its values."""
     value = st.recursive(
         st.one_of(
-            st.none(), st.booleans(), st.integers(), st.floats(),
+            st.none(),
+            st.booleans(),
+            st.integers(),
+            st.floats(),
             st.text(st.sampled_from("ab ${{ inputs.x }} needs.a steps[0]()'!=&|:\n"), max_size=30),
             st.sampled_from(["${{ needs.a.outputs.b }}", "${{ matrix.k }}", "a", "any", "always()"]),
         ),
         lambda inner: st.one_of(
             st.lists(inner, max_size=3),
-            st.dictionaries(st.sampled_from(["value", "matrix", "include", "exclude", "k", "run", "max", "cpu"]), inner, max_size=3),
+            st.dictionaries(
+                st.sampled_from(["value", "matrix", "include", "exclude", "k", "run", "max", "cpu"]), inner, max_size=3
+            ),
         ),
         max_leaves=6,
-    )  # fmt: skip
-    keys = ["name", "needs", "if", "runs-on", "strategy", "env", "timeout-minutes", "continue-on-error", "steps", "outputs",
-            "resources", "retry", "pools", "uses"]  # fmt: skip
+    )
+    keys = [
+        "name",
+        "needs",
+        "if",
+        "runs-on",
+        "strategy",
+        "env",
+        "timeout-minutes",
+        "continue-on-error",
+        "steps",
+        "outputs",
+        "resources",
+        "retry",
+        "pools",
+        "uses",
+    ]
     steps = st.lists(
         st.dictionaries(
-            st.sampled_from(["id", "name", "if", "run", "shell", "env", "working-directory", "effect"]),
-            value,
-            max_size=4,
+            st.sampled_from(["id", "name", "if", "run", "shell", "env", "working-directory", "effect"]), value, max_size=4
         ),
         max_size=2,
     )
     job = st.dictionaries(st.sampled_from(keys), value, max_size=5)
     found = {
-        "jobs": {
-            name: {**draw(job), "steps": draw(steps)} for name in draw(st.lists(st.sampled_from("abc"), unique=True))
-        }
+        "jobs": {name: {**draw(job), "steps": draw(steps)} for name in draw(st.lists(st.sampled_from("abc"), unique=True))}
     }
     return json.dumps(found)
 

@@ -88,9 +88,14 @@ def evaluated(text: str) -> str:
 
 def ran(script: str, env: dict[str, str], folder: Path, shell: str = "bash") -> tuple[int, bytes]:
     done = subprocess.run(
-        [shell, "-e", "-c", script], env={"PATH": os.environ["PATH"], **own(), **env}, cwd=folder, stdin=subprocess.DEVNULL,
-        capture_output=True, timeout=20, check=False,
-    )  # fmt: skip
+        [shell, "-e", "-c", script],
+        env={"PATH": os.environ["PATH"], **own(), **env},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 
@@ -148,9 +153,7 @@ def test_no_advice_has_a_value_run(tmp_path: Path, script: str) -> None:
         env |= more
     assert not [each for each in mistakes(written, env) if each.example]
     for value in ATTACKS if env else []:
-        ran(
-            written.replace("${{ inputs.name }}", f'"${PREFIX}1"'), dict.fromkeys([*env, f"{PREFIX}1"], value), tmp_path
-        )
+        ran(written.replace("${{ inputs.name }}", f'"${PREFIX}1"'), dict.fromkeys([*env, f"{PREFIX}1"], value), tmp_path)
         assert not (tmp_path / "pwned").exists()
 
 

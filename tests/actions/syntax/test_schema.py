@@ -39,32 +39,18 @@ def test_a_file_that_is_right_fits() -> None:
     assert problems(plain("env: {A: , B: 1}\njobs: {a: {runs-on: any, if: true, steps: [{run: x}]}}")) == []
 
 
-UNSEEN = (
-    "run: found nothing",
-    "found the text 'x${{",
-    "working-directory",
-    "1:1: a workflow is",
-)
+UNSEEN = ("run: found nothing", "found the text 'x${{", "working-directory", "1:1: a workflow is")
 """A schema cannot see that a text is empty, only half an expression, or a way out of a directory."""
 
 
 def of_the_shape() -> list[tuple[str, str]]:
     """The mistakes that a schema can see: a key or a value, not what one place says about another."""
-    words = (
-        " is no key of ",
-        "is not supported: ",
-        " needs '",
-        "; allowed is ",
-        "cannot be the name of",
-        "are allowed. Use",
-    )
+    words = (" is no key of ", "is not supported: ", " needs '", "; allowed is ", "cannot be the name of", "are allowed. Use")
     found = [case for case in test_mistakes.EVERY if any(word in case[1] for word in words)]
     return [case for case in found if not any(word in case[1] for word in UNSEEN) and case[0]]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"), of_the_shape(), ids=[told.partition("\n")[0][:70] for _, told in of_the_shape()]
-)
+@pytest.mark.parametrize(("text", "told"), of_the_shape(), ids=[told.partition("\n")[0][:70] for _, told in of_the_shape()])
 def test_a_mistake_in_the_shape_does_not_fit(text: str, told: str) -> None:
     with pytest.raises(InvalidFile):
         load(text, "file")

@@ -32,9 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .*(taxed|paid_by)' was
 """Of coroutines that asyncio.as_completed was given, the first is refused; what becomes of the others is Python's to say, as
 of one that is not awaited."""
 
-each_idiom = pytest.mark.parametrize(
-    "idiom", IDIOMS, ids=[f"{number}-{each.name}" for number, each in enumerate(IDIOMS, 1)]
-)
+each_idiom = pytest.mark.parametrize("idiom", IDIOMS, ids=[f"{number}-{each.name}" for number, each in enumerate(IDIOMS, 1)])
 
 
 class LeapingTime(Time):
@@ -186,9 +184,7 @@ _NO_PROGRESS = (ev.RunStarted, ev.StepReady, ev.StepStarted, ev.AttemptLost)
 
 @each_idiom
 @bounded
-async def test_an_idiom_comes_to_the_same_from_every_prefix_of_its_history(
-    idiom: Idiom, place: Place, world: World
-) -> None:
+async def test_an_idiom_comes_to_the_same_from_every_prefix_of_its_history(idiom: Idiom, place: Place, world: World) -> None:
     """Each process dies with the first outcome that it has recorded, and the next replays what stands there."""
     lives = 0
     async with place.engine(workflows=[idiom.flow], execute=False) as desk:

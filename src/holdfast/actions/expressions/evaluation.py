@@ -12,27 +12,8 @@ from typing import Any
 from holdfast.actions.expressions import function
 from holdfast.actions.expressions.lexer import shown
 from holdfast.actions.expressions.meter import Meter, Refusal
-from holdfast.actions.expressions.syntax import (
-    Access,
-    Call,
-    Comparison,
-    Context,
-    Literal,
-    Logic,
-    Node,
-    Not,
-    walk,
-)
-from holdfast.actions.expressions.value import (
-    Value,
-    are_equal,
-    fold,
-    is_less,
-    is_true,
-    kind_of,
-    to_number,
-    to_text,
-)
+from holdfast.actions.expressions.syntax import Access, Call, Comparison, Context, Literal, Logic, Node, Not, walk
+from holdfast.actions.expressions.value import Value, are_equal, fold, is_less, is_true, kind_of, to_number, to_text
 from holdfast.errors import ExpressionError
 
 CASE_SENSITIVE_CONTEXT = "env"

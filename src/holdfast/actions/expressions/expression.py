@@ -78,11 +78,7 @@ class Expression:
         return Names(tuple(readings), tuple(sorted(calls, key=lambda each: each.offset)))
 
     def evaluate(
-        self,
-        contexts: Mapping[str, Value],
-        functions: StatusFunctions | None = None,
-        *,
-        meter: Meter | None = None,
+        self, contexts: Mapping[str, Value], functions: StatusFunctions | None = None, *, meter: Meter | None = None
     ) -> Value:
         """`contexts` are plain JSON data by name; `functions` the status functions that may be called here.
 

@@ -155,9 +155,7 @@ def _format(arguments: Sequence[Argument], meter: Meter) -> Value:
     values = arguments[1:]
     pieces = list(_pieces(to_text(arguments[0]()), len(values), meter))
     # Each value is worked out once, and only if it has a place.
-    texts = {
-        number: to_text(values[number]()) for number in dict.fromkeys(each for each in pieces if type(each) is int)
-    }
+    texts = {number: to_text(values[number]()) for number in dict.fromkeys(each for each in pieces if type(each) is int)}
     return _joined((texts[each] if isinstance(each, int) else each for each in pieces), meter)
 
 

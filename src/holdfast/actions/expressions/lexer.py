@@ -158,6 +158,4 @@ def _advice(found: str) -> str:
         return "A number is written like 42, -1.5, 1e3, 0xff or 0o17 (the last two up to 32 bits and without sign)."
     if any(sign in found for sign in "+-*/%^~"):
         return "There is no arithmetic; a name consists of letters, digits, `_` and `-`; text stands in single quotes."
-    return (
-        "A name consists of letters, digits, `_` and `-` and begins with a letter or `_`; text stands in single quotes."
-    )
+    return "A name consists of letters, digits, `_` and `-` and begins with a letter or `_`; text stands in single quotes."

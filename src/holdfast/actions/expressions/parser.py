@@ -15,30 +15,14 @@ from typing import Literal as OneOf
 
 from holdfast.actions.expressions.function import Function, known
 from holdfast.actions.expressions.lexer import Sort, Token, tokens_of
-from holdfast.actions.expressions.syntax import (
-    STRENGTH,
-    Access,
-    Call,
-    Comparison,
-    Context,
-    Literal,
-    Logic,
-    Node,
-    Not,
-)
+from holdfast.actions.expressions.syntax import STRENGTH, Access, Call, Comparison, Context, Literal, Logic, Node, Not
 from holdfast.actions.expressions.value import whole
 from holdfast.errors import ExpressionError
 
 DEPTH_LIMIT = 50
 """Of the tree, as GitHub counts it: each step, sign and call is one; brackets and chains of one && or || are none."""
 
-_KEYWORDS: dict[str, bool | float | None] = {
-    "null": None,
-    "true": True,
-    "false": False,
-    "NaN": math.nan,
-    "Infinity": math.inf,
-}
+_KEYWORDS: dict[str, bool | float | None] = {"null": None, "true": True, "false": False, "NaN": math.nan, "Infinity": math.inf}
 _FOREIGN_WORDS = {
     "and": "&&",
     "or": "||",
@@ -193,8 +177,7 @@ class _Parser:
             self._access(None, token=name)
         else:
             raise ExpressionError(
-                f"Unexpected {name} after `.`; expected a name or `*`. Another key is written in brackets: "
-                "['a key'] or [0].",
+                f"Unexpected {name} after `.`; expected a name or `*`. Another key is written in brackets: ['a key'] or [0].",
                 name.offset,
             )
 
@@ -231,9 +214,7 @@ class _Parser:
         bracket = self._innermost()
         if bracket is not None:
             opened = f"{bracket.token.text}(" if bracket.sort == "call" else bracket.token.text
-            raise ExpressionError(
-                f"Unexpected end: `{opened}` has no closing `{bracket.closing}`.", bracket.token.offset
-            )
+            raise ExpressionError(f"Unexpected end: `{opened}` has no closing `{bracket.closing}`.", bracket.token.offset)
         while self._pending and isinstance(top := self._pending[-1], _Sign):
             self._reduce(top)
 
@@ -315,9 +296,7 @@ class _Parser:
         else:
             expected.append("the end")
         places = f"{', '.join(expected[:-1])} or {expected[-1]}"
-        return ExpressionError(
-            f"Unexpected {token} after {before}; expected {places}.{_advice(token, before)}", token.offset
-        )
+        return ExpressionError(f"Unexpected {token} after {before}; expected {places}.{_advice(token, before)}", token.offset)
 
 
 def _named(token: Token) -> Node:

@@ -111,8 +111,7 @@ def whole_text(text: str) -> str:
     """`text`, as it is recorded and given to programs. Raises ExpressionError where it cannot be."""
     if not is_text(text):
         raise ExpressionError(
-            "Its value has half a surrogate pair, which is no character: it can be neither kept nor given to a program.",
-            0,
+            "Its value has half a surrogate pair, which is no character: it can be neither kept nor given to a program.", 0
         )
     return text
 

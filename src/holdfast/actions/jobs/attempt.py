@@ -122,9 +122,16 @@ class Attempt(Protocol):
         ...
 
     async def map(
-        self, function: Any, items: Sequence[Any], /, *, max_parallel: int, demand: Callable[[Any], Demand],
-        retry: RetryPolicy, fail_fast: bool,
-    ) -> list[Any]:  # fmt: skip
+        self,
+        function: Any,
+        items: Sequence[Any],
+        /,
+        *,
+        max_parallel: int,
+        demand: Callable[[Any], Demand],
+        retry: RetryPolicy,
+        fail_fast: bool,
+    ) -> list[Any]:
         """Have each item done in a step of its own; None for one that never began. Raises OperationFailed."""
         ...
 

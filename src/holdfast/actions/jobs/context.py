@@ -56,9 +56,7 @@ def flag(given: Flag, contexts: Contexts, key: str) -> bool:
     """Raises ExpressionError for what is not true or false."""
     value = given.evaluate(contexts) if isinstance(given, Template) else given
     if not isinstance(value, bool):
-        raise ExpressionError(
-            f"{key} is {value!r:.80}; it must be true or false. A text becomes one with fromJSON(...).", 0
-        )
+        raise ExpressionError(f"{key} is {value!r:.80}; it must be true or false. A text becomes one with fromJSON(...).", 0)
     return value
 
 
@@ -79,7 +77,6 @@ def count(given: Amount, contexts: Contexts, key: str, most: int) -> int:
     value = given.evaluate(contexts) if isinstance(given, Template) else given
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(1, most + 1):
         raise ExpressionError(
-            f"{key} is {value!r:.80}; it must be a whole number from 1 to {most}. A text becomes one with fromJSON(...).",
-            0,
+            f"{key} is {value!r:.80}; it must be a whole number from 1 to {most}. A text becomes one with fromJSON(...).", 0
         )
     return int(value)

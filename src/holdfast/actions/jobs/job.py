@@ -100,9 +100,7 @@ class JobNode:
                     return
                 seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
                 ended.append(
-                    storable(
-                        self._job, await MatrixJob(attempt, self._job, self._given, seen, which, stop, sharers).run()
-                    )
+                    storable(self._job, await MatrixJob(attempt, self._job, self._given, seen, which, stop, sharers).run())
                 )
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
@@ -120,9 +118,7 @@ def storable(job: Job, ended: Ended) -> Ended:
     if why is None:
         return ended
     error = f"job {job.id!r}: {why}"
-    return Ended(
-        combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False
-    )
+    return Ended(combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False)
 
 
 def together(job: Job, ended: Sequence[Ended]) -> dict[str, Any]:
@@ -137,10 +133,7 @@ def together(job: Job, ended: Sequence[Ended]) -> dict[str, Any]:
         return {**found, **_shown(ended[0])}
     in_order = sorted(ended, key=lambda each: each.combination.number)
     shown = [{"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order]
-    return {
-        **found,
-        "combinations": [{**ended, **_shown(each)} for ended, each in zip(shown, in_order, strict=True)],
-    }
+    return {**found, "combinations": [{**ended, **_shown(each)} for ended, each in zip(shown, in_order, strict=True)]}
 
 
 def plan_of(strategy: Strategy | None, contexts: context.Contexts) -> Plan:

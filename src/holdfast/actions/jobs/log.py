@@ -60,9 +60,7 @@ class Log:
 
 _COMMAND: Final = re.compile(r"\s*::([A-Za-z][\w-]*)(?:\s+([^\n]*?))?::(.*)", re.DOTALL)
 _ANNOTATIONS: Final = ("error", "warning", "notice", "debug")
-_FILES: Final = {
-    "set-output": "GITHUB_OUTPUT", "set-env": "GITHUB_ENV", "add-path": "GITHUB_PATH", "save-state": "GITHUB_ENV",
-}  # fmt: skip
+_FILES: Final = {"set-output": "GITHUB_OUTPUT", "set-env": "GITHUB_ENV", "add-path": "GITHUB_PATH", "save-state": "GITHUB_ENV"}
 _MASK: Final = "***"
 _MOST_MASKS: Final = 100
 """Each is looked for in every line."""
@@ -103,9 +101,7 @@ class Commands:
         """Its lines too, because what prints it prints them one by one."""
         wanted = {text, *text.splitlines()} - {"", *self._masks}
         if len(self._masks) + len(wanted) > _MOST_MASKS or len(text) > _LONGEST_MASK:
-            return (
-                f"add-mask: not masked; a job may mask {_MOST_MASKS} lines of up to {_LONGEST_MASK} characters together"
-            )
+            return f"add-mask: not masked; a job may mask {_MOST_MASKS} lines of up to {_LONGEST_MASK} characters together"
         self._masks = sorted({*self._masks, *wanted}, key=len, reverse=True)  # the longest first: one may hold another
         return f"::add-mask::{_MASK}"
 

@@ -37,9 +37,15 @@ class MatrixJob:
     cancelled; `sharers` is how many have its place together."""
 
     def __init__(
-        self, attempt: Attempt, job: Job, given: Given, contexts: context.Contexts, which: Combination,
-        stop: asyncio.Event, sharers: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        attempt: Attempt,
+        job: Job,
+        given: Given,
+        contexts: context.Contexts,
+        which: Combination,
+        stop: asyncio.Event,
+        sharers: int = 1,
+    ) -> None:
         self._attempt = attempt
         self._job = job
         self._given = given
@@ -103,11 +109,7 @@ class MatrixJob:
     async def _tidy(self, runner: JobRunner) -> None:
         """After its run was cancelled, the steps that ask for that: here, within a bound, and none that runs once."""
         with self._attempt.tidying() as is_cancelled:
-            if (
-                not is_cancelled
-                or self._attempt.worker is not None
-                or self._job.steps[self._begun - 1].effect == "once"
-            ):
+            if not is_cancelled or self._attempt.worker is not None or self._job.steps[self._begun - 1].effect == "once":
                 return
             self._progress.status = "cancelled"
             self._stop.set()
@@ -115,16 +117,12 @@ class MatrixJob:
             for number, step in enumerate(self._job.steps[self._begun :], self._begun + 1):
                 left_s = deadline_s - self._attempt.clock.monotonic_s()
                 if step.effect == "once" and not step.condition.implies_success:
-                    self._progress.log.say(
-                        f"step {step.id or number!r} runs once, and is not begun in a run that is cancelled"
-                    )
+                    self._progress.log.say(f"step {step.id or number!r} runs once, and is not begun in a run that is cancelled")
                 elif left_s > 0 and step.effect != "once":
                     await StepRun(step, number, self._around(runner, left_s), self._progress).run()
 
     def _around(self, runner: JobRunner, left_s: float) -> StepScope:
-        return StepScope(
-            self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation, self._sharers
-        )
+        return StepScope(self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation, self._sharers)
 
     async def _run_steps(self, runner: JobRunner, deadline_s: float) -> None:
         for number, step in enumerate(self._job.steps, 1):

@@ -62,9 +62,7 @@ def tool_of(name: str, perform: Callable[[], Awaitable[Ending]], limits: Limits)
         return found
 
     limit_s = limits.timeout_s + limits.linger_s + limits.grace_s + _SLACK_S
-    return Tool(
-        run, name=name, description="A step of a workflow", policy="once", timeout_s=limit_s, arguments=_Shown()
-    )
+    return Tool(run, name=name, description="A step of a workflow", policy="once", timeout_s=limit_s, arguments=_Shown())
 
 
 def recorded(response: Any) -> Outcome:

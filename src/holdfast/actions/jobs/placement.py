@@ -75,8 +75,7 @@ def demand_at(job: Job, contexts: Contexts) -> Demand:
         memory_mb=amounts["memory"],
         gpus=amounts["gpus"],
         pools={
-            share.pool: None if share.amount == AUTO else _amount(share.pool, share.amount, contexts)
-            for share in job.pools
+            share.pool: None if share.amount == AUTO else _amount(share.pool, share.amount, contexts) for share in job.pools
         },
         priority=job.priority or 0,
         task=SHELL,
@@ -93,9 +92,7 @@ def _names(said: Iterable[Template], contexts: Contexts) -> Iterator[str]:
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, list | dict):
                 kind = "mapping" if isinstance(item, dict) else "list in a list"
-                raise ExpressionError(
-                    f"what it asks for cannot be: give a text, or a list of texts; a {kind} is no label.", 0
-                )
+                raise ExpressionError(f"what it asks for cannot be: give a text, or a list of texts; a {kind} is no label.", 0)
             yield whole_text(to_text(item))
 
 

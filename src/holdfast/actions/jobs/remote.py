@@ -19,9 +19,7 @@ from holdfast.actions.shell import Ending, Limits, Script
 from holdfast.core.values.demand import SHELL
 from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, RemoteFailed, StepError, ToolFailed
 
-_PROBLEMS: Final[dict[str, type[HoldfastError]]] = {
-    each.__name__: each for each in (InvalidInput, ToolFailed, OutcomeUnknown)
-}
+_PROBLEMS: Final[dict[str, type[HoldfastError]]] = {each.__name__: each for each in (InvalidInput, ToolFailed, OutcomeUnknown)}
 """What may have become of a script that has no ending."""
 _LEAVE_S: Final = 60.0
 """What a worker gets to remove its directory before it is left to itself with that."""

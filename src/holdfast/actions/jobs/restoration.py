@@ -61,8 +61,10 @@ def restored(definition: Definition, shell: Shell = run) -> Workflow | None:
     except _UNREADABLE as problem:
         _log.warning(
             "holdfast cannot read workflow %s as it was stored (%s: %s); its runs are left to processes that can.",
-            definition.name, type(problem).__name__, problem,
-        )  # fmt: skip
+            definition.name,
+            type(problem).__name__,
+            problem,
+        )
         return None
 
 
@@ -98,8 +100,7 @@ def _step(said: dict[str, Any]) -> Step:
         condition=_condition(said),
         # The text has no expressions any more, whatever it looks like.
         script=Script(
-            said["script"]["text"],
-            tuple(Binding(each["name"], Template.parse(each["value"]).expressions[0]) for each in bound),
+            said["script"]["text"], tuple(Binding(each["name"], Template.parse(each["value"]).expressions[0]) for each in bound)
         ),
         shell=said.get("shell"),
         env=_variables(said),

@@ -91,9 +91,7 @@ def workspace() -> Iterator[Path]:
     _clear()
     new = Path(tempfile.mkdtemp(prefix=_NEW)).resolve()
     lock = _lock(new)
-    folder = new.rename(
-        new.with_name(new.name.replace(_NEW, _LOCKED, 1))
-    )  # from now on its lock says whether it is left
+    folder = new.rename(new.with_name(new.name.replace(_NEW, _LOCKED, 1)))  # from now on its lock says whether it is left
     try:
         yield folder
     finally:

@@ -47,9 +47,13 @@ class SpreadJob(JobNode):
         numbers = [each.number for each in plan.combinations]
         try:
             ended = await attempt.map(
-                self.combination, numbers, max_parallel=min(plan.most_at_once, len(numbers)), retry=self._retry,
-                demand=lambda number: demands[number], fail_fast=plan.fail_fast,
-            )  # fmt: skip
+                self.combination,
+                numbers,
+                max_parallel=min(plan.most_at_once, len(numbers)),
+                retry=self._retry,
+                demand=lambda number: demands[number],
+                fail_fast=plan.fail_fast,
+            )
         except OperationFailed as failed:
             return output("failure", "failure", error=f"job {self._job.id!r}: {failed.message}")
         placed = [_ended(*each) for each in zip(ended, plan.combinations, strict=True)]

@@ -21,21 +21,11 @@ from holdfast.actions.shell.runner import MOST_DURATION_S
 from holdfast.actions.syntax.document import Job, Limits, Step
 from holdfast.core.capacity.estimates import Report
 from holdfast.core.values.ids import named_effect_key
-from holdfast.errors import (
-    InvalidInput,
-    KeyReused,
-    OperationFailed,
-    OutcomeUnknown,
-    PlaceLost,
-    SchemaMismatch,
-    ToolFailed,
-)
+from holdfast.errors import InvalidInput, KeyReused, OperationFailed, OutcomeUnknown, PlaceLost, SchemaMismatch, ToolFailed
 
 _SHOWN_CHARACTERS: Final = 2000
 """Of a script, to the person who is asked what became of it."""
-_OWN_FAILURES: Final = (
-    ExpressionError, InvalidInput, KeyReused, ToolFailed, OutcomeUnknown, OperationFailed, SchemaMismatch,
-)  # fmt: skip
+_OWN_FAILURES: Final = (ExpressionError, InvalidInput, KeyReused, ToolFailed, OutcomeUnknown, OperationFailed, SchemaMismatch)
 """What is the failure of a step, and of nothing else."""
 
 
@@ -102,9 +92,7 @@ class StepRun:
     async def _fail(self, outcome: Outcome) -> None:
         why, seen = f"step {await self._name()!r}: {outcome.said}", self._seen
         try:
-            spared = await self._evaluated(
-                lambda: context.flag(self._step.continue_on_error, seen, "continue-on-error")
-            )
+            spared = await self._evaluated(lambda: context.flag(self._step.continue_on_error, seen, "continue-on-error"))
         except ExpressionError as problem:
             spared, why = False, f"{why} {problem.message}"
         if spared:
@@ -152,9 +140,7 @@ class StepRun:
         call = attempt.call_tool(tool.name, shown, key=self._effect, allowed={tool.name: tool})
         outcome = once.recorded(await attempt.apart(f"step-{self._key}", call))
         if ending is None:
-            self._progress.log.say(
-                f"step {await self._name()!r} is not run again; what became of it is known: {outcome.said}"
-            )
+            self._progress.log.say(f"step {await self._name()!r} is not run again; what became of it is known: {outcome.said}")
         return outcome
 
     async def _execute(self, script: shell.Script, limits: shell.Limits) -> shell.Ending:

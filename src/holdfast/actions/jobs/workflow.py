@@ -38,9 +38,11 @@ END: Final = "run.end"
 
 
 def workflow_of(
-    document: Document, shell: Shell = run, variables: Mapping[str, str] = MappingProxyType({}),
+    document: Document,
+    shell: Shell = run,
+    variables: Mapping[str, str] = MappingProxyType({}),
     shared: Collection[str] | None = None,
-) -> Workflow:  # fmt: skip
+) -> Workflow:
     """The workflow that a checked document describes. Its scripts are part of its identity, their places are not; what
     `vars` has (`variables`) is, so that a run sees the same from its first job to its last.
 
@@ -112,9 +114,7 @@ def _has_failed(output: dict[str, Any]) -> bool:
 
 
 def _policy(retry: Retry) -> RetryPolicy:
-    return RetryPolicy(
-        max_attempts=1 + retry.times, backoff=retry.backoff, initial_s=retry.delay_s, max_s=retry.max_delay_s
-    )
+    return RetryPolicy(max_attempts=1 + retry.times, backoff=retry.backoff, initial_s=retry.delay_s, max_s=retry.max_delay_s)
 
 
 def _node(handler: Any, retry: RetryPolicy, kind: Kind = "task", **settings: Any) -> NodeDefinition:

@@ -98,9 +98,7 @@ def _tidy(folder: Path) -> None:
 
 def _candidates(controller: Controller) -> Iterator[Place]:
     for mounted, is_unified in _trees(controller):
-        own = next(
-            (path for name, path in _own() if (name == "" if is_unified else controller in name.split(","))), None
-        )
+        own = next((path for name, path in _own() if (name == "" if is_unified else controller in name.split(","))), None)
         if own is None or ".." in own:
             continue  # its group is not to be seen from here
         folder = mounted / own.lstrip("/")

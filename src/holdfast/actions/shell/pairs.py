@@ -18,9 +18,12 @@ from typing import Final
 from holdfast.core.values.demand import MOST_AMOUNT
 
 FILES: Final = {
-    "GITHUB_OUTPUT": "output", "GITHUB_ENV": "environment", "GITHUB_PATH": "path", "GITHUB_STEP_SUMMARY": "summary",
+    "GITHUB_OUTPUT": "output",
+    "GITHUB_ENV": "environment",
+    "GITHUB_PATH": "path",
+    "GITHUB_STEP_SUMMARY": "summary",
     "HOLDFAST_USAGE": "usage",
-}  # fmt: skip
+}
 """The variables that name them, and what people call them."""
 MOST_FILE_BYTES: Final = 1024 * 1024
 MOST_SUMMARY_CHARACTERS: Final = 64 * 1024

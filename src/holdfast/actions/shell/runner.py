@@ -379,9 +379,7 @@ class _Run:
 
     async def _print(self, printed: IO[bytes]) -> None:
         reader = asyncio.StreamReader(_CHUNK_BYTES)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), printed
-        )
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), printed)
         try:
             while chunk := await reader.read(_CHUNK_BYTES):
                 for line in self._log.add(chunk):
@@ -412,9 +410,14 @@ def _start_supervisor(private: Path) -> tuple[subprocess.Popen[bytes], socket.so
     command = [sys.executable, "-I", "-S", _SUPERVISOR, str(private)]
     try:
         process = subprocess.Popen(
-            command, stdin=theirs.fileno(), stdout=writing, stderr=writing, cwd="/", env={"PATH": DEFAULT_PATH},
+            command,
+            stdin=theirs.fileno(),
+            stdout=writing,
+            stderr=writing,
+            cwd="/",
+            env={"PATH": DEFAULT_PATH},
             start_new_session=True,
-        )  # fmt: skip
+        )
     except OSError as problem:
         ours.close()
         printed.close()

@@ -70,7 +70,9 @@ class _Jobs:
         labels = section.get("runs-on", ())
         resources = section.get("resources")
         return Job(
-            at=named.at, id=named.name, name=section.get("name"),
+            at=named.at,
+            id=named.name,
+            name=section.get("name"),
             needs=tuple(_text(need) for need in section.get("needs", ())),
             condition=section.get("if", _ALWAYS),
             labels=tuple(label for label in labels if asks_for_label(_text(label))),
@@ -78,13 +80,14 @@ class _Jobs:
             env=_env(reading, section.get("env", ()), (*path, "env"), strategy),
             timeout_minutes=section.get("timeout-minutes", JOB_MINUTES),
             continue_on_error=section.get("continue-on-error", False),
-            steps=steps, outputs=tuple(_output(each) for each in section.get("outputs", ())),
+            steps=steps,
+            outputs=tuple(_output(each) for each in section.get("outputs", ())),
             resources=Resources() if resources is None else _resources(resources),
             retry=self._retry(section),
             pools=self._pools(section),
             priority=section.get("priority"),
             limits=None if section.get("limits") is None else _limits(section.get("limits")),
-        )  # fmt: skip
+        )
 
     # --- Steps ----------------------------------------------------------------------------------------------------
 
@@ -93,21 +96,29 @@ class _Jobs:
         self._shell(section, shell)
         self._directory(section)
         return Step(
-            at=section.node.at, id=_text(section.get("id")) or None, name=section.get("name"),
-            condition=section.get("if", _ALWAYS), script=self._script(section, shell), shell=shell,
+            at=section.node.at,
+            id=_text(section.get("id")) or None,
+            name=section.get("name"),
+            condition=section.get("if", _ALWAYS),
+            script=self._script(section, shell),
+            shell=shell,
             env=_env(self._reading, section.get("env", ()), (*section.path, "env"), strategy),
-            working_directory=section.get("working-directory"), timeout_minutes=section.get("timeout-minutes"),
-            continue_on_error=section.get("continue-on-error", False), effect=section.get("effect", "idempotent"),
-        )  # fmt: skip
+            working_directory=section.get("working-directory"),
+            timeout_minutes=section.get("timeout-minutes"),
+            continue_on_error=section.get("continue-on-error", False),
+            effect=section.get("effect", "idempotent"),
+        )
 
     def _unique_ids(self, section: Section, steps: Sequence[Step]) -> None:
         first: dict[str, Step] = {}
         for number, step in enumerate(steps):
             if step.id is not None and first.setdefault(step.id.lower(), step) is not step:
                 self._reading.wrong(
-                    step.at, (*section.path, "steps", number, "id"), f"two steps have the id {quoted(step.id)}, the first in"
+                    step.at,
+                    (*section.path, "steps", number, "id"),
+                    f"two steps have the id {quoted(step.id)}, the first in"
                     f" line {first[step.id.lower()].at.line}; give this one another.",
-                )  # fmt: skip
+                )
 
     def _shell(self, section: Section, shell: str | None) -> None:
         if shell is None or shell in _SHELLS or "{0}" in shell:
@@ -129,9 +140,11 @@ class _Jobs:
         problem = directory.problem(path)
         if problem is not None:
             self._reading.wrong(
-                section.value_at("working-directory"), (*section.path, "working-directory"),
-                f"found {quoted(path)}; {problem}.", "working-directory: data/raw",
-            )  # fmt: skip
+                section.value_at("working-directory"),
+                (*section.path, "working-directory"),
+                f"found {quoted(path)}; {problem}.",
+                "working-directory: data/raw",
+            )
 
     def _script(self, section: Section, shell: str | None) -> Script:
         template: Template | None = section.get("run")
@@ -149,9 +162,11 @@ class _Jobs:
             variable = variable_of(each.name)
             if (first := told_by.setdefault(variable, each.name)) != each.name:
                 self._reading.wrong(
-                    each.at, (*job.path, "pools", each.name), f"a script is told of {first!r} and of {each.name!r} by the same"
+                    each.at,
+                    (*job.path, "pools", each.name),
+                    f"a script is told of {first!r} and of {each.name!r} by the same"
                     f" variable, {variable}. Give one of the two pools another name, or take of them in different jobs.",
-                )  # fmt: skip
+                )
         return tuple(PoolShare(each.at, each.name, each.value) for each in entries)
 
     def _retry(self, job: Section) -> Retry:
@@ -161,14 +176,12 @@ class _Jobs:
         delay, most = section.get("delay-seconds", 1.0), section.get("max-delay-seconds")
         if most is not None and most < delay:
             self._reading.wrong(
-                section.at("max-delay-seconds"), (*section.path, "max-delay-seconds"),
+                section.at("max-delay-seconds"),
+                (*section.path, "max-delay-seconds"),
                 f"max-delay-seconds is {most}, below delay-seconds, which is {delay}; raise it, or remove it.",
-            )  # fmt: skip
+            )
         return Retry(
-            section.get("max", 0),
-            section.get("backoff", "exponential"),
-            delay,
-            max(60.0, delay) if most is None else most,
+            section.get("max", 0), section.get("backoff", "exponential"), delay, max(60.0, delay) if most is None else most
         )
 
 
@@ -193,21 +206,23 @@ def _is_from_outside(value: Template, strategy: Strategy | None) -> bool:
     return bool(value.expressions) and not value.names.contexts <= ({"matrix", "strategy"} if is_written else set())
 
 
-def _env(
-    reading: Reading, entries: Iterable[Named], path: Path, strategy: Strategy | None = None
-) -> tuple[Variable, ...]:
+def _env(reading: Reading, entries: Iterable[Named], path: Path, strategy: Strategy | None = None) -> tuple[Variable, ...]:
     found = []
     for entry in entries:
         if entry.name.upper().startswith(_OWN_PREFIX) or entry.name in _OWN_VARIABLES:
             reading.wrong(
-                entry.at, (*path, entry.name), f"{entry.name!r} is set by Holdfast for every step; choose a name that does not"
+                entry.at,
+                (*path, entry.name),
+                f"{entry.name!r} is set by Holdfast for every step; choose a name that does not"
                 f" begin with {_OWN_PREFIX} and is not {' or '.join(_OWN_VARIABLES)}.",
-            )  # fmt: skip
+            )
         elif (who := obeyed_by(entry.name)) is not None and _is_from_outside(entry.value, strategy):
             reading.wrong(
-                entry.at, (*path, entry.name), f"{entry.name!r} steers what is run: {who}, so its value must not come from"
+                entry.at,
+                (*path, entry.name),
+                f"{entry.name!r} steers what is run: {who}, so its value must not come from"
                 " outside. Write the value itself; or choose another name, and have the script look at it.",
-            )  # fmt: skip
+            )
         found.append(Variable(entry.name, entry.value, entry.at))
     return tuple(found)
 
@@ -220,14 +235,8 @@ def _vague(section: Section, job: Job) -> frozenset[str]:
     outputs, steps = section.node.get("outputs"), section.node.get("steps")
     if outputs is not None and not (isinstance(outputs, MappingNode) and len(outputs.entries) == len(job.outputs)):
         found.add("outputs")
-    ids = (
-        [item.get("id") for item in steps.items if isinstance(item, MappingNode)]
-        if isinstance(steps, SequenceNode)
-        else []
-    )
-    if steps is not None and (
-        len(ids) != len(job.steps) or sum(map(bool, ids)) != sum(bool(step.id) for step in job.steps)
-    ):
+    ids = [item.get("id") for item in steps.items if isinstance(item, MappingNode)] if isinstance(steps, SequenceNode) else []
+    if steps is not None and (len(ids) != len(job.steps) or sum(map(bool, ids)) != sum(bool(step.id) for step in job.steps)):
         found.add("steps")
     if section.node.get("strategy") is not None and section.get("strategy") is None:
         found.add("strategy")
@@ -262,9 +271,7 @@ def _needs(
         first = known[cycle[0]]
         told = " -> ".join(known[each].id for each in cycle)
         at = _need_at(sections[first.id], known[cycle[1]].id)
-        reading.wrong(
-            at, ("jobs", first.id, "needs"), f"these jobs wait for one another: {told}. Remove one of these needs."
-        )
+        reading.wrong(at, ("jobs", first.id, "needs"), f"these jobs wait for one another: {told}. Remove one of these needs.")
     return found
 
 

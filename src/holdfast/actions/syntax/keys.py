@@ -147,10 +147,12 @@ Kind = Text | If | Number | Boolean | Choice | ListOf | MapOf | Object | Either 
 
 def _env(contexts: tuple[str, ...]) -> MapOf:
     return MapOf(
-        "a variable", Text(contexts, may_be_empty=True), VARIABLE,
+        "a variable",
+        Text(contexts, may_be_empty=True),
+        VARIABLE,
         "is made of letters, digits and '_', and begins with no digit",
         example="env:\n  NAME: value",
-    )  # fmt: skip
+    )
 
 
 def _minutes(contexts: tuple[str, ...]) -> Number:
@@ -163,13 +165,9 @@ _SPANS: Final = (("s", 1), ("m", 60), ("min", 60), ("h", 3600))
 
 _NO_GROUP: Final = "there are no groups of runners; write labels, or 'any', and what a job takes under 'resources'"
 _NO_EVENTS: Final = "a run is started by 'holdfast run' or by a program, not by an event. Remove it"
-_NO_CONTAINER: Final = (
-    "steps run on workers, not in containers. Ask for workers that have what is needed with 'runs-on'"
-)
+_NO_CONTAINER: Final = "steps run on workers, not in containers. Ask for workers that have what is needed with 'runs-on'"
 _NO_USES_JOB: Final = "a workflow stands by itself and calls no other. Write the other's jobs into this file"
-_NO_USES_STEP: Final = (
-    "there is no marketplace of actions; a step runs a command. Write what the action does under 'run'"
-)
+_NO_USES_STEP: Final = "there is no marketplace of actions; a step runs a command. Write what the action does under 'run'"
 _NO_PERMISSIONS: Final = "there is no token of a repository whose permissions could be set. Remove it"
 _NO_CONCURRENCY: Final = "what may run at once is set by 'pools' of a job, and by 'holdfast admission' for whole runs"
 _NO_DEFAULTS: Final = "each step says for itself what differs. Write 'shell' and 'working-directory' into the steps"
@@ -180,31 +178,25 @@ STEP: Final = Object(
         Field("id", Text(pattern=IDENTIFIER, words=f"a name that {_IDENTIFIER_WORDS}"), "Its name in `steps`."),
         Field("name", Text(RUNNING), "What people see."),
         Field("if", If(RUNNING), "Whether it runs; `success()` unless a status function stands in it."),
+        Field("run", Text(RUNNING, is_script=True), "The script.", is_required=True, example="run: echo hello"),
         Field(
-            "run", Text(RUNNING, is_script=True), "The script.", is_required=True, example="run: echo hello",
-        ),
-        Field(
-            "shell", Text(words="'bash', 'sh', 'python', or a command with {0} in it"),
+            "shell",
+            Text(words="'bash', 'sh', 'python', or a command with {0} in it"),
             "`bash`, `sh`, `python`, or a command with `{0}` for the script's file.",
         ),
         Field("env", _env(RUNNING), "Variables of the environment, above those of the job."),
         Field("working-directory", Text(RUNNING), "Where the script starts, below the job's own directory."),
-        Field(
-            "timeout-minutes", _minutes(RUNNING),
-            "After so long it has failed.",
-        ),
+        Field("timeout-minutes", _minutes(RUNNING), "After so long it has failed."),
         Field("continue-on-error", Boolean(RUNNING), "Its failure does not fail the job."),
         Field(
-            "effect", Choice(("read", "idempotent", "once")),
+            "effect",
+            Choice(("read", "idempotent", "once")),
             "What a lost attempt means: run again (`idempotent`, the default, and `read`), or ask a person (`once`).",
             is_ours=True,
         ),
     ),
-    {
-        "uses": _NO_USES_STEP,
-        "with": "it gives values to an action, and there are none. Give the script its values with 'env'",
-    },
-)  # fmt: skip
+    {"uses": _NO_USES_STEP, "with": "it gives values to an action, and there are none. Give the script its values with 'env'"},
+)
 
 OUTPUT: Final = Object(
     "an output",
@@ -220,10 +212,7 @@ RESOURCES: Final = Object(
     "resources",
     (
         Field(
-            "cpu",
-            Number(0, 10_000_000, contexts=PLACING, units=(("m", 1),)),
-            "Millicores: 2000 is two cores.",
-            is_ours=True,
+            "cpu", Number(0, 10_000_000, contexts=PLACING, units=(("m", 1),)), "Millicores: 2000 is two cores.", is_ours=True
         ),
         Field("memory", Number(0, 1_000_000_000, contexts=PLACING, units=_SIZES), "Megabytes.", is_ours=True),
         Field("gpus", Number(0, 10_000, contexts=PLACING), "How many.", is_ours=True),
@@ -234,9 +223,7 @@ RESOURCES: Final = Object(
 LIMITS: Final = Object(
     "limits",
     (
-        Field(
-            "memory", Number(16, 1_000_000_000, units=_SIZES), "Megabytes of address space of a process.", is_ours=True
-        ),
+        Field("memory", Number(16, 1_000_000_000, units=_SIZES), "Megabytes of address space of a process.", is_ours=True),
         Field("cpu-seconds", Number(1, 31_536_000, units=_SPANS), "Of one process.", is_ours=True),
         Field("file", Number(1, 1_000_000_000, units=_SIZES), "Megabytes of a file that it writes.", is_ours=True),
         Field("processes", Number(1, 1_000_000), "Of the worker's account, all together.", is_ours=True),
@@ -247,27 +234,14 @@ RETRY: Final = Object(
     "retry",
     (
         Field(
-            "max",
-            Number(0, 100),
-            "How often a failed job is tried again.",
-            is_required=True,
-            is_ours=True,
-            example="max: 3",
+            "max", Number(0, 100), "How often a failed job is tried again.", is_required=True, is_ours=True, example="max: 3"
+        ),
+        Field("backoff", Choice(("fixed", "exponential")), "`exponential`, the default, doubles the delay.", is_ours=True),
+        Field(
+            "delay-seconds", Number(0, 86_400, is_whole=False, units=_SPANS), "Before the first repetition; 1.", is_ours=True
         ),
         Field(
-            "backoff", Choice(("fixed", "exponential")), "`exponential`, the default, doubles the delay.", is_ours=True
-        ),
-        Field(
-            "delay-seconds",
-            Number(0, 86_400, is_whole=False, units=_SPANS),
-            "Before the first repetition; 1.",
-            is_ours=True,
-        ),
-        Field(
-            "max-delay-seconds",
-            Number(0, 86_400, is_whole=False, units=_SPANS),
-            "Never longer than this; 60.",
-            is_ours=True,
+            "max-delay-seconds", Number(0, 86_400, is_whole=False, units=_SPANS), "Never longer than this; 60.", is_ours=True
         ),
     ),
 )
@@ -279,7 +253,7 @@ STRATEGY: Final = Object(
         Field("fail-fast", Boolean(DECIDING), "A failure cancels the other combinations; true."),
         Field("max-parallel", Number(1, 1000, contexts=DECIDING), "How many combinations run at once."),
     ),
-)  # fmt: skip
+)
 
 JOB: Final = Object(
     "a job",
@@ -288,26 +262,26 @@ JOB: Final = Object(
         Field("needs", ListOf(Text(words="the id of a job"), takes_one=True), "The jobs that come before."),
         Field("if", If(CONDITION), "Whether it runs; `success()` of all jobs before it unless a status function stands in it."),
         Field(
-            "runs-on", msgspec.structs.replace(_LABELS, takes_one=True, no_mapping=_NO_GROUP),
-            "Labels that the worker must have, all of them; `any` asks for none.", is_required=True,
+            "runs-on",
+            msgspec.structs.replace(_LABELS, takes_one=True, no_mapping=_NO_GROUP),
+            "Labels that the worker must have, all of them; `any` asks for none.",
+            is_required=True,
             example="runs-on: any",
         ),
         Field("strategy", STRATEGY, "Runs the job in variants."),
         Field("env", _env(PLACING), "Variables of the environment of all its steps, above those of the workflow."),
-        Field(
-            "timeout-minutes", _minutes(PLACING),
-            "After so long it has failed; 360.",
-        ),
+        Field("timeout-minutes", _minutes(PLACING), "After so long it has failed; 360."),
         Field("continue-on-error", Boolean(PLACING), "Its failure does not fail the run."),
         Field(
-            "steps", ListOf(STEP, most=MOST_STEPS), "What it does, one after the other.", is_required=True,
+            "steps",
+            ListOf(STEP, most=MOST_STEPS),
+            "What it does, one after the other.",
+            is_required=True,
             example="steps:\n  - run: echo hello",
         ),
         Field(
             "outputs",
-            MapOf(
-                "an output", Either(Text(RUNNING), OUTPUT), example="outputs:\n  NAME: ${{ steps.ID.outputs.NAME }}",
-            ),
+            MapOf("an output", Either(Text(RUNNING), OUTPUT), example="outputs:\n  NAME: ${{ steps.ID.outputs.NAME }}"),
             "What later jobs may read.",
         ),
         Field("resources", RESOURCES, "What it takes of a worker.", is_ours=True),
@@ -316,14 +290,18 @@ JOB: Final = Object(
         Field(
             "pools",
             MapOf(
-                "a pool", Number(1, 10_000_000_000, contexts=PLACING, word=AUTO), LABEL, f"has {_LABEL_WORDS}", most=MOST_NAMES,
+                "a pool",
+                Number(1, 10_000_000_000, contexts=PLACING, word=AUTO),
+                LABEL,
+                f"has {_LABEL_WORDS}",
+                most=MOST_NAMES,
                 example="pools:\n  OPENAI_RPS: 5",
             ),
-            "How much it takes of which pool; `auto` is what its runs before have said that they used.", is_ours=True,
+            "How much it takes of which pool; `auto` is what its runs before have said that they used.",
+            is_ours=True,
         ),
         Field(
-            "priority", Number(-MOST_PRIORITY, MOST_PRIORITY), "Higher goes first where jobs wait for a place; 0.",
-            is_ours=True,
+            "priority", Number(-MOST_PRIORITY, MOST_PRIORITY), "Higher goes first where jobs wait for a place; 0.", is_ours=True
         ),
     ),
     {
@@ -338,7 +316,7 @@ JOB: Final = Object(
         "environment": "there are no deployment environments. Put what differs into 'env' or the run's input",
         "snapshot": "workers have no images. Remove it",
     },
-)  # fmt: skip
+)
 
 _JOBS: Final = "jobs:\n  greet:\n    runs-on: any\n    steps:\n      - run: echo hello"
 
@@ -347,9 +325,7 @@ WORKFLOW: Final = Object(
     (
         Field("name", Text(words="a text"), "Its name; the file's where there is none."),
         Field("env", _env(STARTING), "Variables of the environment of all steps."),
-        Field(
-            "jobs", MapOf("a job", JOB, most=MOST_JOBS, example=_JOBS), "The jobs, by id.", is_required=True, example=_JOBS,
-        ),
+        Field("jobs", MapOf("a job", JOB, most=MOST_JOBS, example=_JOBS), "The jobs, by id.", is_required=True, example=_JOBS),
     ),
     {
         "on": _NO_EVENTS,
@@ -359,7 +335,7 @@ WORKFLOW: Final = Object(
         "defaults": _NO_DEFAULTS,
         "inputs": "a run's input is not declared; expressions read it as inputs.NAME. Remove it",
     },
-)  # fmt: skip
+)
 
 
 def field(kind: Object, key: str) -> Field:
@@ -368,11 +344,7 @@ def field(kind: Object, key: str) -> Field:
 
 def json_schema() -> dict[str, Any]:
     """The format for editors, as JSON Schema of draft 2020-12."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A Holdfast workflow",
-        **_schema(WORKFLOW),
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A Holdfast workflow", **_schema(WORKFLOW)}
 
 
 _EXPRESSION: Final = {"type": "string", "pattern": r"\$\{\{"}
@@ -399,9 +371,12 @@ def _schema(kind: Kind) -> dict[str, Any]:
             return {"anyOf": [item, several]} if kind.takes_one else several
         case MapOf():
             return {
-                "type": "object", "propertyNames": {"pattern": f"^{kind.pattern}$"}, "minProperties": 1,
-                "maxProperties": kind.most, "additionalProperties": _schema(kind.value),
-            }  # fmt: skip
+                "type": "object",
+                "propertyNames": {"pattern": f"^{kind.pattern}$"},
+                "minProperties": 1,
+                "maxProperties": kind.most,
+                "additionalProperties": _schema(kind.value),
+            }
         case Object():
             return _object_schema(kind)
         case Either():
@@ -412,9 +387,7 @@ def _schema(kind: Kind) -> dict[str, Any]:
 
 def _text_schema(kind: Text) -> dict[str, Any]:
     if kind.pattern is not None and kind.contexts:
-        return {
-            "anyOf": [{"type": "string", "pattern": f"^{kind.pattern}$"}, {"type": ["number", "boolean"]}, _EXPRESSION]
-        }
+        return {"anyOf": [{"type": "string", "pattern": f"^{kind.pattern}$"}, {"type": ["number", "boolean"]}, _EXPRESSION]}
     if kind.pattern is not None:
         return {"type": "string", "pattern": f"^{kind.pattern}$"}
     return {"type": ["string", "number", "boolean", *(("null",) if kind.may_be_empty else ())]}

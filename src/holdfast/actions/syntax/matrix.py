@@ -53,9 +53,7 @@ def _check(vectors: Mapping[str, Any], include: Sequence[Combination], exclude: 
             raise MatrixError(key, f"the list of {key!r} is empty; it needs a value at least.")
         product *= len(vector)
         if product > MOST_PRODUCTS:
-            raise MatrixError(
-                "", f"the lists make more than {MOST_PRODUCTS:,} combinations; {MOST_COMBINATIONS} are allowed."
-            )
+            raise MatrixError("", f"the lists make more than {MOST_PRODUCTS:,} combinations; {MOST_COMBINATIONS} are allowed.")
     if not vectors and not include:
         raise MatrixError("", "the matrix is empty; it needs a list of values, or 'include'.")
     known = {key.lower() for key in vectors}
@@ -63,9 +61,9 @@ def _check(vectors: Mapping[str, Any], include: Sequence[Combination], exclude: 
         for key in entry:
             if key.lower() not in known:
                 raise MatrixError(
-                    f"exclude[{number}].{key}", f"{key!r} is no key of the matrix, so it excludes nothing; its keys are"
-                    f" {', '.join(vectors) or 'none'}.",
-                )  # fmt: skip
+                    f"exclude[{number}].{key}",
+                    f"{key!r} is no key of the matrix, so it excludes nothing; its keys are {', '.join(vectors) or 'none'}.",
+                )
     if sum(1 for entry in (*include, *exclude) for _ in _leaves(entry)) > MOST_FILTERED:
         raise MatrixError("", f"'include' and 'exclude' have more than {MOST_FILTERED:,} values in all; use fewer.")
 
@@ -77,9 +75,7 @@ def check_storable(matrix: Any) -> None:
             value = value.literal  # noqa: PLW2901
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
         if isinstance(value, float) and not math.isfinite(value):
-            raise MatrixError(
-                place, f"{value} is no number that JSON has, as which combinations are kept; put it in quotes."
-            )
+            raise MatrixError(place, f"{value} is no number that JSON has, as which combinations are kept; put it in quotes.")
         if not all(is_text(part) for part in (*path, value) if isinstance(part, str)):
             raise MatrixError("", "a text in it has half a surrogate pair, which is no character and cannot be kept.")
 
@@ -92,9 +88,7 @@ def _filters(parts: Mapping[str, Any], name: str) -> tuple[Combination, ...]:
         raise MatrixError(name, f"{name!r} is a list of mappings, not {_kind(found)}.")
     for number, entry in enumerate(found):
         if not isinstance(entry, Mapping) or not entry:
-            raise MatrixError(
-                f"{name}[{number}]", f"an entry of {name!r} is a mapping that is not empty, not {_kind(entry)}."
-            )
+            raise MatrixError(f"{name}[{number}]", f"an entry of {name!r} is a mapping that is not empty, not {_kind(entry)}.")
     return tuple(dict(entry) for entry in found)
 
 

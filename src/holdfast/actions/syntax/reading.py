@@ -94,9 +94,7 @@ class Reading:
         self.mistakes = mistakes
         self.uses: list[Use] = []
 
-    def wrong(
-        self, at: Position, path: Path, message: str, example: str | None = None, kind: str = ""
-    ) -> None:  # fmt: skip
+    def wrong(self, at: Position, path: Path, message: str, example: str | None = None, kind: str = "") -> None:
         self.mistakes.add(at, dotted(path), message, example, kind)
 
     def read(self, wanted: Kind, node: Node, path: Path) -> Any:
@@ -152,17 +150,16 @@ class Reading:
             return None
         if template.expressions and not contexts:
             self.wrong(
-                self.source.place(node, text.find("${{")), path,
+                self.source.place(node, text.find("${{")),
+                path,
                 f"an expression stands here, in {quoted(text)}; write the value itself, because it must be known before"
                 " anything runs.",
-            )  # fmt: skip
+            )
             return None
         self._check_names(template.names, node, path, contexts)
         return template
 
-    def _check_names(
-        self, names: Names, node: Scalar, path: Path, contexts: tuple[str, ...], *, status: bool = False
-    ) -> None:
+    def _check_names(self, names: Names, node: Scalar, path: Path, contexts: tuple[str, ...], *, status: bool = False) -> None:
         """Tell what is read or called here and is not there."""
         for reading in names.readings:
             name = reading.context.lower()
@@ -171,25 +168,28 @@ class Reading:
             at = self.source.place(node, reading.offset)
             if name in ABSENT:
                 self.wrong(
-                    at, path, f"{reading.context!r} is not there: {ABSENT[name]}. There is: {listed(contexts)}.",
+                    at,
+                    path,
+                    f"{reading.context!r} is not there: {ABSENT[name]}. There is: {listed(contexts)}.",
                     kind=f"context {name}",
-                )  # fmt: skip
+                )
             elif name not in RUNNING:
                 self.wrong(
-                    at, path, f"{quoted(reading.context)} is no context.{meant(name, RUNNING)} Here an expression may read"
+                    at,
+                    path,
+                    f"{quoted(reading.context)} is no context.{meant(name, RUNNING)} Here an expression may read"
                     f" {listed(contexts)}; texts stand in single quotes.",
-                )  # fmt: skip
-            else:
-                self.wrong(
-                    at, path, f"{reading.context!r} is not known here; an expression may read {listed(contexts)}."
                 )
+            else:
+                self.wrong(at, path, f"{reading.context!r} is not known here; an expression may read {listed(contexts)}.")
         for call in names.calls:
             if call.function in _STATUS and not status:
                 self.wrong(
-                    self.source.place(node, call.offset), path,
+                    self.source.place(node, call.offset),
+                    path,
                     f"{call.function}() may be called in 'if' only; here, ask for a result: needs.JOB.result, or"
                     " steps.ID.outcome.",
-                )  # fmt: skip
+                )
         if names.readings:
             self.uses.append(Use(names, node, path))
 
@@ -267,9 +267,7 @@ class Reading:
             self._other(node, path, words)
             return None
         if node.text not in wanted.words:
-            self._other(
-                node, path, f"{words}{'.' if (near := meant(node.text, wanted.words)) else ''}{near.rstrip('.')}"
-            )
+            self._other(node, path, f"{words}{'.' if (near := meant(node.text, wanted.words)) else ''}{near.rstrip('.')}")
             return None
         return node.text
 
@@ -302,9 +300,11 @@ class Reading:
             return None
         if len(node.entries) > wanted.most:
             self.wrong(
-                node.at, path, f"there are {len(node.entries):,} entries; {wanted.most:,} are allowed. Use a matrix for what is"
+                node.at,
+                path,
+                f"there are {len(node.entries):,} entries; {wanted.most:,} are allowed. Use a matrix for what is"
                 " alike, or several workflows.",
-            )  # fmt: skip
+            )
         found = []
         for entry in node.entries[: wanted.most]:
             inner = (*path, entry.key)
@@ -312,9 +312,11 @@ class Reading:
                 near = re.sub(r"[^A-Za-z0-9_]", "_", entry.key)[:100]
                 near = near if re.match(r"[A-Za-z_]", near) else f"_{near}"
                 self.wrong(
-                    entry.at, inner, f"{quoted(entry.key)} cannot be the name of {wanted.what}; such a name {wanted.words}.",
+                    entry.at,
+                    inner,
+                    f"{quoted(entry.key)} cannot be the name of {wanted.what}; such a name {wanted.words}.",
                     f"{near}:" if re.fullmatch(wanted.pattern, near) else None,
-                )  # fmt: skip
+                )
             value = self.read(wanted.value, entry.value, inner)
             if value is not None:
                 found.append(Named(entry.key, entry.at, value))
@@ -348,9 +350,10 @@ class Reading:
             self.wrong(entry.at, path, f"'on' is not supported: {wanted.refused['on']}.")
         else:
             self.wrong(
-                entry.at, path, f"{quoted(entry.key)} is no key of {wanted.what}.{meant(entry.key, known)} It has"
-                f" {listed(known)}.",
-            )  # fmt: skip
+                entry.at,
+                path,
+                f"{quoted(entry.key)} is no key of {wanted.what}.{meant(entry.key, known)} It has {listed(known)}.",
+            )
 
     def _missing(self, wanted: Object, each: Field, node: Mapping, path: Path) -> None:
         self.wrong(node.at, path, f"{wanted.what} needs {each.key!r}.", each.example)

@@ -111,9 +111,7 @@ def _of_result(owner: str, known: Jobs, named: list[str]) -> _Problem:
     if not keys or job is None:
         return None
     if keys[0].lower() not in _OF_JOB:
-        example = (
-            f"{owner}.outputs.{keys[0]}" if any(each.name.lower() == keys[0].lower() for each in job.outputs) else None
-        )
+        example = f"{owner}.outputs.{keys[0]}" if any(each.name.lower() == keys[0].lower() for each in job.outputs) else None
         return _one_of(owner, keys[0], _OF_JOB, example)
     names = [output.name for output in job.outputs]
     is_known = keys[0].lower() == "outputs" and len(keys) > 1 and not known.is_vague(job, "outputs")
@@ -144,9 +142,7 @@ def _of_step(job: Job, keys: list[str], path: Path) -> _Problem:
 
 def _of_matrix(job: Job, key: str) -> _Problem:
     if job.strategy is None:
-        return (
-            "this job has no matrix.", f"strategy:\n  matrix:\n    {key}: [first, second]",
-        )  # fmt: skip
+        return ("this job has no matrix.", f"strategy:\n  matrix:\n    {key}: [first, second]")
     known = matrix.keys_of(job.strategy.matrix)
     if known is None or key.lower() in known:
         return None

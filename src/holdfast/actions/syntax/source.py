@@ -107,9 +107,11 @@ def read(source: Source, mistakes: Mistakes) -> Mapping | None:
     text = source.text
     if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         mistakes.add(
-            Position(1, 1), "", f"the file has more than {MOST_BYTES:,} bytes, and so many are allowed. Move large data into"
+            Position(1, 1),
+            "",
+            f"the file has more than {MOST_BYTES:,} bytes, and so many are allowed. Move large data into"
             " files or tables that the steps read.",
-        )  # fmt: skip
+        )
         return None
     try:
         root = _Builder(source, mistakes).build()
@@ -121,9 +123,11 @@ def read(source: Source, mistakes: Mistakes) -> Mapping | None:
     except ReaderError as problem:
         found = ascii(chr(problem.character) if isinstance(problem.character, int) else problem.character)
         mistakes.add(
-            source.position(problem.position), "", f"the character {found} stands here, which YAML does not allow. Remove it,"
+            source.position(problem.position),
+            "",
+            f"the character {found} stands here, which YAML does not allow. Remove it,"
             " or write it with a backslash in double quotes.",
-        )  # fmt: skip
+        )
         return None
     except (YAMLError, ValueError, OverflowError) as problem:
         mistakes.add(Position(1, 1), "", f"this is no YAML: {' '.join(str(problem).split())}.")
@@ -215,9 +219,10 @@ class _Builder:
         self._characters += known.characters
         if self._values > MOST_VALUES or self._characters > MOST_BYTES:
             self._give_up(
-                at, f"use fewer aliases: with {quoted(f'*{name}')} written out the file has more than {MOST_VALUES:,} keys"
+                at,
+                f"use fewer aliases: with {quoted(f'*{name}')} written out the file has more than {MOST_VALUES:,} keys"
                 f" and values, or {MOST_BYTES:,} characters.",
-            )  # fmt: skip
+            )
         if len(self._open) + known.depth > MOST_DEPTH:
             self._open = []
             self._give_up(
@@ -270,22 +275,20 @@ class _Builder:
         anchor = None if event.anchor is None else str(event.anchor)
         self._open.append(
             _Open(
-                _at(event), None if mapping else [], {}, path=self._path(), anchor=anchor, values=self._values - 1,
+                _at(event),
+                None if mapping else [],
+                {},
+                path=self._path(),
+                anchor=anchor,
+                values=self._values - 1,
                 characters=self._characters,
             )
-        )  # fmt: skip
+        )
 
     def _end(self) -> None:
         done = self._open.pop()
-        node = (
-            Mapping(done.at, tuple(done.entries.values()))
-            if done.items is None
-            else Sequence(done.at, tuple(done.items))
-        )
-        self._name(
-            done.anchor,
-            _Anchored(node, self._values - done.values, self._characters - done.characters, done.depth),
-        )
+        node = Mapping(done.at, tuple(done.entries.values())) if done.items is None else Sequence(done.at, tuple(done.items))
+        self._name(done.anchor, _Anchored(node, self._values - done.values, self._characters - done.characters, done.depth))
         self._attach(node, done.depth)
 
     def _put(self, scalar: Scalar, anchor: object) -> None:
@@ -295,9 +298,7 @@ class _Builder:
         unfit = _UNFIT.search(scalar.text)
         if unfit is not None:
             self._mistakes.add(
-                scalar.at,
-                self._path(),
-                f"the text holds {unfit[0]!a}, which no file and no variable can hold; remove it.",
+                scalar.at, self._path(), f"the text holds {unfit[0]!a}, which no file and no variable can hold; remove it."
             )
         inner = self._open[-1] if self._open else None
         if inner is not None and inner.items is None and inner.key is None:
@@ -308,15 +309,15 @@ class _Builder:
     def _key(self, inner: _Open, scalar: Scalar) -> None:
         if scalar.text == "<<":
             self._mistakes.add(
-                scalar.at,
-                self._path(),
-                "write the keys out: '<<' merges mappings, which is not allowed, here as on GitHub.",
+                scalar.at, self._path(), "write the keys out: '<<' merges mappings, which is not allowed, here as on GitHub."
             )
         elif not isinstance(scalar.value, str):
             self._mistakes.add(
-                scalar.at, self._path(), f"the key {scalar.text!r} is no text but a {kind(scalar)}; put it in quotes.",
+                scalar.at,
+                self._path(),
+                f"the key {scalar.text!r} is no text but a {kind(scalar)}; put it in quotes.",
                 f"'{scalar.text}':",
-            )  # fmt: skip
+            )
         inner.key = (scalar.text, scalar.at)
 
     def _attach(self, node: Node, depth: int) -> None:
@@ -337,18 +338,20 @@ class _Builder:
             first = inner.entries.setdefault(key.lower(), Entry(key, at, node))
             if first.at != at:
                 self._mistakes.add(
-                    at, below(inner.path, key), f"the key {quoted(key)} stands twice, first in line {first.at.line}; remove"
-                    " one or give it another name.",
-                )  # fmt: skip
+                    at,
+                    below(inner.path, key),
+                    f"the key {quoted(key)} stands twice, first in line {first.at.line}; remove one or give it another name.",
+                )
 
     def _count(self, what: Scalar | events.Event) -> None:
         self._values += 1
         if self._values > MOST_VALUES:
             at = what.at if isinstance(what, Scalar) else _at(what)
             self._give_up(
-                at, f"the file has more than {MOST_VALUES:,} keys and values. Split it into several workflows, or use a"
+                at,
+                f"the file has more than {MOST_VALUES:,} keys and values. Split it into several workflows, or use a"
                 " matrix instead of many jobs that are alike.",
-            )  # fmt: skip
+            )
 
     def _path(self) -> str:
         if not self._open:
@@ -457,10 +460,7 @@ def _resolved(text: str) -> Plain:
 _HINTS: Final = (
     ("found character '\\t'", "YAML is indented with spaces; replace the tab."),
     ("mapping values are not allowed here", "A text with ': ' in it stands in quotes or below a '|'."),
-    (
-        "found unknown escape character",
-        "In double quotes a backslash is written '\\\\'; in single quotes it stands alone.",
-    ),
+    ("found unknown escape character", "In double quotes a backslash is written '\\\\'; in single quotes it stands alone."),
     ("while scanning an anchor", "A text that begins with '&' or '*' stands in quotes."),
     ("while scanning an alias", "A text that begins with '&' or '*' stands in quotes."),
     ("found character '@'", "A text that begins with '@' or '`' stands in quotes."),

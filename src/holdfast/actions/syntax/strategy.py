@@ -68,9 +68,7 @@ def _check(reading: Reading, node: Node, tree: Any, path: Path) -> None:
         value = tree.get(entry.key)
         if isinstance(value, Template) and not value.is_single:
             reading.wrong(
-                entry.value.at,
-                (*path, entry.key),
-                "a text is no list; write a list, or one expression and nothing beside it.",
+                entry.value.at, (*path, entry.key), "a text is no list; write a list, or one expression and nothing beside it."
             )
         elif isinstance(entry.value, Scalar) and not isinstance(value, Template) and not matrix.is_known(tree):
             reading.wrong(entry.value.at, (*path, entry.key), f"found {quoted(entry.value.text)}; allowed is a list.")
@@ -85,9 +83,11 @@ def _check_keys(reading: Reading, node: Node, path: Path) -> None:
         for entry in node.entries:
             if "${{" in entry.key:
                 reading.wrong(
-                    entry.at, (*path, entry.key), "write the key itself, or give the mapping that holds it by one expression;"
+                    entry.at,
+                    (*path, entry.key),
+                    "write the key itself, or give the mapping that holds it by one expression;"
                     " no expression in a key is evaluated, not even '${{ insert }}'.",
-                )  # fmt: skip
+                )
             _check_keys(reading, entry.value, (*path, entry.key))
 
 

@@ -21,11 +21,7 @@ FIRST_TOKENS: Final = 4_000
 """A prompt of some pages and an answer of one."""
 FIRST_INPUT_TOKENS: Final = 3_000
 FIRST_OUTPUT_TOKENS: Final = 1_000
-_FIRST: Final = {
-    "tokens": FIRST_TOKENS,
-    "input_tokens": FIRST_INPUT_TOKENS,
-    "output_tokens": FIRST_OUTPUT_TOKENS,
-}
+_FIRST: Final = {"tokens": FIRST_TOKENS, "input_tokens": FIRST_INPUT_TOKENS, "output_tokens": FIRST_OUTPUT_TOKENS}
 _FORGETTING: Final = 10
 """After a large use, each smaller one takes off one in so many parts of the difference: seven halve it."""
 _FINE: Final = 1_000

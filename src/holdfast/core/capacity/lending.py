@@ -127,9 +127,15 @@ def own_pools(amounts: Mapping[str, int | None], tenant: str, known: Container[s
 
 
 def declared_pool(
-    name: str, *, slots: int | None = None, rate: int | None = None, per_s: int | None = None, burst: int | None = None,
-    counts: Counted | None = None, of: str | None = None,
-) -> DeclaredPool:  # fmt: skip
+    name: str,
+    *,
+    slots: int | None = None,
+    rate: int | None = None,
+    per_s: int | None = None,
+    burst: int | None = None,
+    counts: Counted | None = None,
+    of: str | None = None,
+) -> DeclaredPool:
     """`slots` at a time, or a `rate` in each `per_s` seconds (1), a tenth of it at once unless `burst` says otherwise. What is
     wrong with it, its `problems` tell."""
     if rate is None:
@@ -277,9 +283,7 @@ class Lent(NamedTuple):
 # --- A visit ------------------------------------------------------------------------------------------------------------
 
 
-def lend(
-    pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, visits: Iterable[Visit], now_ms: int
-) -> Lent:
+def lend(pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, visits: Iterable[Visit], now_ms: int) -> Lent:
     """Answer the visits of one holder, which lives. `shares` are all that the authority knows of these pools; a visit of a
     pool that is not there gets no answer."""
     rows = {row.pool.name: row for row in pools}
@@ -303,9 +307,7 @@ class _Heard(NamedTuple):
     lacks: bool
 
 
-def _lend(
-    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent
-) -> _Heard | None:
+def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent) -> _Heard | None:
     """What came of the visit, beside what is in `lent` now; None if it came too late."""
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
@@ -336,9 +338,16 @@ def _lend(
 def _kept(pool: DeclaredPool, before: Share, inherited: Sequence[Share], visitor: Visitor, visit: Visit) -> Share:
     """The visitor's share without what it gives back and with what it takes over, as it speaks of it now."""
     return Share(
-        *before.key, min(before.granted, visit.holds) + _granted(inherited), visit.used, max(visit.wanted, visit.used),
-        visit.least, before.is_short, before.since_ms, visitor.number, visitor.outlives_ms if pool.kind == "slots" else 0,
-    )  # fmt: skip
+        *before.key,
+        min(before.granted, visit.holds) + _granted(inherited),
+        visit.used,
+        max(visit.wanted, visit.used),
+        visit.least,
+        before.is_short,
+        before.since_ms,
+        visitor.number,
+        visitor.outlives_ms if pool.kind == "slots" else 0,
+    )
 
 
 def _unused(before: Share, visit: Visit) -> int:
@@ -376,9 +385,10 @@ def _together(name: str, heard: Mapping[str, _Heard]) -> set[str]:
     found, new = {name}, {name}
     while new:  # at most once for each pool
         new = {
-            each for each in heard
+            each
+            for each in heard
             if each not in found and any(each in heard[of].visit.beside or of in heard[each].visit.beside for of in new)
-        }  # fmt: skip
+        }
         found |= new
     return found
 
@@ -458,9 +468,7 @@ def divide(pool: DeclaredPool, capacity: int, shares: Sequence[Share]) -> Target
         if 0 < needed <= left:
             least[share.key] = needed
             left -= needed
-    wants = {
-        share.key: min(capacity, max(share.wanted, least[share.key])) for share in shares if share.key in least
-    }  # fmt: skip
+    wants = {share.key: min(capacity, max(share.wanted, least[share.key])) for share in shares if share.key in least}
     everything = dict.fromkeys(wants, capacity)
     suffices = sum(wants.values()) <= capacity
     levelled = _levelled(capacity, wants, everything) if suffices else _levelled(capacity, least, wants)

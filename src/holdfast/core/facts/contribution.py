@@ -35,9 +35,17 @@ MOST_CONTRIBUTORS: Final = 1000
 """Names that a run keeps. One with more has no question with four eyes decided, because it is not known who else there was."""
 
 _BY_NAME: Final = (
-    ev.RunReopened, ev.RunForked, ev.RunMigrated, ev.DeadLetterEdited, ev.StepReplayed, ev.EffectCompleted, ev.EffectFailed,
-    ev.EffectReopened, ev.SignalReceived, ev.MessageReceived,
-)  # fmt: skip
+    ev.RunReopened,
+    ev.RunForked,
+    ev.RunMigrated,
+    ev.DeadLetterEdited,
+    ev.StepReplayed,
+    ev.EffectCompleted,
+    ev.EffectFailed,
+    ev.EffectReopened,
+    ev.SignalReceived,
+    ev.MessageReceived,
+)
 """Events by which the person whom they name contributes. (Who edits what a gate shows contributes to that gate.)"""
 MOST_AUTHORS: Final = 100
 """Names that are kept with a shared value or a schedule: the latest."""
@@ -106,9 +114,7 @@ def contributors(state: State, opened: ev.GateOpened | None = None) -> tuple[str
 def with_read(state: State, opened_with: Iterable[Value]) -> tuple[str, ...]:
     """Return the contributors to the run once these values are recorded, which its step has looked at."""
     read = [name for value in opened_with for name in value.authors]
-    return tuple(
-        dict.fromkeys((*contributors(state), *(name for name in read if is_new(state, name, by_reading=True))))
-    )
+    return tuple(dict.fromkeys((*contributors(state), *(name for name in read if is_new(state, name, by_reading=True)))))
 
 
 def is_new(state: State, name: str, *, by_reading: bool = False) -> bool:

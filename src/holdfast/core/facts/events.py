@@ -1262,26 +1262,104 @@ class LifespanPassed(Event, frozen=True):
 
 
 AnyEvent = (
-    RunStarted | RunAdmitted | AdmissionDeferred | ContributorNamed | RunPaused | RunResumed | RunFailing
-    | RunCancelling | RunCompleted | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated
-    | LimitRaised | LimitNeared | LimitWouldStop
-    | StepReady | StepStarted | StepSuspended | StepCompleted | StateConflicted | AttemptFailed | AttemptLost | StepFailed
+    RunStarted
+    | RunAdmitted
+    | AdmissionDeferred
+    | ContributorNamed
+    | RunPaused
+    | RunResumed
+    | RunFailing
+    | RunCancelling
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+    | RunReopened
+    | RunForked
+    | RunMigrated
+    | LimitRaised
+    | LimitNeared
+    | LimitWouldStop
+    | StepReady
+    | StepStarted
+    | StepSuspended
+    | StepCompleted
+    | StateConflicted
+    | AttemptFailed
+    | AttemptLost
+    | StepFailed
     | StepReplayed
-    | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
-    | DeadLetterEdited | DeadLetterResolved
-    | StepSkipped | StepCancelling | StepCancelled | ItemsMapped | MapEnded | MapReopened
-    | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
-    | ValueRecorded | FunctionFailed | RetryScheduled | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded
-    | OperationReopened | ModelCallSettled | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
-    | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
-    | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
-    | SharedValueWritten | SharedValueConflicted | SharedValueAwaited | SharedValueArrived | SharedValueTimedOut
-    | OperationCalledOff | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
-    | MessageReceived | MessageRead
-    | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildUndone | ChildEnded
-    | GateOpened | GateApproved | GateEdited | GateAssigned | GateReminded | GateEscalated | GateDecided
-    | GateExpired | GateWithdrawn | LifespanPassed
-)  # fmt: skip
+    | StepStopped
+    | JournalDropped
+    | OperationReused
+    | StepInherited
+    | OperationInherited
+    | DeadLetterEdited
+    | DeadLetterResolved
+    | StepSkipped
+    | StepCancelling
+    | StepCancelled
+    | ItemsMapped
+    | MapEnded
+    | MapReopened
+    | LoopTaken
+    | GuardAsked
+    | GuardJudged
+    | JoinOpened
+    | JoinTimedOut
+    | ValueRecorded
+    | FunctionFailed
+    | RetryScheduled
+    | PoolsAwaited
+    | ModelCallHeld
+    | HoldDeferred
+    | ScopeExceeded
+    | OperationReopened
+    | ModelCallSettled
+    | ModelCallFailed
+    | ModelCallInDoubt
+    | ModelCallReconciled
+    | EffectIntended
+    | EffectReused
+    | EffectDeferred
+    | EffectCompleted
+    | EffectFailed
+    | EffectReleased
+    | EffectInDoubt
+    | EffectUnanswered
+    | EffectReopened
+    | OutcomeOrphaned
+    | ToolCallDenied
+    | SharedValueWritten
+    | SharedValueConflicted
+    | SharedValueAwaited
+    | SharedValueArrived
+    | SharedValueTimedOut
+    | OperationCalledOff
+    | TimerStarted
+    | TimerFired
+    | SignalAwaited
+    | SignalReceived
+    | SignalDelivered
+    | SignalTimedOut
+    | MessageReceived
+    | MessageRead
+    | TreeOpened
+    | ChildRequested
+    | ChildAwaited
+    | ChildAbandoned
+    | ChildUndone
+    | ChildEnded
+    | GateOpened
+    | GateApproved
+    | GateEdited
+    | GateAssigned
+    | GateReminded
+    | GateEscalated
+    | GateDecided
+    | GateExpired
+    | GateWithdrawn
+    | LifespanPassed
+)
 
 
 class Recorded(msgspec.Struct, frozen=True):

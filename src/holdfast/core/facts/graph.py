@@ -168,9 +168,26 @@ class Graph:
     """A definition that has passed every check, with what the rules ask of it already looked up."""
 
     __slots__ = (
-        "_losers", "all_optional", "definition", "demanding", "demands", "encoded", "entries", "errors_from", "guarded",
-        "has_scripts", "hash", "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "place", "successors",
-    )  # fmt: skip
+        "_losers",
+        "all_optional",
+        "definition",
+        "demanding",
+        "demands",
+        "encoded",
+        "entries",
+        "errors_from",
+        "guarded",
+        "has_scripts",
+        "hash",
+        "incoming",
+        "loop_body",
+        "loops_from",
+        "nodes",
+        "order",
+        "outgoing",
+        "place",
+        "successors",
+    )
 
     @property
     def cleanup_s(self) -> float | None:
@@ -209,9 +226,7 @@ class Graph:
             incoming[edge.target].append(edge)
         self.outgoing = {name: tuple(edges) for name, edges in outgoing.items()}
         self.incoming = {name: tuple(edges) for name, edges in incoming.items()}
-        self.all_optional = frozenset(
-            name for name, edges in self.incoming.items() if all(edge.optional for edge in edges)
-        )
+        self.all_optional = frozenset(name for name, edges in self.incoming.items() if all(edge.optional for edge in edges))
         self.guarded = frozenset(edge.source for edge in definition.edges if edge.guard is not None)
         """The nodes after which a guard may have to speak."""
         self.errors_from = {name: any(e.on == "error" for e in edges) for name, edges in self.outgoing.items()}
@@ -308,11 +323,16 @@ def _limit_problems(definition: Definition) -> Iterable[str]:
     limits = definition.limits
     if limits.cost_nanousd is not None and limits.cost_nanousd < 0:
         yield f"cost_nanousd is {limits.cost_nanousd}; it must not be below zero"
-    for what, value in (("max_steps", limits.max_steps), ("max_tokens", limits.max_tokens),
-                        ("max_active_s", limits.max_active_s), ("max_lifespan_s", limits.max_lifespan_s),
-                        ("max_model_calls", limits.max_model_calls), ("max_tool_calls", limits.max_tool_calls),
-                        ("max_wall_s", limits.max_wall_s),
-                        ("snapshot_every", definition.snapshot_every)):  # fmt: skip
+    for what, value in (
+        ("max_steps", limits.max_steps),
+        ("max_tokens", limits.max_tokens),
+        ("max_active_s", limits.max_active_s),
+        ("max_lifespan_s", limits.max_lifespan_s),
+        ("max_model_calls", limits.max_model_calls),
+        ("max_tool_calls", limits.max_tool_calls),
+        ("max_wall_s", limits.max_wall_s),
+        ("snapshot_every", definition.snapshot_every),
+    ):
         if value is not None and not _sound(value):
             yield f"{what} is {value}; it must be above zero, and finite"
 
@@ -369,9 +389,7 @@ def _gate_problems(node: Node, edges: Sequence[Edge]) -> Iterable[str]:
     if node.kind != "human_gate":
         return
     for decision in node.options.get("decisions", ()):
-        if decision not in GATE_DECISIONS and not any(
-            (edge.source, edge.when) == (node.name, decision) for edge in edges
-        ):
+        if decision not in GATE_DECISIONS and not any((edge.source, edge.when) == (node.name, decision) for edge in edges):
             yield (
                 f"node {node.name!r}: a person may decide {decision!r}, and no edge follows that;"
                 f" add wf.edge({node.name!r}, …, when={decision!r})"

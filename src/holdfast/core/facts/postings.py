@@ -95,10 +95,18 @@ def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
             for scope, family in _scopes_of(after, move, shared):
                 before = found.get(scope) or Posting(scope, family)
                 found[scope] = Posting(
-                    scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
-                    before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits,
-                    before.limit, before.limit_change + move.limit_change, before.lends + move.lends,
-                )  # fmt: skip
+                    scope,
+                    family,
+                    before.settled + move.settled,
+                    before.held + move.held,
+                    before.in_doubt + move.in_doubt,
+                    before.bounded or move.bounded,
+                    before.in_turn or move.in_turn,
+                    before.waits and move.waits,
+                    before.limit,
+                    before.limit_change + move.limit_change,
+                    before.lends + move.lends,
+                )
     return tuple(found.values())
 
 

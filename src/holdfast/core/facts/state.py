@@ -736,10 +736,12 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
                 step is not None
                 and name in self.unfinished
                 and (
-                    step.status == "retrying" or step.pending or step.pool_waits
+                    step.status == "retrying"
+                    or step.pending
+                    or step.pool_waits
                     or (step.status == "suspended" and name not in self.startable and name not in self.unplaced)
                 )
-            ):  # fmt: skip
+            ):
                 timed.names.add(name)
             else:
                 timed.names.discard(name)
@@ -752,11 +754,16 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         if self.ended in ("completed", "cancelled") or self.phase == "cancelling":
             return []
         return [
-            step for step in self.steps.values()
-            if step.status == "failed" and not step.absorbed and not step.resolved and not step.id.startswith("!")
-            and step.error is not None and step.error.error_class != REJECTED
+            step
+            for step in self.steps.values()
+            if step.status == "failed"
+            and not step.absorbed
+            and not step.resolved
+            and not step.id.startswith("!")
+            and step.error is not None
+            and step.error.error_class != REJECTED
             and (step.parked or not is_item(node_of(step.id)))
-        ]  # fmt: skip
+        ]
 
     def step(self, step: StepId) -> Step | None:
         """The step, if it is the current visit of its node."""
@@ -782,9 +789,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
 
     def calls_left(self, kind: str) -> int | None:
         """Return the number of calls of models, or of tools, that it may still make; None without a limit."""
-        most, made = (
-            (self.max_model_calls, self.model_calls) if kind == "model" else (self.max_tool_calls, self.tool_calls)
-        )
+        most, made = (self.max_model_calls, self.model_calls) if kind == "model" else (self.max_tool_calls, self.tool_calls)
         return None if most is None else most - made
 
     def headroom(self, hold_nanousd: int, tokens: int, kind: str = "model") -> Headroom:
@@ -794,9 +799,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
             return "never"
         spare = None if self.max_tokens is None else self.max_tokens - self.tokens_used - self.tokens_in_doubt
         spare = spare if tokens else None
-        free = (
-            not hold_nanousd
-        )  # what costs nothing fits, though a reply above its bound had the run spend more than it may
+        free = not hold_nanousd  # what costs nothing fits, though a reply above its bound had the run spend more than it may
         if (free or self.budget.fits(hold_nanousd)) and (spare is None or tokens <= spare - self.tokens_held):
             return "now"
         if (free or self.budget.could_fit_later(hold_nanousd)) and (spare is None or tokens <= spare):

@@ -130,9 +130,7 @@ class Cursor(msgspec.Struct):
     told: dict[str, int] = {}
 
     def __str__(self) -> str:
-        return ",".join(
-            [f"@{self.seq}", *(f"{quote(source, safe='#:!')}={size}" for source, size in self.told.items())]
-        )
+        return ",".join([f"@{self.seq}", *(f"{quote(source, safe='#:!')}={size}" for source, size in self.told.items())])
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -216,9 +214,7 @@ class Follower:
         if result is None:
             return self._told(stream, "value", stream, number, value=msgspec.json.decode(content))
         outcome: Outcome = "failed" if result.is_error else "completed"
-        return self._told(
-            stream, "result", result.source, 0, text=result.text, outcome=outcome, value=result.message or None
-        )
+        return self._told(stream, "result", result.source, 0, text=result.text, outcome=outcome, value=result.message or None)
 
     def _begun(self, source: str, seq: int) -> Iterator[Told]:
         self.cursor.seq = seq
@@ -236,17 +232,13 @@ class Follower:
             self.cursor.told.setdefault(source, 0)
             yield from self._ended(source, seq, said, {}, "completed")
 
-    def _ended(
-        self, source: str, seq: int, said: str | None, besides: Mapping[str, str], outcome: Outcome
-    ) -> Iterator[Told]:
+    def _ended(self, source: str, seq: int, said: str | None, besides: Mapping[str, str], outcome: Outcome) -> Iterator[Told]:
         if source not in self.cursor.told:
             return
         whole = {source: said or "", **{f"{source}:{part}": text for part, text in besides.items()}}
         for name in sorted(whole, key=lambda name: not name.endswith(f":{THINKING}")):  # that came first
             known = self.cursor.told.get(name, 0)
-            yield from self._text(
-                name, whole[name][known:]
-            )  # whose cursor is before the event, which tells of an end too
+            yield from self._text(name, whole[name][known:])  # whose cursor is before the event, which tells of an end too
         self.cursor.seq = seq
         size = self.cursor.told[source]
         is_told = size > 0 or any(call_of(name) == source for name in self.cursor.told if name != source)

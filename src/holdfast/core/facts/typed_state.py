@@ -69,16 +69,12 @@ def _is_done(step: Step | None) -> bool:
     return step is not None and step.status == "completed"
 
 
-def patch_of(
-    strategies: Mapping[str, FieldStrategy], output: Payload, resolved: Mapping[str, Payload]
-) -> dict[str, Any]:
+def patch_of(strategies: Mapping[str, FieldStrategy], output: Payload, resolved: Mapping[str, Payload]) -> dict[str, Any]:
     """The fields that an output patches, as they count. One that is stored apart patches none (the engine refuses it)."""
     value = output.value() if output.blob is None else None
     if not isinstance(value, dict):
         return {}
-    return {
-        field: resolved[field].value() if field in resolved else value[field] for field in strategies if field in value
-    }  # fmt: skip
+    return {field: resolved[field].value() if field in resolved else value[field] for field in strategies if field in value}
 
 
 def combined(strategy: str, current: Any, value: Any) -> Any:

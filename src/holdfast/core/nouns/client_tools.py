@@ -67,9 +67,7 @@ def checked(tools: Sequence[ClientTool], context: Sequence[ClientContext]) -> No
         )
     for what, given in (("tools", tools), ("context", context)):
         if (size := len(msgspec.json.encode(given))) > _MOST_BYTES:
-            raise InvalidInput(
-                f"Send less: the {what} have {size:,} bytes, and {_MOST_BYTES:,} are taken. Nothing was done."
-            )
+            raise InvalidInput(f"Send less: the {what} have {size:,} bytes, and {_MOST_BYTES:,} are taken. Nothing was done.")
     taken: set[str] = set()
     for tool in tools:
         if _NAME.fullmatch(tool.name) is None or tool.name.startswith(_RESERVED):

@@ -181,12 +181,7 @@ def expect_idle(conversation: Conversation) -> None:
 
 
 def say(
-    conversation: Conversation,
-    exchanges: Exchanges,
-    message: Exchange,
-    *,
-    after: int | None,
-    cannot_be_undone: Sequence[str],
+    conversation: Conversation, exchanges: Exchanges, message: Exchange, *, after: int | None, cannot_be_undone: Sequence[str]
 ) -> Change:
     """Take a message: it is answered now, or waits. `message` has its text, sender and what is to be done while the agent is at
     work; `after` is the exchange that it follows, the latest unless said. `cannot_be_undone` names what the active run has
@@ -287,9 +282,7 @@ def told(conversation: Conversation) -> Change:
     return Change(msgspec.structs.replace(conversation, steering=()), ())
 
 
-def ended(
-    conversation: Conversation, exchanges: Exchanges, outcome: Outcome, cannot_be_undone: Sequence[str] = ()
-) -> Change:
+def ended(conversation: Conversation, exchanges: Exchanges, outcome: Outcome, cannot_be_undone: Sequence[str] = ()) -> Change:
     """The active message has been answered, or not. Next are those that were to steer its run and that it has not read, then
     what waits. One that rolls it back begins where it began, unless its run has meanwhile done what cannot be undone: then
     nothing is hidden from the agent."""
@@ -299,9 +292,15 @@ def ended(
     first = exchanges[conversation.waiting[0]] if conversation.waiting else None
     leaves = first is not None and first.on_busy == "rollback" and not cannot_be_undone
     answered = msgspec.structs.replace(
-        active, status=outcome.status, reply=outcome.reply, problem=outcome.problem, left=leaves, agent=agent,
-        summary=_summary(exchanges, active.number, outcome), authors=outcome.authors,
-    )  # fmt: skip
+        active,
+        status=outcome.status,
+        reply=outcome.reply,
+        problem=outcome.problem,
+        left=leaves,
+        agent=agent,
+        summary=_summary(exchanges, active.number, outcome),
+        authors=outcome.authors,
+    )
     done = [answered]
     waiting = conversation.waiting
     for part in reversed(steering(exchanges, active.number)):

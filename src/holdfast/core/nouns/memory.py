@@ -22,8 +22,12 @@ Kind: TypeAlias = Literal["instruction", "decision", "fact", "conversation", "re
 KINDS: Final[tuple[Kind, ...]] = ("instruction", "decision", "fact", "conversation", "result")
 """In the order in which a model is told of them."""
 DECAY_PER_HOUR: Final[Mapping[Kind, float]] = {
-    "instruction": 0.005, "decision": 0.02, "fact": 0.01, "conversation": 0.05, "result": 0.1,
-}  # fmt: skip
+    "instruction": 0.005,
+    "decision": 0.02,
+    "fact": 0.01,
+    "conversation": 0.05,
+    "result": 0.1,
+}
 IMPORTANCE: Final = 0.5
 """Of a memory of which nobody says it."""
 MOST_ENTRIES: Final = 500
@@ -132,9 +136,7 @@ def crowded_out(memories: Iterable[Memory], now_ms: int, most: int) -> list[str]
     return [each.key for place, each in enumerate(order) if place >= most - 1 or each.relevance < LEAST_RELEVANCE]
 
 
-def chosen(
-    memories: Sequence[Memory], kinds: Sequence[Kind] | None, least_relevance: float, limit: int
-) -> list[Memory]:  # fmt: skip
+def chosen(memories: Sequence[Memory], kinds: Sequence[Kind] | None, least_relevance: float, limit: int) -> list[Memory]:
     """The first that are wanted, as many as one recall may bring."""
     found: list[Memory] = []
     size = 0
@@ -154,9 +156,7 @@ def stats(memories: Iterable[Memory], now_ms: int) -> MemoryStats:
     scores = [score for _, score in known]
     if not scores:
         return MemoryStats(0, by_kind, 0.0, 0.0, 0.0)
-    return MemoryStats(
-        len(scores), by_kind, round(sum(scores) / len(scores), 3), round(min(scores), 3), round(max(scores), 3)
-    )
+    return MemoryStats(len(scores), by_kind, round(sum(scores) / len(scores), 3), round(min(scores), 3), round(max(scores), 3))
 
 
 def context(memories: Sequence[Memory], max_tokens: int) -> str:

@@ -71,9 +71,7 @@ class Quote(NamedTuple):
     refusal: str | None = None
 
 
-def refusal(
-    known: RoutedModel, needs: Needs, tokens: int, window_tokens: int | None, latency_s: float | None
-) -> str | None:
+def refusal(known: RoutedModel, needs: Needs, tokens: int, window_tokens: int | None, latency_s: float | None) -> str | None:
     """Why a model cannot answer a request of at most `tokens`, in words; None where it can."""
     level = needs.complexity
     if level is not None and not known.min_complexity <= level <= known.max_complexity:

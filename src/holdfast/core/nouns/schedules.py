@@ -150,9 +150,7 @@ def nominal_times(schedule: Schedule, after_ms: int) -> Iterator[int]:
         found = CronSim(schedule.cron, began)
     except CronSimError as problem:
         if str(problem) == "Bad day-of-month":
-            raise ValueError(
-                f"{schedule.cron!r:.100} names a day that never comes: its months have none such"
-            ) from None
+            raise ValueError(f"{schedule.cron!r:.100} names a day that never comes: its months have none such") from None
         raise ValueError(
             f"{schedule.cron!r:.100} is no cron line ({str(problem).lower()}); it has five fields: minute, hour, day of the"
             " month, month, day of the week, like '30 2 * * MON-FRI'"
@@ -210,9 +208,14 @@ def begun(schedule: Schedule, runs: Sequence[RunId]) -> Schedule:
     next_ms = None if schedule.paused else next(nominal_times(schedule, schedule.checked_ms), None)
     due_ms = None if next_ms is None else starts_at_ms(schedule, next_ms)
     return msgspec.structs.replace(
-        schedule, pending=rest, last_run=runs[-1], last_nominal_ms=done[-1], fired=schedule.fired + len(done),
-        problem=None, due_at_ms=schedule.due_at_ms if rest else due_ms,
-    )  # fmt: skip
+        schedule,
+        pending=rest,
+        last_run=runs[-1],
+        last_nominal_ms=done[-1],
+        fired=schedule.fired + len(done),
+        problem=None,
+        due_at_ms=schedule.due_at_ms if rest else due_ms,
+    )
 
 
 def hindered(schedule: Schedule, problem: str, again_at_ms: int) -> Schedule:
@@ -220,9 +223,7 @@ def hindered(schedule: Schedule, problem: str, again_at_ms: int) -> Schedule:
     meanwhile."""
     due_ms = None if schedule.paused else again_at_ms
     checked_ms = min(schedule.checked_ms, schedule.pending[0] - 1)
-    return msgspec.structs.replace(
-        schedule, pending=(), checked_ms=checked_ms, due_at_ms=due_ms, problem=problem
-    )  # fmt: skip
+    return msgspec.structs.replace(schedule, pending=(), checked_ms=checked_ms, due_at_ms=due_ms, problem=problem)
 
 
 def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
@@ -249,17 +250,18 @@ def turn(schedule: Schedule, now_ms: int, *, last_has_ended: bool) -> Turn:
     checked_ms = kept[-1] - 1 if waits else due[-1] if due else schedule.checked_ms
     next_ms = next(nominal_times(schedule, checked_ms), None)
     due_ms = (
-        now_ms + _look_again_ms(now_ms - kept[-1])
-        if waits
-        else None
-        if next_ms is None
-        else starts_at_ms(schedule, next_ms)
+        now_ms + _look_again_ms(now_ms - kept[-1]) if waits else None if next_ms is None else starts_at_ms(schedule, next_ms)
     )
     pending = () if waits else tuple(kept)
     after = msgspec.structs.replace(
-        schedule, checked_ms=checked_ms, due_at_ms=now_ms if pending else due_ms, pending=pending,
-        missed=schedule.missed + missed, skipped=schedule.skipped + skipped, queued_ms=kept[-1] if waits else None,
-    )  # fmt: skip
+        schedule,
+        checked_ms=checked_ms,
+        due_at_ms=now_ms if pending else due_ms,
+        pending=pending,
+        missed=schedule.missed + missed,
+        skipped=schedule.skipped + skipped,
+        queued_ms=kept[-1] if waits else None,
+    )
     return Turn(after, is_all)
 
 
@@ -271,9 +273,11 @@ def _passed_over(schedule: Schedule, until_ms: int) -> Schedule:
     passed = list(islice(times, MOST_COUNTED))
     is_counted = next(times, None) is None
     return msgspec.structs.replace(
-        schedule, checked_ms=until_ms, missed=schedule.missed + len(passed),
+        schedule,
+        checked_ms=until_ms,
+        missed=schedule.missed + len(passed),
         uncounted_s=schedule.uncounted_s + (0 if is_counted else (until_ms - passed[-1]) // 1000),
-    )  # fmt: skip
+    )
 
 
 def _shortly_before(schedule: Schedule, now_ms: int) -> int:

@@ -134,9 +134,7 @@ def resolve(current: SharedValue | None, value: Any, expected: int | None, strat
     if strategy in ("reject", "first_write"):
         return Resolution(None, is_written=False, is_conflict=True)
     there = current.value if current is not None else None
-    return Resolution(
-        merged(there, value) if strategy == "merge" else value, is_written=True, is_conflict=True
-    )  # fmt: skip
+    return Resolution(merged(there, value) if strategy == "merge" else value, is_written=True, is_conflict=True)
 
 
 def merged(current: Any, attempted: Any, depth: int = 0) -> Any:
@@ -150,9 +148,7 @@ def merged(current: Any, attempted: Any, depth: int = 0) -> Any:
 def expect_space(name: object) -> str:
     """Raises InvalidInput for what is no name of a space, and for those that the engine gives."""
     if str(name).startswith(_OURS):
-        raise InvalidInput(
-            f"Spaces whose names begin with {_OURS!r} are the engine's own. Nothing was read or written."
-        )
+        raise InvalidInput(f"Spaces whose names begin with {_OURS!r} are the engine's own. Nothing was read or written.")
     return expect_name("space", name)
 
 

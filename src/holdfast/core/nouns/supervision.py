@@ -234,19 +234,28 @@ def declared_anew(before: Supervisor, now: Supervisor) -> Supervisor:
     waiting = {each.task_type for each in before.queue} - types
     working = {each.worker for each in before.active} - {each.name for each in now.workers}
     if waiting or working:
-        who = f"workers {', '.join(sorted(working)):.300} have tasks at work" if working else (
-            f"tasks of type {', '.join(sorted(waiting)):.300} wait"
-        )  # fmt: skip
+        who = (
+            f"workers {', '.join(sorted(working)):.300} have tasks at work"
+            if working
+            else (f"tasks of type {', '.join(sorted(waiting)):.300} wait")
+        )
         raise Conflict(
             f"Of supervisor {now.name!r} {who}, for which nobody would be left. Nothing was changed: let them be done first."
         )
     workers = tuple(
-        each if (was := known.get(each.name)) is None else msgspec.structs.replace(
-            each, completed=was.completed, errors=was.errors, avg_ms=was.avg_ms, recent=was.recent,
-            out_until_ms=was.out_until_ms, outs=was.outs,
+        each
+        if (was := known.get(each.name)) is None
+        else msgspec.structs.replace(
+            each,
+            completed=was.completed,
+            errors=was.errors,
+            avg_ms=was.avg_ms,
+            recent=was.recent,
+            out_until_ms=was.out_until_ms,
+            outs=was.outs,
         )
         for each in now.workers
-    )  # fmt: skip
+    )
     return msgspec.structs.replace(
         now, workers=workers, taken=before.taken, queue=before.queue, active=before.active, revision=before.revision
     )
@@ -345,9 +354,12 @@ def dispatched(supervisor: Supervisor, now_ms: int) -> Supervisor:
         worker = min(free, key=lambda each: _active(after, each) / each.max_concurrent)
         timeout_s = worker.timeout_s if queued.timeout_s is None else queued.timeout_s
         active = Active(
-            task=queued.task, worker=worker.name, began_ms=now_ms, deadline_ms=now_ms + int(timeout_s * 1000),
+            task=queued.task,
+            worker=worker.name,
+            began_ms=now_ms,
+            deadline_ms=now_ms + int(timeout_s * 1000),
             probe=worker.out_until_ms is not None,
-        )  # fmt: skip
+        )
         rest = tuple(each for each in after.queue if each is not queued)
         after = msgspec.structs.replace(after, queue=rest, active=(*after.active, active))
     return after
@@ -382,9 +394,7 @@ def ended(supervisor: Supervisor, task: Task, what: Ended, now_ms: int) -> tuple
     (over,) = (each for each in supervisor.active if each.task == task.id)
     fate: Fate = "timed_out" if what.fate == "cancelled" and over.called_off_ms is not None else what.fate
     workers = tuple(
-        _counted(each, over, fate, what.duration_ms, supervisor.cool_down_s, now_ms)
-        if each.name == over.worker
-        else each
+        _counted(each, over, fate, what.duration_ms, supervisor.cool_down_s, now_ms) if each.name == over.worker else each
         for each in supervisor.workers
     )
     active = tuple(each for each in supervisor.active if each is not over)
@@ -431,9 +441,7 @@ def overdue(supervisor: Supervisor, now_ms: int) -> Sequence[Active]:
 
 def called_off(supervisor: Supervisor, tasks: Sequence[Active], now_ms: int) -> Supervisor:
     """It is written down before it is done, so that the ends of their runs are known for what they are."""
-    active = tuple(
-        msgspec.structs.replace(each, called_off_ms=now_ms) if each in tasks else each for each in supervisor.active
-    )
+    active = tuple(msgspec.structs.replace(each, called_off_ms=now_ms) if each in tasks else each for each in supervisor.active)
     return msgspec.structs.replace(supervisor, active=active)
 
 
@@ -477,9 +485,15 @@ def _view(supervisor: Supervisor, worker: Worker, now_ms: int) -> WorkerView:
     if worker.out_until_ms is not None:
         state = "half_open" if worker.out_until_ms <= now_ms else "failed"
     return WorkerView(
-        state, round(load, 3), active, worker.max_concurrent, queued, worker.completed, worker.errors,
+        state,
+        round(load, 3),
+        active,
+        worker.max_concurrent,
+        queued,
+        worker.completed,
+        worker.errors,
         round(worker.avg_ms or 0, 1),
-    )  # fmt: skip
+    )
 
 
 _OVERLOADED: Final = 0.8

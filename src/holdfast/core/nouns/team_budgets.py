@@ -88,13 +88,9 @@ def checked(agents: Mapping[str, TeamAgent | float]) -> dict[str, TeamAgent]:
     for name, agent in found.items():
         part = agent.initial_allocation
         if not _is_number(agent.priority) or not 0 <= agent.priority <= _MOST_PRIORITY:
-            _refuse(
-                f"The priority of agent {name!r} is {agent.priority!r:.80}; it is a number from 0 to {_MOST_PRIORITY}."
-            )
+            _refuse(f"The priority of agent {name!r} is {agent.priority!r:.80}; it is a number from 0 to {_MOST_PRIORITY}.")
         if part is not None and (not _is_number(part) or not 0 < part <= 1):
-            _refuse(
-                f"The initial allocation of agent {name!r} is {part!r:.80}; it is a part of the total, above 0 to 1."
-            )
+            _refuse(f"The initial allocation of agent {name!r} is {part!r:.80}; it is a part of the total, above 0 to 1.")
     whole = sum(agent.initial_allocation or 0 for agent in found.values())
     if whole > 1 + _ROUNDING:
         _refuse(f"The initial allocations come to {whole:g} of the total; together they are at most 1.")

@@ -131,9 +131,15 @@ class StandingApproval(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.revoked_by is None and now_ms < self.until_ms and self.left != 0
 
     def covers(
-        self, tool: str, arguments: Mapping[str, Any], workflow: str, run: str, rule: ToolRule | None,
-        requester: str | None, contributors: Sequence[str] = (),
-    ) -> bool:  # fmt: skip
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        workflow: str,
+        run: str,
+        rule: ToolRule | None,
+        requester: str | None,
+        contributors: Sequence[str] = (),
+    ) -> bool:
         """Whether it is about such a call; it is not where that cannot be compared, or was not for who granted it to decide, by
         the `rule` that asks, of a run that `requester` has asked for and `contributors` have a part in."""
         return (

@@ -96,9 +96,7 @@ def check(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> None:
     """Raises InvalidDecision for an answer that says something else, or while it would leave an effect behind of which
     nobody knows whether it happened."""
     if c.decision == "answer" and c.data != RESTART:  # type: ignore[comparison-overlap]
-        raise InvalidDecision(
-            f'Gate {opened.gate}: the only answer is data=JSON with the text "{RESTART}". It is still open.'
-        )
+        raise InvalidDecision(f'Gate {opened.gate}: the only answer is data=JSON with the text "{RESTART}". It is still open.')
     if c.decision not in ("approve", "answer"):
         return
     step = d.state.step(StepId(opened.subject or ""))

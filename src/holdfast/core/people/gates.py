@@ -25,7 +25,7 @@ from holdfast.core.people.reviewers import (
     check_person,
     check_somebody_can_decide,
     makers_of,
-)  # fmt: skip
+)
 from holdfast.core.rules import calls, dead_letters, endings, limits, mapping, steps, waits
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.fence import intends
@@ -37,15 +37,7 @@ from holdfast.core.values.ids import CallId, GateId, StepId, gate_id, node_of, r
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline
 from holdfast.core.values.policies import LIMIT, TOOL
-from holdfast.errors import (
-    AlreadyDecided,
-    Conflict,
-    DecisionRefused,
-    HoldfastError,
-    InvalidDecision,
-    InvalidInput,
-    NotFound,
-)
+from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, HoldfastError, InvalidDecision, InvalidInput, NotFound
 
 APPROVAL: Final = "approval"
 """A `human_gate` node asks."""
@@ -160,9 +152,7 @@ def _offered(d: Decision, c: commands.OpenGate) -> tuple[str, ...]:
     """What a human_gate may be answered with: retry only where an edge or a loop with visits left follows it."""
     name = node_of(c.step)
     named = any(edge.when == "retry" for edge in d.graph.outgoing.get(name, ()))
-    loops = any(
-        chosen(d.graph, loop, ("retry",)) and may_loop(d.state, loop) for loop in d.graph.loops_from.get(name, ())
-    )
+    loops = any(chosen(d.graph, loop, ("retry",)) and may_loop(d.state, loop) for loop in d.graph.loops_from.get(name, ()))
     return tuple(decision for decision in c.allowed if decision != "retry" or named or loops)
 
 
@@ -246,9 +236,10 @@ def asked_together(state: State, gate: GateId) -> list[GateId]:
     if known is None or known.opened.reason != TOOL_APPROVAL:
         return []
     found = (
-        other.opened for other in state.gates.values()
+        other.opened
+        for other in state.gates.values()
         if other.opened.reason == TOOL_APPROVAL and other.opened.step == known.opened.step
-    )  # fmt: skip
+    )
     return [opened.gate for opened in sorted(found, key=lambda opened: _order(opened.path or ""))]
 
 
@@ -322,11 +313,7 @@ def _take(d: Decision, checked: _Checked) -> None:
 def _check_without_data(opened: ev.GateOpened, c: commands.DecideGate) -> None:
     """Raise InvalidDecision for data, beside another word than those that carry it, that nobody else would look at before the
     code has it."""
-    if (
-        not (opened.four_eyes or opened.quorum > 1)
-        or c.decision in ("approve", "edit", "answer")
-        or c.data in (None, {})
-    ):
+    if not (opened.four_eyes or opened.quorum > 1) or c.decision in ("approve", "edit", "answer") or c.data in (None, {}):
         return
     raise InvalidDecision(
         f"Gate {opened.gate} needs a second pair of eyes, and nobody else would see the data beside {c.decision!r}. It is still"
@@ -345,11 +332,7 @@ def _is_edit(opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> bo
     shown, said = opened.filled.value(), data.value()
     if c.decision == "answer" and opened.reason == QUESTION and opened.form is None and "approve" in opened.allowed:
         return said not in (None, {})
-    if (
-        c.decision != "answer"
-        or opened.reason == TOOL_APPROVAL
-        or not (isinstance(shown, dict) and isinstance(said, dict))
-    ):
+    if c.decision != "answer" or opened.reason == TOOL_APPROVAL or not (isinstance(shown, dict) and isinstance(said, dict)):
         return False
     return any(value is not None and said.get(name) != value for name, value in shown.items())
 
@@ -460,9 +443,7 @@ def _check_approval(opened: ev.GateOpened, shown: dict[str, Any], data: Any) -> 
     form = opened.form if opened.form is not None and opened.reason != TOOL_APPROVAL else {}
     is_open = {name for name in form.get("properties", {}) if shown.get(name) is None and opened.quorum == 1}
     other = [
-        name
-        for name in given
-        if name not in is_open and (name not in shown or digest(given[name]) != digest(shown[name]))
+        name for name in given if name not in is_open and (name not in shown or digest(given[name]) != digest(shown[name]))
     ]
     if other:
         raise DecisionRefused(
@@ -482,9 +463,7 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
     given = data.get("limit_usd") if limit == "cost" else data.get(limit, data.get(opened.reason))
     if given is None:
         wanted = "limit_usd" if limit == "cost" else limit
-        raise InvalidDecision(
-            f'Gate {opened.gate}: name the new limit with data=JSON, for example {{"{wanted}": ...}}.'
-        )
+        raise InvalidDecision(f'Gate {opened.gate}: name the new limit with data=JSON, for example {{"{wanted}": ...}}.')
     try:
         value = nanousd(given) if limit == "cost" else int(given)
     except (ValueError, TypeError, OverflowError):

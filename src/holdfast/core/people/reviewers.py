@@ -31,9 +31,14 @@ def asked(opened: ev.GateOpened) -> str:
 
 
 def check_person(
-    opened: ev.GateOpened, name: str | None, roles: Iterable[str], *, of: State | None = None, maker: str | None = None,
+    opened: ev.GateOpened,
+    name: str | None,
+    roles: Iterable[str],
+    *,
+    of: State | None = None,
+    maker: str | None = None,
     kin: Sequence[str] | None = (),
-) -> None:  # fmt: skip
+) -> None:
     """Raise DecisionRefused unless the person who decides is among those who are asked and, with four eyes, certainly did not
     ask for the run or contribute to it, as its state `of` it says, nor, as one of `kin`, to a run under way above or
     below. The `maker` of a key or link that is used is held to four eyes too. Names are compared, which nobody has verified."""
@@ -79,9 +84,7 @@ def check_person(
             f"Gate {gate} needs a second pair of eyes, and too many runs are under way above or below this one to know who"
             " contributed to them. It is still open: decide it when fewer are."
         )
-    involved = {
-        *map(folded, (opened.requester, *kin, *(opened.contributors if of is None else contributors(of, opened))))
-    }
+    involved = {*map(folded, (opened.requester, *kin, *(opened.contributors if of is None else contributors(of, opened))))}
     for each in (name, maker):
         if folded(each) and folded(each) in involved:
             raise DecisionRefused(
@@ -205,9 +208,7 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
             f" theirs. It still asks {asked(opened)}: name another person."
         )
     if any(is_among(opened.not_by, name, ()) for name in c.to):
-        raise DecisionRefused(
-            f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}."
-        )
+        raise DecisionRefused(f"Gate {c.gate} cannot be decided by {', '.join(opened.not_by)}. It still asks {asked(opened)}.")
 
 
 def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:

@@ -20,9 +20,7 @@ def full_scope(d: Decision, tenant: str) -> str | None:
     """The first scope that is known to have no place left for a run of `tenant`."""
     if not d.shortages:
         return None
-    return next(
-        (scope for scope in scopes.run_scopes(tenant) if scope in d.shortages and d.shortages[scope].left < 1), None
-    )
+    return next((scope for scope in scopes.run_scopes(tenant) if scope in d.shortages and d.shortages[scope].left < 1), None)
 
 
 def claim(d: Decision, c: commands.StartRun) -> str | None:

@@ -17,18 +17,7 @@ from holdfast.core.rules import dead_letters, fence, limits, mapping, questions,
 from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.fence import intends, match_operation
 from holdfast.core.values.claim import NOBODY
-from holdfast.core.values.ids import (
-    CallId,
-    EffectKey,
-    Path,
-    SessionId,
-    call_id,
-    effect_key,
-    is_item,
-    map_of,
-    node_of,
-    run_of,
-)
+from holdfast.core.values.ids import CallId, EffectKey, Path, SessionId, call_id, effect_key, is_item, map_of, node_of, run_of
 from holdfast.core.values.policies import CANCELLED, LOST, TRANSIENT, ErrorRecord
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
 
@@ -61,13 +50,24 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
         call = call_id(d.state.run, c.step, step.named(c.path), (op.tries if op is not None else 0) + 1)
         d.emit(
             ev.ModelCallHeld(
-                call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, admitted, offer.model,
-                offer.tokens, scoped=True, tokens_scoped=True,
+                call,
+                c.step,
+                c.attempt,
+                c.path,
+                c.model,
+                c.args_hash,
+                offer.hold_nanousd,
+                admitted,
+                offer.model,
+                offer.tokens,
+                scoped=True,
+                tokens_scoped=True,
                 bound_percent=d.state.bound_percents.get(offer.model, 100),
                 token_bound_percent=d.state.token_bound_percents.get(offer.model, 100),
-                agent=shortages.agent_of(d, c.step), loans=found[admitted].loans,
+                agent=shortages.agent_of(d, c.step),
+                loans=found[admitted].loans,
             )
-        )  # fmt: skip
+        )
         return
     least = min(offers, key=lambda offer: offer.hold_nanousd)
     tokens = min(offer.tokens for offer in offers)
@@ -182,9 +182,7 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             compensates=c.compensates,
             tenant_wide=c.tenant_wide,
             hold_nanousd=c.hold_nanousd,
-            given_up={
-                id_: call.hold for id_, call in d.state.calls.items() if call.key == key and call.hold is not None
-            },
+            given_up={id_: call.hold for id_, call in d.state.calls.items() if call.key == key and call.hold is not None},
             agent=shortages.agent_of(d, c.step) if c.hold_nanousd else None,
             loans=loans,
         )

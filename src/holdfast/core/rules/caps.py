@@ -127,10 +127,15 @@ def left(state: State, now_ms: int, above: tuple[ScopeLeft, ...] | None = None) 
     rest = {cap.limit: max(0, cap.most - cap.used) for cap in taken}
     cost, active, wall = rest.get("cost"), rest.get("active"), rest.get("wall")
     own = LimitsLeft(
-        None if cost is None else usd(cost), rest.get("tokens"), rest.get("model_calls"), rest.get("tool_calls"),
-        rest["steps"], None if active is None else active / 1000, None if wall is None else wall / 1000,
+        None if cost is None else usd(cost),
+        rest.get("tokens"),
+        rest.get("model_calls"),
+        rest.get("tool_calls"),
+        rest["steps"],
+        None if active is None else active / 1000,
+        None if wall is None else wall / 1000,
         max(min(cap.percent, 100) for cap in taken),
-    )  # fmt: skip
+    )
     return with_above(own, above)
 
 
@@ -139,8 +144,5 @@ def with_above(own: LimitsLeft, above: tuple[ScopeLeft, ...] | None) -> LimitsLe
     money = [each for each in (own.cost_usd, *(scope.cost_usd for scope in above or ())) if each is not None]
     tokens = [each for each in (own.tokens, *(scope.tokens for scope in above or ())) if each is not None]
     return msgspec.structs.replace(
-        own,
-        above=above,
-        spendable_usd=min(money, key=nanousd, default=None),
-        spendable_tokens=min(tokens, default=None),
+        own, above=above, spendable_usd=min(money, key=nanousd, default=None), spendable_tokens=min(tokens, default=None)
     )

@@ -30,9 +30,17 @@ MOST_DEPTH: Final = 10
 in a circle must come to an end, also where a model decides whether they do."""
 
 _LEAVES_CHILDREN: Final = (
-    ev.StepCompleted, ev.StepFailed, ev.StepCancelled, ev.LoopTaken, ev.JournalDropped, ev.RunFailing, ev.RunCancelling,
-    ev.OperationReused, ev.OperationCalledOff, ev.MapEnded,
-)  # fmt: skip
+    ev.StepCompleted,
+    ev.StepFailed,
+    ev.StepCancelled,
+    ev.LoopTaken,
+    ev.JournalDropped,
+    ev.RunFailing,
+    ev.RunCancelling,
+    ev.OperationReused,
+    ev.OperationCalledOff,
+    ev.MapEnded,
+)
 """After what a child may be one that nobody waits for."""
 
 
@@ -52,18 +60,29 @@ def request_child(d: Decision, c: commands.RequestChild) -> None:
         _expect_room(d.state)
     d.record(c.step, c.values)
     if named is not None:
-        d.emit(
-            ev.ChildAwaited(c.step, c.attempt, c.path, named[0], c.workflow, c.args_hash, kind, c.background)
-        )  # fmt: skip
+        d.emit(ev.ChildAwaited(c.step, c.attempt, c.path, named[0], c.workflow, c.args_hash, kind, c.background))
         return
     _open_tree(d)
     d.emit(
         ev.ChildRequested(
-            c.step, c.attempt, c.path, failed or c.child, c.workflow, c.version, c.graph_hash, c.args_hash, c.input,
-            c.limit_nanousd, c.key, c.background, again=failed is not None, handoff=c.handoff,
-            max_tokens=c.max_tokens, agent=shortages.agent_of(d, c.step),
+            c.step,
+            c.attempt,
+            c.path,
+            failed or c.child,
+            c.workflow,
+            c.version,
+            c.graph_hash,
+            c.args_hash,
+            c.input,
+            c.limit_nanousd,
+            c.key,
+            c.background,
+            again=failed is not None,
+            handoff=c.handoff,
+            max_tokens=c.max_tokens,
+            agent=shortages.agent_of(d, c.step),
         )
-    )  # fmt: skip
+    )
 
 
 def await_child(d: Decision, c: commands.AwaitChild) -> None:
@@ -79,10 +98,22 @@ def await_child(d: Decision, c: commands.AwaitChild) -> None:
     if op is not None and child.ended == "failed":
         d.emit(
             ev.ChildRequested(
-                c.step, c.attempt, c.path, c.child, child.workflow, 0, child.graph_hash, child.args_hash, child.input,
-                child.limit_nanousd, child.key, again=True, max_tokens=child.max_tokens, agent=child.agent,
+                c.step,
+                c.attempt,
+                c.path,
+                c.child,
+                child.workflow,
+                0,
+                child.graph_hash,
+                child.args_hash,
+                child.input,
+                child.limit_nanousd,
+                child.key,
+                again=True,
+                max_tokens=child.max_tokens,
+                agent=child.agent,
             )
-        )  # fmt: skip
+        )
         return
     d.emit(ev.ChildAwaited(c.step, c.attempt, c.path, c.child, child.workflow, c.args_hash, AWAITED))
 

@@ -21,24 +21,17 @@ from holdfast.errors import RunEnded, StaleAttempt
 class Decision:
     """What a command does. Rules check first and emit afterwards: a refusal must find the state untouched."""
 
-    __slots__ = (
-        "events",
-        "graph",
-        "now_ms",
-        "placed",
-        "ready",
-        "session",
-        "shortages",
-        "slots",
-        "state",
-        "taken",
-        "touched",
-    )
+    __slots__ = ("events", "graph", "now_ms", "placed", "ready", "session", "shortages", "slots", "state", "taken", "touched")
 
     def __init__(
-        self, graph: Graph, state: State, now_ms: int, worker: Worker | None, shortages: Mapping[str, Shortage],
+        self,
+        graph: Graph,
+        state: State,
+        now_ms: int,
+        worker: Worker | None,
+        shortages: Mapping[str, Shortage],
         taken: Mapping[EffectKey, Taken],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.graph = graph
         self.state = state
         # Store time never runs backwards within a run, whatever a clock says.
@@ -69,11 +62,7 @@ class Decision:
         for value in values:
             if value.kind == SLEEP and _has_outcome(self.state, step, value.path):
                 continue  # it was noticed elsewhere that the timer had run out
-            self.emit(
-                ValueRecorded(
-                    step, value.path, value.kind, value.value, value.payload, value.name, value.args_hash
-                )
-            )  # fmt: skip
+            self.emit(ValueRecorded(step, value.path, value.kind, value.value, value.payload, value.name, value.args_hash))
             if value.authors:
                 self.contribute(value.authors, value.name)
 

@@ -52,9 +52,7 @@ def hindrance(state: State, step: StepId) -> str | None:
     return None
 
 
-def reuse(
-    d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str, values: tuple[Value, ...] = ()
-) -> None:
+def reuse(d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str, values: tuple[Value, ...] = ()) -> None:
     """Give the operation the outcome of an equal one: that of the run's origin at this place, or one that is left of a journal
     that was dropped, from the same place if there is one. What a person decided about a call stays with that call so, though
     another is equal to it. With it goes what the step looked at before: whoever asks for the operation sends nothing more about

@@ -18,17 +18,7 @@ from holdfast.core.evolve import evolve
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.facts.graph import COMPENSATE, Graph
-from holdfast.core.facts.state import (
-    BACKGROUND,
-    KEPT_FROM_A_PLACE,
-    MAP,
-    SHARED,
-    VERSION,
-    Operation,
-    State,
-    Step,
-    verdict_key,
-)
+from holdfast.core.facts.state import BACKGROUND, KEPT_FROM_A_PLACE, MAP, SHARED, VERSION, Operation, State, Step, verdict_key
 from holdfast.core.nouns.shared_values import APPROVALS
 from holdfast.core.rules.fence import SAID
 from holdfast.core.rules.questions import EXHAUSTED
@@ -154,10 +144,18 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
     began = history[0].event
     assert isinstance(began, ev.RunStarted)
     return Fork(
-        began, (*([] if state.by is None else [state.by]), *contributors(state)), state.graph_hash, place.step,
-        wish.path if place.step == wish.step else None, place.why, events,
-        inheritance.kept, inheritance.again, tuple(inheritance.reused()), tuple(inheritance.anew()),
-    )  # fmt: skip
+        began,
+        (*([] if state.by is None else [state.by]), *contributors(state)),
+        state.graph_hash,
+        place.step,
+        wish.path if place.step == wish.step else None,
+        place.why,
+        events,
+        inheritance.kept,
+        inheritance.again,
+        tuple(inheritance.reused()),
+        tuple(inheritance.anew()),
+    )
 
 
 def _expect_at_rest(state: State) -> None:
@@ -326,9 +324,7 @@ class _Inheritance:
         self._course = course
         self._before = before
         self._wish = wish
-        self._steps = {
-            name: step for name, step in before.steps.items() if name in graph.nodes and _is_over(step)
-        }  # fmt: skip
+        self._steps = {name: step for name, step in before.steps.items() if name in graph.nodes and _is_over(step)}
         self.kept = tuple(step.id for step in self._steps.values())
         again = [step for name, step in before.steps.items() if name not in self._steps]
         self._visits = {**before.visits, **{node_of(step.id): visit_of(step.id) - 1 for step in again}}
@@ -337,15 +333,20 @@ class _Inheritance:
         self._standing = standing if place.step == wish.step else frozenset[Path]()
         self._given = self._said()
         self._operations = {
-            id_: operations for id_, operations in course.operations.items()
-            if (root := root_of(node_of(id_))) in graph.nodes and visit_of(id_) > self._visits.get(root, 0)
+            id_: operations
+            for id_, operations in course.operations.items()
+            if (root := root_of(node_of(id_))) in graph.nodes
+            and visit_of(id_) > self._visits.get(root, 0)
             and root_step(id_) not in self._given
-        }  # fmt: skip
+        }
         self.again = tuple(
-            id_ for id_ in course.began
-            if node_of(id_) in graph.nodes and visit_of(id_) > self._visits.get(node_of(id_), 0)
-            and id_ not in self.kept and id_ not in self._given
-        )  # fmt: skip
+            id_
+            for id_ in course.began
+            if node_of(id_) in graph.nodes
+            and visit_of(id_) > self._visits.get(node_of(id_), 0)
+            and id_ not in self.kept
+            and id_ not in self._given
+        )
 
     def _said(self) -> dict[StepId, Payload]:
         """What steps are said to come to. Raises InvalidInput."""
@@ -380,9 +381,16 @@ class _Inheritance:
         wish, state = self._wish, self._course.state
         given = {id_: output for id_, output in self._given.items() if id_ not in self.kept}
         yield ev.RunForked(
-            state.run, state.seq, wish.step, wish.path, {name: count for name, count in self._visits.items() if count},
-            tuple(self._summoned), given, wish.repeats_effects, *wish.by.kept,
-        )  # fmt: skip
+            state.run,
+            state.seq,
+            wish.step,
+            wish.path,
+            {name: count for name, count in self._visits.items() if count},
+            tuple(self._summoned),
+            given,
+            wish.repeats_effects,
+            *wish.by.kept,
+        )
         for step in self._before.previous.values():
             if node_of(step.id) in self._graph.nodes:
                 yield _inherited(step, step.output, previous=True)
@@ -492,9 +500,7 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
         said = operations.get(wish.path)
         if said is None or said.kind not in REUSABLE:
             what = "a person's to say" if said is not None and said.kind == "gate" else "not for anybody to say"
-            raise InvalidInput(
-                f"What {wish.step} comes to at {wish.path} is {what}, in the fork as well. Nothing was started."
-            )
+            raise InvalidInput(f"What {wish.step} comes to at {wish.path} is {what}, in the fork as well. Nothing was started.")
     return frozenset(found)
 
 

@@ -39,11 +39,28 @@ def map_items(d: Decision, c: commands.MapItems) -> None:
     demand = d.graph.demand_of(each) if each is not None else c.demand
     d.emit(
         ev.ItemsMapped(
-            c.step, c.attempt, c.path, map_, c.name, c.args_hash, c.count, c.max_parallel, c.enough, c.tolerated, c.timeout_ms,
-            c.settles, c.retry if each is None else each.retry, demand, c.keys, c.pages, c.starts, c.is_call, c.demands,
+            c.step,
+            c.attempt,
+            c.path,
+            map_,
+            c.name,
+            c.args_hash,
+            c.count,
+            c.max_parallel,
+            c.enough,
+            c.tolerated,
+            c.timeout_ms,
+            c.settles,
+            c.retry if each is None else each.retry,
+            demand,
+            c.keys,
+            c.pages,
+            c.starts,
+            c.is_call,
+            c.demands,
             c.fail_fast,
         )
-    )  # fmt: skip
+    )
     go_on(d, map_)
 
 
@@ -95,9 +112,7 @@ def fail(d: Decision, item: NodeName, error: ErrorRecord) -> None:
         _end(d, map_, msgspec.structs.replace(error, node=node_of(map_.opened.step)))
         return
     may = map_.opened.tolerated
-    many = (
-        f"{map_.failed + 1} of {map_.opened.count} items of {map_.opened.map!r} have failed, and {may or 'none'} may: "
-    )
+    many = f"{map_.failed + 1} of {map_.opened.count} items of {map_.opened.map!r} have failed, and {may or 'none'} may: "
     _end(d, map_, d.error(node_of(map_.opened.step), JOIN, f"{many}{item}: {error.message}"))
 
 
@@ -131,9 +146,7 @@ def expect_results(step: Step, value: commands.Value) -> None:
     """Raises Conflict for results of a map whose items have not done enough, or whose results are known."""
     op = match_operation(step, value.path, MAP, value.name, value.args_hash)
     if op is None or op.status != "reopened":
-        raise Conflict(
-            f"The map at {value.path} of step {step.id} has no results to be gathered. Nothing was recorded."
-        )
+        raise Conflict(f"The map at {value.path} of step {step.id} has no results to be gathered. Nothing was recorded.")
 
 
 def resume(d: Decision, step: Step) -> None:

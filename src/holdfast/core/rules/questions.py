@@ -26,9 +26,16 @@ WORKFLOW_MISSING: Final = "workflow_missing"
 CODE_CHANGED: Final = "code_changed"
 """A step's code no longer asks for what its journal holds. `retry`; `approve`: go on with the code as it is; `answer` with
 `"restart"`: from its beginning; `reject`."""
-LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens", "active": "max_active",
-                 "wall": "max_wall", "model_calls": "max_model_calls", "tool_calls": "max_tool_calls",
-                 "lifespan": "lifespan"}  # fmt: skip
+LIMITS: Final = {
+    "cost": "budget",
+    "steps": "max_steps",
+    "tokens": "max_tokens",
+    "active": "max_active",
+    "wall": "max_wall",
+    "model_calls": "max_model_calls",
+    "tool_calls": "max_tool_calls",
+    "lifespan": "lifespan",
+}
 """The reason code of the gate that each limit opens.
 
 - `budget`: the cost limit is too low for the next model call
@@ -48,9 +55,7 @@ STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"]
 _OUTCOMES: Final = {"answer": "it happened: --data is its response", "reject": "it did not", "retry": "call it again"}
 
 
-def open_engine_gate(
-    d: Decision, reason: str, shown: dict[str, Any], *, allowed: tuple[str, ...], subject: str
-) -> None:
+def open_engine_gate(d: Decision, reason: str, shown: dict[str, Any], *, allowed: tuple[str, ...], subject: str) -> None:
     """Ask about the run itself. The gate belongs to no step's journal."""
     d.emit(
         ev.GateOpened(
@@ -91,19 +96,10 @@ def ask_about_failure(
 ) -> None:
     """`answerable`: a person may give the step's output; one that decides is tried again, so that it decides itself.
     `at_hand`: what a loop that is used up has come to, by node."""
-    answers = {
-        "retry": "try again, with the same keys",
-        "answer": "--data is the step's output",
-        "reject": "fail",
-    }
+    answers = {"retry": "try again, with the same keys", "answer": "--data is the step's output", "reject": "fail"}
     if not answerable:
         del answers["answer"]
-    shown: dict[str, Any] = {
-        "step": step,
-        "error_class": error.error_class,
-        "message": error.message,
-        "answers": answers,
-    }
+    shown: dict[str, Any] = {"step": step, "error_class": error.error_class, "message": error.message, "answers": answers}
     if at_hand:
         shown["at_hand"] = dict(_within_bounds(at_hand))
     open_engine_gate(d, EXHAUSTED, shown, allowed=tuple(answers), subject=step)
@@ -132,9 +128,7 @@ def ask_about_compensation(d: Decision, step: StepId, error: ErrorRecord) -> Non
 
 def withdraw_of_step(d: Decision, step: StepId, reason: str) -> None:
     for id_, gate in list(d.state.gates.items()):
-        if gate.opened.step == step or (
-            gate.opened.subject == step and gate.opened.reason in (EXHAUSTED, CODE_CHANGED)
-        ):
+        if gate.opened.step == step or (gate.opened.subject == step and gate.opened.reason in (EXHAUSTED, CODE_CHANGED)):
             d.emit(ev.GateWithdrawn(id_, reason))
 
 

@@ -139,9 +139,7 @@ def _known(graph: Graph, state: State) -> Iterator[Step]:
 def _failures(graph: Graph, state: State) -> list[Step]:
     """The steps whose failures nothing has taken up: no error edge, no `continue_on_error`, no join that has begun without
     them."""
-    return [
-        step for step in _known(graph, state) if step.status == "failed" and not _is_taken_up(graph, state, step)
-    ]  # fmt: skip
+    return [step for step in _known(graph, state) if step.status == "failed" and not _is_taken_up(graph, state, step)]
 
 
 def _is_taken_up(graph: Graph, state: State, step: Step) -> bool:
@@ -173,6 +171,7 @@ def _was_done_without(graph: Graph, state: State, step: Step) -> bool:
     """Whether a join that it only led to was met without it, so that nobody needs it any more."""
     name = node_of(step.id)
     return any(
-        name in graph.losers(join) for join, met in state.steps.items()
+        name in graph.losers(join)
+        for join, met in state.steps.items()
         if join in graph.nodes and met.attempt and graph.nodes[join].join.mode in TOLERANT
-    )  # fmt: skip
+    )

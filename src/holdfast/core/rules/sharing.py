@@ -36,7 +36,7 @@ def write_shared_value(d: Decision, c: commands.WriteSharedValue) -> None:
             ev.SharedValueWritten(
                 c.step, c.path, c.space, c.key, c.args_hash, c.base, c.outcome, c.fence, c.index, c.keep, c.dropped
             )
-        )  # fmt: skip
+        )
     elif c.refusal is None:
         d.emit(ev.ValueRecorded(c.step, c.path, SHARED, None, c.outcome, name, c.args_hash))
 
@@ -48,9 +48,7 @@ def await_shared_value(d: Decision, c: commands.AwaitSharedValue) -> None:
         return
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
-    d.emit(
-        ev.SharedValueAwaited(c.step, c.attempt, c.path, c.space, c.key, c.args_hash, c.after, due_at_ms)
-    )  # fmt: skip
+    d.emit(ev.SharedValueAwaited(c.step, c.attempt, c.path, c.space, c.key, c.args_hash, c.after, due_at_ms))
 
 
 def bring_shared_value(d: Decision, c: commands.BringSharedValue) -> None:

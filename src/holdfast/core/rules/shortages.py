@@ -68,7 +68,7 @@ def _taken_of(scope: str, offer: commands.Offer) -> int:
 
 def wait(
     d: Decision, c: commands.HoldModelCall | commands.IntendEffect, kind: limits.Kind, name: str, offer: commands.Offer
-) -> None:  # fmt: skip
+) -> None:
     """The call fits its run, not a scope above it: wait there, or end, as the workflow says."""
     scope = room(d, c.step, offer).short
     assert scope is not None
@@ -79,18 +79,27 @@ def wait(
     grantable = team_budgets.grantable(short.left, lenders) if short.team else None
     d.emit(
         ev.ScopeExceeded(
-            c.step, c.attempt, c.path, name, c.args_hash, scope, offer.hold_nanousd, 0 if in_tokens else short.limit,
-            scopes.over_at_ms(scope), blocked, offer.tokens, short.limit if in_tokens else None,
-            kind, grantable,
+            c.step,
+            c.attempt,
+            c.path,
+            name,
+            c.args_hash,
+            scope,
+            offer.hold_nanousd,
+            0 if in_tokens else short.limit,
+            scopes.over_at_ms(scope),
+            blocked,
+            offer.tokens,
+            short.limit if in_tokens else None,
+            kind,
+            grantable,
         )
-    )  # fmt: skip
+    )
     if blocked and limits.fails(d):
         endings.begin_failing(d, d.error("", LIMIT, _refusal(scope, name, offer, short, grantable)))
 
 
-def _refusal(
-    scope: str, name: str, offer: commands.Offer, short: commands.Shortage, grantable: int | None
-) -> str:  # fmt: skip
+def _refusal(scope: str, name: str, offer: commands.Offer, short: commands.Shortage, grantable: int | None) -> str:
     def amount(number: int) -> str:
         return f"{number} tokens" if scopes.counts_tokens(scope) else f"${usd(number)}"
 

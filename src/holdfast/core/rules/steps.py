@@ -140,11 +140,12 @@ def _conflict(step: Step, met: Meeting, resolved: Payload | None) -> ev.StateCon
 def _rejection(d: Decision, step: Step, met: Sequence[Meeting]) -> ErrorRecord:
     first = next(each for each in met if each.rejected)
     return d.error(
-        node_of(step.id), CONFLICT,
+        node_of(step.id),
+        CONFLICT,
         f"The field {first.field!r} of the state was written by {first.other} meanwhile, which this step had not seen. Both"
         " are in the history, and nothing of this step's output was taken.",
         retryable=True,
-    )  # fmt: skip
+    )
 
 
 def finish_step(
@@ -195,9 +196,7 @@ def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None, outpu
             )
         if node.kind in ("branch", "task"):
             known = sorted({edge.when or edge.target for edge in (*edges, *loops)})
-            return d.error(
-                name, ROUTING, f"{name!r} chose {decision!r}, which is none of its ways: {', '.join(known)}."
-            )
+            return d.error(name, ROUTING, f"{name!r} chose {decision!r}, which is none of its ways: {', '.join(known)}.")
         if decision in ("fail", "retry") and node.kind == "check":
             return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}){_why(node, output)}.")
         if decision in ("reject", "retry") and node.kind == "human_gate":
@@ -243,13 +242,7 @@ def _policy(d: Decision, name: NodeName) -> RetryPolicy:
 
 
 def fail_step(
-    d: Decision,
-    step: Step,
-    error: ErrorRecord,
-    path: Path | None = None,
-    *,
-    final: bool = False,
-    output: Payload = NULL,
+    d: Decision, step: Step, error: ErrorRecord, path: Path | None = None, *, final: bool = False, output: Payload = NULL
 ) -> None:
     """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure.
 

@@ -91,9 +91,7 @@ def head_of(last: Link, key: bytes = b"") -> Head:
     return Head(last.number, last.hash, _signed(key, "head", last.number, last.hash))
 
 
-def before_next(
-    head: Head | None, last: Head | None, known: Head, is_known_there: bool, keys: Keys = ()
-) -> Head:  # fmt: skip
+def before_next(head: Head | None, last: Head | None, known: Head, is_known_there: bool, keys: Keys = ()) -> Head:
     """Return what the next entry follows: the head, if that is the last row and was not put there by hand.
 
     `last` is the last row. `known` is the last entry that this process has seen, `is_known_there` whether it is still there:
@@ -108,9 +106,7 @@ def _is_signed_alike(head: Head, last: Head, keys: Keys) -> bool:
     """True if a head is signed with one of the keys; a head without a signature stands after a row without one only."""
     if not head.signature:
         return not last.signature
-    return not keys or any(
-        hmac.compare_digest(head.signature, _signed(key, "head", head.number, head.hash)) for key in keys
-    )
+    return not keys or any(hmac.compare_digest(head.signature, _signed(key, "head", head.number, head.hash)) for key in keys)
 
 
 def _hash(before: str, number: int, entry: Entry) -> str:

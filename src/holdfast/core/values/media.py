@@ -112,9 +112,7 @@ def _colours(flags: int) -> int:
 def _webp(content: bytes) -> Pixels | None:
     kind = content[12:16]
     if kind == b"VP8X":
-        return Pixels(
-            1 + int.from_bytes(content[24:27], "little"), 1 + int.from_bytes(_whole(content, 27, 3), "little")
-        )
+        return Pixels(1 + int.from_bytes(content[24:27], "little"), 1 + int.from_bytes(_whole(content, 27, 3), "little"))
     if kind == b"VP8L" and content[20] == 0x2F:
         (bits,) = struct.unpack_from("<I", content, 21)
         return Pixels(1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF))
@@ -175,11 +173,7 @@ def _after_tag(content: bytes) -> int:
     if not content.startswith(b"ID3"):
         return 0
     footer = 10 if content[5] & 0x10 else 0
-    return (
-        10
-        + footer
-        + sum((byte & 0x7F) << shift for byte, shift in zip(_whole(content, 6, 4), (21, 14, 7, 0), strict=True))
-    )
+    return 10 + footer + sum((byte & 0x7F) << shift for byte, shift in zip(_whole(content, 6, 4), (21, 14, 7, 0), strict=True))
 
 
 _KBIT_S: Final = {
@@ -206,6 +200,9 @@ def _frame(content: bytes, at: int) -> tuple[int, float] | None:
 
 
 _PIXELS: Final[Mapping[str, Callable[[bytes], Pixels | None]]] = {
-    "image/png": _png, "image/jpeg": _jpeg, "image/gif": _gif, "image/webp": _webp,
-}  # fmt: skip
+    "image/png": _png,
+    "image/jpeg": _jpeg,
+    "image/gif": _gif,
+    "image/webp": _webp,
+}
 _SECONDS: Final[Mapping[str, Callable[[bytes], float | None]]] = {"audio/wav": _wav, "audio/mpeg": _mp3}

@@ -191,9 +191,7 @@ def retries(policy: RetryPolicy, error: ErrorRecord, failures: int) -> bool:
     """
     if not error.retryable or not policy.takes_up(error.error_class):
         return False
-    most = (
-        max(policy.max_attempts, policy.rate_limit_attempts) if error.error_class == RATE_LIMIT else policy.max_attempts
-    )
+    most = max(policy.max_attempts, policy.rate_limit_attempts) if error.error_class == RATE_LIMIT else policy.max_attempts
     return failures < most
 
 

@@ -27,13 +27,13 @@ class Proposal(NamedTuple):
 
 def problems(proposed_action: object = None, evidence_ids: object = (), risk_level: object = None) -> Iterator[str]:
     """Yield what is wrong with a proposal, in words."""
-    if proposed_action is not None and not (
-        isinstance(proposed_action, str) and 0 < len(proposed_action) <= MOST_ACTION
-    ):
+    if proposed_action is not None and not (isinstance(proposed_action, str) and 0 < len(proposed_action) <= MOST_ACTION):
         yield f"proposed_action={proposed_action!r:.100} is no text of 1 to {MOST_ACTION} characters"
-    if not isinstance(evidence_ids, list | tuple) or len(evidence_ids) > MOST_EVIDENCE or not all(
-        isinstance(each, str) and 0 < len(each) <= _MOST_ID for each in evidence_ids
-    ):  # fmt: skip
+    if (
+        not isinstance(evidence_ids, list | tuple)
+        or len(evidence_ids) > MOST_EVIDENCE
+        or not all(isinstance(each, str) and 0 < len(each) <= _MOST_ID for each in evidence_ids)
+    ):
         yield f"evidence_ids={evidence_ids!r:.100} is no list of up to {MOST_EVIDENCE} ids, each of 1 to {_MOST_ID} characters"
     if risk_level is not None and risk_level not in RISK_LEVELS:
         yield f"risk_level={risk_level!r:.100} is none of {', '.join(RISK_LEVELS)}"

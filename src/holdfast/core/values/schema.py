@@ -133,9 +133,7 @@ def _named_place(problem: Any) -> str:
     """Return the place of a problem as the schema names it: other names are data."""
     path = [*problem.absolute_schema_path]
     named = {name for word, name in pairwise(path) if word == "properties"}
-    return ".".join(
-        str(part) if isinstance(part, int) or part in named else "*" for part in islice(problem.absolute_path, 20)
-    )
+    return ".".join(str(part) if isinstance(part, int) or part in named else "*" for part in islice(problem.absolute_path, 20))
 
 
 def _place(problem: Any) -> str:
@@ -203,15 +201,16 @@ def _unique(validator: Any, is_asked: bool, value: Any, schema: Any) -> Iterator
 
 
 _KEYWORDS: Final = jsonschema.Draft202012Validator.VALIDATORS | {
-    "pattern": _unless_sealed(_pattern), "patternProperties": _pattern_properties,
-    "additionalProperties": _additional_properties, "uniqueItems": _unique,
+    "pattern": _unless_sealed(_pattern),
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique,
     **{name: _unless_sealed(jsonschema.Draft202012Validator.VALIDATORS[name]) for name in ("minLength", "maxLength")},
-}  # fmt: skip
+}
 _DEAR: Final = {"$ref": 20, "$dynamicRef": 20}
 """Of looks: to find out what is referred to takes as long as so many others."""
 _Bounded: Final[Any] = extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft202012Validator,
-    {name: _counted(keyword, _DEAR.get(name, 1)) for name, keyword in _KEYWORDS.items()},
+    jsonschema.Draft202012Validator, {name: _counted(keyword, _DEAR.get(name, 1)) for name, keyword in _KEYWORDS.items()}
 )
 
 
@@ -228,10 +227,12 @@ _Bounded.evolve = _evolved
 # --- Formats ----------------------------------------------------------------------------------------------------------
 
 _OF_FORMATS: Final = {
-    "date-time": SchemaValidator(core_schema.datetime_schema()), "date": SchemaValidator(core_schema.date_schema()),
-    "time": SchemaValidator(core_schema.time_schema()), "duration": SchemaValidator(core_schema.timedelta_schema()),
+    "date-time": SchemaValidator(core_schema.datetime_schema()),
+    "date": SchemaValidator(core_schema.date_schema()),
+    "time": SchemaValidator(core_schema.time_schema()),
+    "duration": SchemaValidator(core_schema.timedelta_schema()),
     "uuid": SchemaValidator(core_schema.uuid_schema()),
-}  # fmt: skip
+}
 _FORMATS: Final = jsonschema.FormatChecker(())
 
 

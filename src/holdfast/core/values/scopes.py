@@ -179,9 +179,7 @@ def is_team_budget(scope: str) -> bool:
     return level(scope) == AGENT and budget_of(scope) is None
 
 
-def above(
-    tenant: str, team: str | None, shared: tuple[str, ...], at_ms: int, agent: str | None = None
-) -> tuple[str, ...]:
+def above(tenant: str, team: str | None, shared: tuple[str, ...], at_ms: int, agent: str | None = None) -> tuple[str, ...]:
     """The scopes in which a run's money and tokens of that moment count, those that it shares included, as those of `agent` in
     its team budget."""
     dated = money_scopes(tenant, team, at_ms)

@@ -298,15 +298,23 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
             case SharedUse() as use:
                 shared_uses.append(use)
     return Changes(
-        _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
-        tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
-        postings(after, events), _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
+        _run(after, due_at_ms(after, executing=executing)),
+        sessions_in_flight(after),
+        start_key,
+        tuple(gates),
+        tuple(gate_changes),
+        tuple(effects),
+        tuple(effect_changes),
+        postings(after, events),
+        _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
         tuple(_keys(after, events)) if after.claims else (),
         tuple(_children(after, events)) if after.children_asked or after.parent is not None else (),
-        _dead_letters(after) if is_about_letters else None, tuple(shared_values),
-        _shared_waits(after) if after.shares else None, tuple(shared_uses),
+        _dead_letters(after) if is_about_letters else None,
+        tuple(shared_values),
+        _shared_waits(after) if after.shares else None,
+        tuple(shared_uses),
         events[0].tags if events and isinstance(events[0], ev.RunStarted) else (),
-    )  # fmt: skip
+    )
 
 
 _MOST_WORDS: Final = 1000
@@ -331,12 +339,22 @@ def _is_about_dead_letters(after: State, event: ev.Event) -> bool:
 def _dead_letters(s: State) -> tuple[DeadLetter, ...]:
     return tuple(
         DeadLetter(
-            s.run, step.id, s.tenant, s.workflow, node_of(step.id), step.error.error_class,
-            step.error.message[:_MOST_WORDS], step.attempt, step.began_ms or step.since_ms, step.since_ms, step.parked,
+            s.run,
+            step.id,
+            s.tenant,
+            s.workflow,
+            node_of(step.id),
+            step.error.error_class,
+            step.error.message[:_MOST_WORDS],
+            step.attempt,
+            step.began_ms or step.since_ms,
+            step.since_ms,
+            step.parked,
             step.edited,
         )
-        for step in s.dead_letters() if step.error is not None
-    )  # fmt: skip
+        for step in s.dead_letters()
+        if step.error is not None
+    )
 
 
 def _children(s: State, events: Sequence[ev.Event]) -> Iterator[ChildRow | ChildChange | ChildOrder]:
@@ -429,16 +447,25 @@ def _start_key(after: State, e: ev.RunStarted) -> StartKey | None:
 
 def _gate(after: State, e: ev.GateOpened) -> GateRow:
     return GateRow(
-        e.gate, after.run, e.step, e.reason, e.subject, after.at_ms, e.due_at_ms, e.reviewers, e.expires_at_ms, e.quorum,
-        e.risk_level, e.proposed_action, e.evidence_ids,
-    )  # fmt: skip
+        e.gate,
+        after.run,
+        e.step,
+        e.reason,
+        e.subject,
+        after.at_ms,
+        e.due_at_ms,
+        e.reviewers,
+        e.expires_at_ms,
+        e.quorum,
+        e.risk_level,
+        e.proposed_action,
+        e.evidence_ids,
+    )
 
 
 def _gate_assigned(after: State, e: ev.GateAssigned) -> GateChange | None:
     told = (
-        _gate_approvals(after, e)
-        if e.gate in after.gates and after.gates[e.gate].opened.quorum > 1
-        else _gate_told(after, e)
+        _gate_approvals(after, e) if e.gate in after.gates and after.gates[e.gate].opened.quorum > 1 else _gate_told(after, e)
     )
     return None if told is None else msgspec.structs.replace(told, reviewers=e.reviewers)
 
@@ -519,11 +546,15 @@ def _shared_use(after: State, e: ev.ValueRecorded) -> SharedUse | None:
 
 
 def _shared_waits(s: State) -> tuple[SharedWaitRow, ...]:
-    return () if s.ended else tuple(
-        SharedWaitRow(s.run, each.step, each.path, s.tenant, each.space, each.key, each.after)
-        for each in s.shared_waits.values()
-        if (step := s.step(each.step)) is not None and each.path in step.pending
-    )  # fmt: skip
+    return (
+        ()
+        if s.ended
+        else tuple(
+            SharedWaitRow(s.run, each.step, each.path, s.tenant, each.space, each.key, each.after)
+            for each in s.shared_waits.values()
+            if (step := s.step(each.step)) is not None and each.path in step.pending
+        )
+    )
 
 
 def _no_row(after: State, e: ev.Event) -> None:

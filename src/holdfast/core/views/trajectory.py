@@ -23,9 +23,16 @@ from holdfast.core.values.payload import Payload
 from holdfast.core.views.status import status
 
 TraceType: TypeAlias = Literal[
-    "node_started", "node_completed", "node_failed", "transition", "checkpoint", "interrupt", "approval_requested",
-    "approval_decided", "retry",
-]  # fmt: skip
+    "node_started",
+    "node_completed",
+    "node_failed",
+    "transition",
+    "checkpoint",
+    "interrupt",
+    "approval_requested",
+    "approval_decided",
+    "retry",
+]
 """A checkpoint is an operation whose outcome stands in the journal: it is not done again. An interrupt is a step that waits
 and holds nothing, or a run that somebody paused."""
 APPROVED: Final = frozenset({"approve", "edit"})
@@ -167,17 +174,12 @@ class _Reading:
             return [node_of(source)]
         edges: tuple[Edge, ...] = self.graph.incoming.get(node, ()) if self.graph is not None else ()
         return list(
-            dict.fromkeys(
-                edge.source for edge in edges if self.graph and edge_state(self.graph, self.state, edge) == "taken"
-            )
+            dict.fromkeys(edge.source for edge in edges if self.graph and edge_state(self.graph, self.state, edge) == "taken")
         )
 
     def charge(self, step: StepId, nanousd: int, tokens: dict[str, int]) -> None:
         cost, used = self.spent.get(step, (0, {}))
-        self.spent[step] = (
-            cost + nanousd,
-            {name: used.get(name, 0) + tokens.get(name, 0) for name in {**used, **tokens}},
-        )
+        self.spent[step] = (cost + nanousd, {name: used.get(name, 0) + tokens.get(name, 0) for name in {**used, **tokens}})
 
 
 def trace(events: Iterable[ev.Recorded], graph: Graph | None = None) -> Iterator[TraceEvent]:
@@ -194,9 +196,16 @@ def trace(events: Iterable[ev.Recorded], graph: Graph | None = None) -> Iterator
         state = reading.state
         for node, kind, more in _told(reading, event, at_ms, spent):
             yield TraceEvent(
-                recorded.trace_id or state.root, state.run, recorded.seq, at_ms, state.steps_started, node, kind,
-                {"status": status(state), "unfinished": len(state.unfinished), "gates": len(state.gates)}, **more,
-            )  # fmt: skip
+                recorded.trace_id or state.root,
+                state.run,
+                recorded.seq,
+                at_ms,
+                state.steps_started,
+                node,
+                kind,
+                {"status": status(state), "unfinished": len(state.unfinished), "gates": len(state.gates)},
+                **more,
+            )
 
 
 _Line: TypeAlias = tuple[str, TraceType, dict[str, Any]]
@@ -217,9 +226,11 @@ def _told(reading: _Reading, event: ev.Event, at_ms: int, spent: int) -> Iterato
             yield name, "approval_requested", {"input_summary": {"reason": event.reason, "shown": shape(event.shown)}}
         case ev.GateDecided(gate=gate) | ev.GateExpired(gate=gate):
             said = _answer(event)
-            yield _node_of_gate(gate), "approval_decided", {
-                "output_summary": said, "latency_ms": at_ms - reading.asked_ms.get(gate, at_ms),
-            }  # fmt: skip
+            yield (
+                _node_of_gate(gate),
+                "approval_decided",
+                {"output_summary": said, "latency_ms": at_ms - reading.asked_ms.get(gate, at_ms)},
+            )
         case ev.AttemptFailed(step=step) | ev.RetryScheduled(step=step):
             failed = {"error_class": event.error.error_class} if isinstance(event, ev.AttemptFailed) else {}
             yield node_of(step), "retry", {"output_summary": failed, "latency_ms": max(0, event.retry_at_ms - at_ms)}
@@ -250,11 +261,7 @@ def _entered(reading: _Reading, step: StepId, at_ms: int) -> Iterator[_Line]:
 
 def _left(reading: _Reading, event: ev.StepCompleted | ev.StepFailed, at_ms: int) -> _Line:
     cost, tokens = reading.spent.get(event.step, (0, {}))
-    more = {
-        "latency_ms": at_ms - reading.entered_ms.get(event.step, at_ms),
-        "token_usage": tokens,
-        "cost_nanousd": cost,
-    }
+    more = {"latency_ms": at_ms - reading.entered_ms.get(event.step, at_ms), "token_usage": tokens, "cost_nanousd": cost}
     if isinstance(event, ev.StepFailed):
         return node_of(event.step), "node_failed", {**more, "output_summary": {"error_class": event.error.error_class}}
     decided = {"decisions": list(event.decisions)} if event.decisions is not None else {}
@@ -272,10 +279,16 @@ def _kept(reading: _Reading, event: Any, at_ms: int, spent: int) -> Iterator[_Li
     if isinstance(event, ev.ModelCallSettled):
         tokens = {"input": event.input_tokens, "output": event.output_tokens}
         reading.charge(step_of(call), 0, tokens)
-    yield node_of(step_of(call)), "checkpoint", {
-        "output_summary": {"of": type(event).__name__}, "token_usage": tokens, "cost_nanousd": spent,
-        "latency_ms": at_ms - reading.left_ms.get(call, at_ms),
-    }  # fmt: skip
+    yield (
+        node_of(step_of(call)),
+        "checkpoint",
+        {
+            "output_summary": {"of": type(event).__name__},
+            "token_usage": tokens,
+            "cost_nanousd": spent,
+            "latency_ms": at_ms - reading.left_ms.get(call, at_ms),
+        },
+    )
 
 
 def _node_of_gate(gate: GateId) -> str:
@@ -297,13 +310,21 @@ def trajectory(events: Iterable[ev.Recorded], graph: Graph | None = None) -> Tra
     ways = [each for each in told if each.event_type == "transition" and not is_item(NodeName(each.node_name))]
     end_ms = state.ended_at_ms if state.ended else state.at_ms
     return Trajectory(
-        state.run, state.workflow, status(state), _visits(history),
+        state.run,
+        state.workflow,
+        status(state),
+        _visits(history),
         tuple(Transition(each.input_summary["source"], each.node_name, each.seq) for each in ways),
-        _approvals(history), tuple(_tools(history)),
-        sum(isinstance(each.event, _RETRIES) for each in history), sum(_holds(each.event) for each in history),
-        state.model_calls, state.tool_calls, state.tokens_used + state.tokens_in_doubt,
-        state.budget.settled_nanousd + state.budget.in_doubt_nanousd, end_ms - state.started_at_ms,
-    )  # fmt: skip
+        _approvals(history),
+        tuple(_tools(history)),
+        sum(isinstance(each.event, _RETRIES) for each in history),
+        sum(_holds(each.event) for each in history),
+        state.model_calls,
+        state.tool_calls,
+        state.tokens_used + state.tokens_in_doubt,
+        state.budget.settled_nanousd + state.budget.in_doubt_nanousd,
+        end_ms - state.started_at_ms,
+    )
 
 
 def _visits(history: Iterable[ev.Recorded]) -> tuple[Visit, ...]:

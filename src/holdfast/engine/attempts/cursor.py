@@ -80,9 +80,14 @@ class Tasks(Protocol):
     """Why the flow has to be left; its code may have caught what said so."""
 
     def call(
-        self, row: Cursor, name: str, method: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any, ...],
-        given: dict[str, Any], frames: int,
-    ) -> Coroutine[Any, Any, T]:  # fmt: skip
+        self,
+        row: Cursor,
+        name: str,
+        method: Callable[..., Coroutine[Any, Any, T]],
+        args: tuple[Any, ...],
+        given: dict[str, Any],
+        frames: int,
+    ) -> Coroutine[Any, Any, T]:
         """An operation that a task calls, which is done outside of the flow's loop once it is awaited."""
         ...
 
@@ -153,9 +158,7 @@ class Cursor:
     _free: asyncio.Future[None] | None = None
     """Set when that operation is over, if somebody waits for it."""
 
-    def __init__(
-        self, prefix: str, function: str = "", around: Cursor | None = None, tasks: Tasks | None = None
-    ) -> None:
+    def __init__(self, prefix: str, function: str = "", around: Cursor | None = None, tasks: Tasks | None = None) -> None:
         """`function` is the one inside which there are no places, where the code is in one. `around` is the cursor of the
         code that has this branch. `tasks` are those of the flow of which this is one."""
         self.prefix = prefix

@@ -127,9 +127,7 @@ class StepJournal(Outcomes):
         """What earlier attempts left at `path`; leaves the step where another operation stands there."""
         return self._match(self.before, path, kind, name, args_hash, asked)
 
-    def _match(
-        self, step: Step, path: Path, kind: str, name: str, args_hash: str, asked: Any = None
-    ) -> Operation | None:
+    def _match(self, step: Step, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Operation | None:
         """The operation at `path`. Where another one stands there, or a part of one, the step is left, whatever its code makes
         of that; only what undoes a run hears of it as of an error, about which a person is asked anyway."""
         if self._diverged is not None:
@@ -183,9 +181,15 @@ class StepJournal(Outcomes):
     # --- Calls --------------------------------------------------------------------------------------------------------
 
     def error(
-        self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
-        retry_after_s: float | None = None, problem: BaseException | None = None,
-    ) -> ErrorRecord:  # fmt: skip
+        self,
+        error_class: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        tool: str | None = None,
+        retry_after_s: float | None = None,
+        problem: BaseException | None = None,
+    ) -> ErrorRecord:
         now_ms = self._runtime.store.clock.now_ms()
         error = ErrorRecord(node_of(self.step), error_class, message, retryable, now_ms, tool, retry_after_s)
         return _recorded(self, error, problem)
@@ -236,9 +240,7 @@ class StepJournal(Outcomes):
             await turn
         return await self.attempt.outside(call)
 
-    async def hold(
-        self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]
-    ) -> tuple[CallId, int, cmd.Offer]:
+    async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]) -> tuple[CallId, int, cmd.Offer]:
         # A reader of the call finds the results that it is given.
         await self.attempt.services.streams.flushed(self.told)
         command = cmd.HoldModelCall(self.step, self.number, path, model, args_hash, tuple(offers), values=self.take())
@@ -248,14 +250,37 @@ class StepJournal(Outcomes):
         raise Suspension  # the money is not there, or another call of this operation is in flight
 
     async def intend(
-        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
-        settles_within_s: float | None, compensation: str | None, compensates: CallId | None, hold_nanousd: int = 0,
-    ) -> CallId | Recall:  # fmt: skip
+        self,
+        path: Path,
+        tool: str,
+        policy: str,
+        args_hash: str,
+        request: Any,
+        *,
+        key_name: str | None,
+        unique: Unique,
+        settles_within_s: float | None,
+        compensation: str | None,
+        compensates: CallId | None,
+        hold_nanousd: int = 0,
+    ) -> CallId | Recall:
         key = None if key_name is None else _named_key(self, key_name, unique, tool)
         command = cmd.IntendEffect(
-            self.step, self.number, path, tool, policy, args_hash, await self.attempt.kept(request), key, settles_within_s,
-            compensation, compensates, values=self.take(), tenant_wide=unique == "tenant", hold_nanousd=hold_nanousd,
-        )  # fmt: skip
+            self.step,
+            self.number,
+            path,
+            tool,
+            policy,
+            args_hash,
+            await self.attempt.kept(request),
+            key,
+            settles_within_s,
+            compensation,
+            compensates,
+            values=self.take(),
+            tenant_wide=unique == "tenant",
+            hold_nanousd=hold_nanousd,
+        )
         for event in await self._intend(command):
             if isinstance(event, ev.EffectIntended):
                 self._keys[event.call] = event.key
@@ -280,9 +305,8 @@ class StepJournal(Outcomes):
     # --- Waits --------------------------------------------------------------------------------------------------------
 
     async def approve(
-        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
-        rule: ToolRule | None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any], rule: ToolRule | None
+    ) -> dict[str, Any]:
         self._expect_call(path, tool, args_hash, arguments)
         return await _approved(self, path, tool, args_hash, arguments, form, rule)
 
@@ -295,7 +319,7 @@ class StepJournal(Outcomes):
 
     async def standing(
         self, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
-    ) -> StandingApproval | None:  # fmt: skip
+    ) -> StandingApproval | None:
         return await standing_approvals.used(self, path, tool, arguments, rule)
 
     @property
@@ -330,23 +354,55 @@ class StepJournal(Outcomes):
         return _value(known, path)
 
     async def open_gate(
-        self, path: Path, reason: str, args_hash: str, *, shown: Any, allowed: tuple[str, ...],
-        form: dict[str, Any] | None, filled: Any, reviewers: tuple[str, ...] = (), four_eyes: bool = False,
-        timeout_s: float | None = None, remind_every_s: float | None = None, cancel_after_s: float | None = None,
-        expires_after_s: float | None = None, completes_step: bool = False, not_by: tuple[str, ...] = (),
-        quorum: int = 1, hash_optional: bool = False, proposal: Proposal = _NOTHING_PROPOSED,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        reason: str,
+        args_hash: str,
+        *,
+        shown: Any,
+        allowed: tuple[str, ...],
+        form: dict[str, Any] | None,
+        filled: Any,
+        reviewers: tuple[str, ...] = (),
+        four_eyes: bool = False,
+        timeout_s: float | None = None,
+        remind_every_s: float | None = None,
+        cancel_after_s: float | None = None,
+        expires_after_s: float | None = None,
+        completes_step: bool = False,
+        not_by: tuple[str, ...] = (),
+        quorum: int = 1,
+        hash_optional: bool = False,
+        proposal: Proposal = _NOTHING_PROPOSED,
+    ) -> None:
         kept = await self.attempt.kept(shown)
         asked = tuple(self.redact(name) for name in reviewers)
         await self.send(
             cmd.OpenGate(
-                self.step, self.number, path, reason, args_hash, kept, digest(await self.attempt.value(kept)), allowed,
-                form, await self.attempt.kept(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
-                _ms(cancel_after_s), completes_step, _ms(expires_after_s),
-                tuple(self.redact(name) for name in not_by), values=self.take(), quorum=quorum,
-                hash_optional=hash_optional, proposal=masked(proposal, self.redact),
+                self.step,
+                self.number,
+                path,
+                reason,
+                args_hash,
+                kept,
+                digest(await self.attempt.value(kept)),
+                allowed,
+                form,
+                await self.attempt.kept(filled),
+                asked,
+                four_eyes,
+                _ms(timeout_s),
+                _ms(remind_every_s),
+                _ms(cancel_after_s),
+                completes_step,
+                _ms(expires_after_s),
+                tuple(self.redact(name) for name in not_by),
+                values=self.take(),
+                quorum=quorum,
+                hash_optional=hash_optional,
+                proposal=masked(proposal, self.redact),
             )
-        )  # fmt: skip
+        )
 
     async def _settled(self, path: Path, kind: str, name: str, args_hash: str) -> Recall:
         """The outcome at `path`, if its commit brought one at once; leaves the step if not."""
@@ -419,17 +475,19 @@ def _recorded(journal: StepJournal, error: ErrorRecord, problem: BaseException |
     if problem is not None:
         where, told = where or trace.of(problem), raised.of(problem, journal.attempt.services.payloads.clean)
     return msgspec.structs.replace(
-        error,
-        message=journal.redact(error.message),
-        trace=None if where is None else journal.redact(where),
-        raised=told,
+        error, message=journal.redact(error.message), trace=None if where is None else journal.redact(where), raised=told
     )
 
 
 async def _approved(
-    journal: StepJournal, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any],
+    journal: StepJournal,
+    path: Path,
+    tool: str,
+    args_hash: str,
+    arguments: dict[str, Any],
+    form: dict[str, Any],
     rule: ToolRule | None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """What a person answers about a call; what somebody has said that it comes to is not called, and nobody is asked."""
     before = journal.before
     said = before.journal.get(path) or before.inherited.get(path)
@@ -440,9 +498,15 @@ async def _approved(
         asked |= {"reviewers": rule.reviewers, "four_eyes": rule.four_eyes, "expires_after_s": rule.expires_after_s}
         asked |= {"quorum": rule.quorum, "hash_optional": rule.hash_optional}
     answer: dict[str, Any] = await journal.ask(
-        approval_at(path), TOOL_APPROVAL, args_hash, shown={"tool": tool, "arguments": arguments},
-        allowed=("approve", "edit", "reject", "answer"), form=form, filled=arguments, **asked,
-    )  # fmt: skip
+        approval_at(path),
+        TOOL_APPROVAL,
+        args_hash,
+        shown={"tool": tool, "arguments": arguments},
+        allowed=("approve", "edit", "reject", "answer"),
+        form=form,
+        filled=arguments,
+        **asked,
+    )
     return answer
 
 
@@ -455,9 +519,7 @@ async def _reused(journal: StepJournal, path: Path, kind: str, name: str, args_h
     return journal.current(await journal.attempt.state()).journal.get(path)
 
 
-async def _carried(
-    journal: StepJournal, command: cmd.AttemptCommand, sent: Coroutine[Any, Any, list[Event]]
-) -> list[Event]:
+async def _carried(journal: StepJournal, command: cmd.AttemptCommand, sent: Coroutine[Any, Any, list[Event]]) -> list[Event]:
     """What the command caused. Of a refused one, what the step looked at and it was to carry goes with the next."""
     if (turn := certain()) is not None:
         try:

@@ -43,24 +43,34 @@ class Outcomes:
         await self.attempt.report(cmd.FailModelCall(call, error, reopens=True))
 
     async def pass_on(
-        self, call: CallId, error: ErrorRecord, fallbacks: Sequence[cmd.Offer], *, doubted: bool, partial: str | None = None,
+        self,
+        call: CallId,
+        error: ErrorRecord,
+        fallbacks: Sequence[cmd.Offer],
+        *,
+        doubted: bool,
+        partial: str | None = None,
         cost_nanousd: int | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         command: cmd.CallCommand = cmd.FailModelCall(call, error, fallbacks=tuple(fallbacks))
         if doubted:
             part = None if partial is None else await self.attempt.kept(partial)
-            command = cmd.DoubtModelCall(
-                call, error, partial=part, cost_nanousd=cost_nanousd, fallbacks=tuple(fallbacks)
-            )
+            command = cmd.DoubtModelCall(call, error, partial=part, cost_nanousd=cost_nanousd, fallbacks=tuple(fallbacks))
         told = await self.attempt.report(command)
         if self._utterances is not None:
             self._utterances.end(call, None)
         return any(isinstance(event, ev.ModelCallFailed | ev.ModelCallInDoubt) and event.reopens for event in told)
 
     async def doubt(
-        self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False, partial: str | None = None,
+        self,
+        call: CallId,
+        error: ErrorRecord,
+        output: Any = None,
+        *,
+        reopens: bool = False,
+        partial: str | None = None,
         cost_nanousd: int | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         kept = None if output is None else await self.attempt.kept(output)
         part = None if partial is None else await self.attempt.kept(partial)
         await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens, part, cost_nanousd))

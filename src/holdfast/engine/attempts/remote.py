@@ -42,8 +42,4 @@ class RemoteWorker:
 def worker_of(attempt: Attempt) -> RemoteWorker | None:
     """Who does the attempt's work, if this process does not."""
     gateway, placed = attempt.services.workers, attempt.placed
-    return (
-        None
-        if gateway is None or placed is None or placed.worker == HERE
-        else RemoteWorker(attempt, gateway, placed.worker)
-    )
+    return None if gateway is None or placed is None or placed.worker == HERE else RemoteWorker(attempt, gateway, placed.worker)

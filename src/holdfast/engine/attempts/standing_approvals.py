@@ -50,7 +50,7 @@ class Using(Protocol):
 
 async def used(
     journal: Using, path: Path, tool: str, arguments: Mapping[str, Any], rule: ToolRule | None
-) -> StandingApproval | None:  # fmt: skip
+) -> StandingApproval | None:
     """The approval by which the call at `path` is made, now used once more; None where a person is to be asked, or is."""
     at, before = Path(f"{path}.standing"), journal.before.journal
     asked = digest(["standing", tool, dict(arguments)])
@@ -79,9 +79,18 @@ async def used(
         counted = msgspec.structs.replace(approval, used=approval.used + 1)
         written = SharedValue(msgspec.to_builtins(counted), version + 1, now_ms, approval.by, journal.run)
         use = cmd.WriteSharedValue(
-            journal.step, journal.number, at, APPROVALS, key, asked, version,
-            is_written=True, outcome=inline(written), values=journal.take(), until_ms=approval.until_ms,
-        )  # fmt: skip
+            journal.step,
+            journal.number,
+            at,
+            APPROVALS,
+            key,
+            asked,
+            version,
+            is_written=True,
+            outcome=inline(written),
+            values=journal.take(),
+            until_ms=approval.until_ms,
+        )
         try:
             await journal.send(use)
         except SharedValueMoved:

@@ -41,7 +41,7 @@ class Adoption:
         *,
         most: int = MOST_ADOPTED,
         most_bytes: int = MOST_ADOPTED_BYTES,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._runtime = runtime
         self._threads = threads
         self._restore = restore
@@ -103,8 +103,11 @@ class Adoption:
         if workflow is not None and workflow.hash != graph_hash:
             log.warning(
                 "holdfast leaves the runs of %s %d (graph %.12s) to others: another version has stored it, and would do"
-                " something else.", definition.name, definition.version, graph_hash,
-            )  # fmt: skip
+                " something else.",
+                definition.name,
+                definition.version,
+                graph_hash,
+            )
             self.differing.add(graph_hash)
             workflow = None
         if workflow is None:

@@ -54,9 +54,7 @@ class Children:
         for event in events:
             match event:
                 case ev.ChildRequested() if (child := state.children.get(event.child)) is not None:
-                    self._soon(
-                        self._bring(event.child, child.graph_hash, _wishes(state, event.child, child, event.again))
-                    )
+                    self._soon(self._bring(event.child, child.graph_hash, _wishes(state, event.child, child, event.again)))
                 case ev.ChildUndone():
                     self._soon(self._undo(event.child, state))
                 case ev.ChildAbandoned():
@@ -132,9 +130,7 @@ class Children:
             start = wishes[0]
             assert isinstance(start, cmd.StartRun)
             assert start.parent is not None
-            await self._end(
-                start.parent.run, cmd.EndChild(child, "failed", error=_refused(refused, self._runs.now_ms()))
-            )
+            await self._end(start.parent.run, cmd.EndChild(child, "failed", error=_refused(refused, self._runs.now_ms())))
         elif isinstance(refused, RunEnded):
             await self._tell(child)  # it cannot be taken up again: what became of it stands
         elif refused is not None and not isinstance(refused, Conflict):
@@ -206,12 +202,20 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
     else:
         depth = parent.parent.depth + 1 if parent.parent is not None else 1
         begin = cmd.StartRun(
-            name, parent.tenant, child.input, child.args_hash, child.limit_nanousd,
+            name,
+            parent.tenant,
+            child.input,
+            child.args_hash,
+            child.limit_nanousd,
             by=Claim(parent.by, parent.os_user, parent.client, parent.trace_id, roles=parent.roles),
             price_fingerprint=parent.price_fingerprint,
-            team=parent.team, parent=ev.Parent(parent.run, child.step, child.path, parent.root, depth), shared=parent.shared,
-            max_tokens=child.max_tokens, agent=child.agent, contributors=contributors(parent),
-        )  # fmt: skip
+            team=parent.team,
+            parent=ev.Parent(parent.run, child.step, child.path, parent.root, depth),
+            shared=parent.shared,
+            max_tokens=child.max_tokens,
+            agent=child.agent,
+            contributors=contributors(parent),
+        )
     wish = _wish(parent, child)
     return [begin] if wish is None else [begin, wish]
 

@@ -35,11 +35,7 @@ class Consequences:
     """Those that this process sees to. Keeps `runs.Subscriber`."""
 
     def __init__(
-        self,
-        runtime: Runtime,
-        payloads: Payloads,
-        gateway: Gateway | None = None,
-        supervising: Supervising | None = None,
+        self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None = None, supervising: Supervising | None = None
     ) -> None:
         self._clock = runtime.clock
         self._errands = Errands(runtime.runs)

@@ -64,9 +64,7 @@ class Dialogues:
         """A conversation and what was said in it. What is said meanwhile fails the change that is made of it."""
         return await loaded(self._conversations, tenant, name)
 
-    async def change(
-        self, tenant: str, name: str, decide: Callable[[Conversation, Exchanges], Change]
-    ) -> Conversation | None:
+    async def change(self, tenant: str, name: str, decide: Callable[[Conversation, Exchanges], Change]) -> Conversation | None:
         """Have a change decided and kept, again where somebody else was first; None where there is no such conversation."""
         for _ in range(_TRIES):
             conversation, exchanges = await self.load(tenant, name)
@@ -113,12 +111,16 @@ class Dialogues:
             problem = f"Its run {conversation.run} has ended, and what it returned cannot be read. {lost.message}"
             return Outcome(status=status, problem=problem, unread=parts)
         return Outcome(
-            status=status, reply=reply, problem=state.error.message if state.error is not None else None,
+            status=status,
+            reply=reply,
+            problem=state.error.message if state.error is not None else None,
             handed_to=None if reply is None else await self._handed_to(conversation.run),
             unread=[number for number in parts if not state.has_read(number)],
-            summary=summed.get("text", ""), covers=summed.get("covers", 0), given=summed.get("given", 0),
+            summary=summed.get("text", ""),
+            covers=summed.get("covers", 0),
+            given=summed.get("given", 0),
             authors=authors(state),
-        )  # fmt: skip
+        )
 
     async def _handed_to(self, run: RunId) -> str | None:
         """The agent that answered in the end, where the run handed the conversation over; that one may have done so, too."""
@@ -153,18 +155,22 @@ class Dialogues:
         graph = await runtime.catalog.graph_of(record.graph_hash)
         workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
         valid = workflow.validated_input(given)
-        shared = await scopes_of_run(
-            runtime.store, tenant, conversation.team_budget, conversation.spends_as, workflow.graph
-        )
+        shared = await scopes_of_run(runtime.store, tenant, conversation.team_budget, conversation.spends_as, workflow.graph)
         mailbox = runtime.runs.new(workflow.graph)
         start = cmd.StartRun(
-            mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
-            digest([agent, encode(valid).decode()]), key=key, by=Claim(message.by, maker=message.maker),
+            mailbox.run,
+            tenant,
+            await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
+            digest([agent, encode(valid).decode()]),
+            key=key,
+            by=Claim(message.by, maker=message.maker),
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
-            team=conversation.team, queue=True,
-            shared=(*rule.scopes_of(tenant, conversation.id), *shared), agent=conversation.spends_as,
+            team=conversation.team,
+            queue=True,
+            shared=(*rule.scopes_of(tenant, conversation.id), *shared),
+            agent=conversation.spends_as,
             contributors=rule.authors_of(exchanges, message.number),
-        )  # fmt: skip
+        )
         try:
             await mailbox.send(start)
         except KeyReused:
@@ -201,9 +207,7 @@ class Dialogues:
     async def _cancel(self, conversation: Conversation) -> Change:
         assert conversation.run is not None
         try:
-            await self._runtime.runs.send(
-                conversation.run, cmd.CancelRun("another message came", Claim(conversation.by))
-            )
+            await self._runtime.runs.send(conversation.run, cmd.CancelRun("another message came", Claim(conversation.by)))
         except Conflict:
             log.debug("run %s of conversation %s is ending already", conversation.run, conversation.id)
         return Change(msgspec.structs.replace(conversation, cancelling=False), ())

@@ -61,9 +61,14 @@ class DoubtRule(NamedTuple):
 
 
 async def doubts(
-    runtime: Runtime, *, run: RunId | None = None, tenant: str | None = None, until_ms: int | None = None,
-    before: str | None = None, views: Views | None = None,
-) -> AsyncIterator[Doubt]:  # fmt: skip
+    runtime: Runtime,
+    *,
+    run: RunId | None = None,
+    tenant: str | None = None,
+    until_ms: int | None = None,
+    before: str | None = None,
+    views: Views | None = None,
+) -> AsyncIterator[Doubt]:
     """The calls in doubt, of the newest run first, that became so until a moment; those of runs older than `before`. `views`:
     in which lists they are looked for, if not in the engine's own."""
     lists = views if views is not None else runtime.store.views
@@ -78,11 +83,20 @@ async def doubts(
             for id_, call in state.calls.items():
                 if call.kind == "model" and call.doubted and (until_ms is None or call.at_ms <= until_ms):
                     yield Doubt(
-                        id_, row.run, row.tenant, row.workflow, call.step, call.attempt, call.name, call.hold_nanousd,
-                        call.intended_at_ms or call.at_ms, call.at_ms, call.session,
+                        id_,
+                        row.run,
+                        row.tenant,
+                        row.workflow,
+                        call.step,
+                        call.attempt,
+                        call.name,
+                        call.hold_nanousd,
+                        call.intended_at_ms or call.at_ms,
+                        call.at_ms,
+                        call.session,
                         call.error.error_class if call.error is not None else "",
                         call.error.message if call.error is not None else "",
-                    )  # fmt: skip
+                    )
         if len(page) < _PAGE:
             return
         before = page[-1].run

@@ -113,11 +113,19 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim
     shared = await scopes_of_run(runtime.store, schedule.tenant, schedule.team_budget, schedule.agent, graph)
     mailbox = runtime.runs.new(graph)
     command = cmd.StartRun(
-        mailbox.run, schedule.tenant, Payload(json=msgspec.Raw(given)), digest([schedule.workflow, given.decode()]),
-        schedule.limit_nanousd, key, schedules.claim_of(schedule), team=schedule.team, queue=True,
-        shared=shared, agent=schedule.agent,
+        mailbox.run,
+        schedule.tenant,
+        Payload(json=msgspec.Raw(given)),
+        digest([schedule.workflow, given.decode()]),
+        schedule.limit_nanousd,
+        key,
+        schedules.claim_of(schedule),
+        team=schedule.team,
+        queue=True,
+        shared=shared,
+        agent=schedule.agent,
         contributors=tuple(dict.fromkeys((*schedule.authors, *of_claim(schedule.by), *of_claim(by)))),
-    )  # fmt: skip
+    )
     try:
         await mailbox.send(command)
     except KeyReused:

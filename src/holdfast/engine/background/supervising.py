@@ -175,11 +175,18 @@ class Supervising:
         valid = workflow.validated_input(msgspec.json.decode(task.payload))
         mailbox = runtime.runs.new(graph)
         start = cmd.StartRun(
-            mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
-            digest([name, bytes(task.payload).decode()]), key=key, by=task.by, team=supervisor.team, queue=True,
-            shared=supervisor.shared, agent=active.worker if supervisor.shared else None,
+            mailbox.run,
+            tenant,
+            await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
+            digest([name, bytes(task.payload).decode()]),
+            key=key,
+            by=task.by,
+            team=supervisor.team,
+            queue=True,
+            shared=supervisor.shared,
+            agent=active.worker if supervisor.shared else None,
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
-        )  # fmt: skip
+        )
         try:
             await mailbox.send(start)
         except KeyReused:
@@ -201,14 +208,10 @@ class Supervising:
 def _again(supervisor: Supervisor, known: Task, task: Task) -> Accepted:
     """The answer to one who submits what was submitted before."""
     if (known.task_type, bytes(known.payload)) != (task.task_type, bytes(task.payload)):
-        raise Conflict(
-            f"Supervisor {supervisor.name!r} has another task {task.id!r}. Nothing was submitted: use another id."
-        )
+        raise Conflict(f"Supervisor {supervisor.name!r} has another task {task.id!r}. Nothing was submitted: use another id.")
     found = rule.accepted(supervisor, task.id)
     return found if known.fate is None else found._replace(worker=known.worker)
 
 
 def no_supervisor(name: str) -> NotFound:
-    return NotFound(
-        f"There is no supervisor {name!r:.130} in this store; `holdfast supervisors list` shows those that are."
-    )
+    return NotFound(f"There is no supervisor {name!r:.130} in this store; `holdfast supervisors list` shows those that are.")

@@ -59,18 +59,21 @@ class CallPools:
     """The calls of one process that wait for pools or have of them."""
 
     def __init__(
-        self, lending: Lending, sessions: Sessions, clock: Clock, holder: str, session: Callable[[], SessionId | None],
+        self,
+        lending: Lending,
+        sessions: Sessions,
+        clock: Clock,
+        holder: str,
+        session: Callable[[], SessionId | None],
         weights: Mapping[str, float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`holder` names this process to those who share the pools with it; `weights` are the turns of tenants."""
         self._clock = clock
         self._scheduler = Scheduler()
         self._scheduler.join(_PROCESS, clock.monotonic_s())
         for tenant, weight in weights.items():
             self._scheduler.set_weight(tenant, weight)
-        self._pool_client = PoolClient(
-            lending, sessions, clock, holder, session, self._scheduler, outlives_s=OUTLIVES_S
-        )
+        self._pool_client = PoolClient(lending, sessions, clock, holder, session, self._scheduler, outlives_s=OUTLIVES_S)
         self._pool_client.on_more = self._place_soon
         self._numbers = itertools.count(1)
         self._waiting: dict[Key, asyncio.Future[None]] = {}

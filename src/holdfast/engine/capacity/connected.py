@@ -54,11 +54,14 @@ class ConnectedWorkers:
         """What they have said that they are."""
         return tuple(
             Report(
-                SessionId(each.worker), tuple(sorted(each.able)), each.slots, 0, 0, tuple(sorted(each.labels)),
-                Resources(
-                    tags=tuple(sorted(each.tags)), cpu_m=each.cpu_m, memory_mb=each.memory_mb, gpus=each.gpus
-                ),
+                SessionId(each.worker),
+                tuple(sorted(each.able)),
+                each.slots,
+                0,
+                0,
+                tuple(sorted(each.labels)),
+                Resources(tags=tuple(sorted(each.tags)), cpu_m=each.cpu_m, memory_mb=each.memory_mb, gpus=each.gpus),
                 tenants=None if each.tenants is None else tuple(sorted(each.tenants)),
             )
             for each in self._known.values()
-        )  # fmt: skip
+        )

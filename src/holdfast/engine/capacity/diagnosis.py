@@ -55,7 +55,7 @@ async def line(views: Views) -> Sequence[PlacedStep]:
 
 async def waits_of(
     views: Views, lending: Lending, sessions: Sessions, run: RunId, step: StepId | None = None
-) -> list[WaitReason]:  # fmt: skip
+) -> list[WaitReason]:
     """What the steps of a run wait for, or one of them. Empty where none waits for a place."""
     scheduler = Scheduler(tenants_apart=True)
     workers = await _join(sessions, scheduler)
@@ -63,9 +63,14 @@ async def waits_of(
     for pool in pools.values():
         short = pool.kind == "rate" and any(share.is_short for share in await lending.pool_shares(pool.name))
         scheduler.set_pool(
-            pool.name, pool.kind, pool.limit, 0.0, per_s=pool.per_s or 1.0, burst=pool.burst or pool.limit,
+            pool.name,
+            pool.kind,
+            pool.limit,
+            0.0,
+            per_s=pool.per_s or 1.0,
+            burst=pool.burst or pool.limit,
             level=0.0 if short else None,
-        )  # fmt: skip
+        )
     asked: list[PlacedStep] = []
     for each in await line(views):
         known = _with_amounts(each, pools)
@@ -91,11 +96,18 @@ async def _join(sessions: Sessions, scheduler: Scheduler) -> int:
         own = report.resources
         scheduler.join(
             Capacity(
-                report.worker, frozenset(report.hashes), frozenset(report.labels), frozenset(own.tags), report.slots,
-                own.cpu_m, own.memory_mb, own.gpus,
+                report.worker,
+                frozenset(report.hashes),
+                frozenset(report.labels),
+                frozenset(own.tags),
+                report.slots,
+                own.cpu_m,
+                own.memory_mb,
+                own.gpus,
                 tenants=None if report.tenants is None else frozenset(report.tenants),
-            ), 0.0,
-        )  # fmt: skip
+            ),
+            0.0,
+        )
         for held in report.held:
             scheduler.charge((held.run, held.step), job_of(held), report.worker)
     return len(reports)

@@ -44,9 +44,7 @@ class LaneDue:
             hashes = [graph_hash for graph_hash in able if able[graph_hash] is runnable]
             if hashes:
                 due = await self._views.due(now_ms, hashes, most)
-                found += [
-                    each for each in due if lanes.of(names[each.graph_hash], each.tenant, each.started_by) == lane
-                ]
+                found += [each for each in due if lanes.of(names[each.graph_hash], each.tenant, each.started_by) == lane]
         return found
 
     async def next_ms(self) -> int | None:

@@ -69,10 +69,16 @@ class Placing:
     """The steps of one process's runs that are placed before they start."""
 
     def __init__(
-        self, clock: Clock, scheduler: Scheduler, here: Capacity, room: Callable[[], int],
-        begin: Callable[[RunId], None], pool_client: PoolClient, broken: Callable[[BaseException], None],
+        self,
+        clock: Clock,
+        scheduler: Scheduler,
+        here: Capacity,
+        room: Callable[[], int],
+        begin: Callable[[RunId], None],
+        pool_client: PoolClient,
+        broken: Callable[[BaseException], None],
         observers: Observers = NOBODY,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`here` is what this process has. `room` tells how many of its slots are free; `begin` looks at a run of which
         steps were placed, and calls `settle` when it has. `pool_client` has what is lent of pools, and
         `broken` is told of a fault of ours: a process that silently places nothing would be worse than none."""
@@ -351,12 +357,7 @@ class Placing:
 
     def waiting(self) -> Sequence[PlacedStep]:
         """What waits here for a place."""
-        return [
-            each
-            for run, steps in self._steps.items()
-            for step, each in steps.items()
-            if (run, step) not in self._placed
-        ]
+        return [each for run, steps in self._steps.items() for step, each in steps.items() if (run, step) not in self._placed]
 
 
 def _amounts(step: PlacedStep) -> dict[str, int]:

@@ -38,9 +38,16 @@ class PoolClient:
     """Pools, as one scheduler has its part of them."""
 
     def __init__(
-        self, lending: Lending, sessions: Sessions, clock: Clock, holder: str,
-        session: Callable[[], SessionId | None], scheduler: Scheduler, *, outlives_s: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        lending: Lending,
+        sessions: Sessions,
+        clock: Clock,
+        holder: str,
+        session: Callable[[], SessionId | None],
+        scheduler: Scheduler,
+        *,
+        outlives_s: float = 0.0,
+    ) -> None:
         """What it takes is as `PoolShares` takes it."""
         self.on_more: Callable[[], None] = lambda: None
         """Called when more can be placed than before."""
@@ -185,9 +192,7 @@ class PoolClient:
         first; then `again` gets the step."""
         if not step.demand.pools:
             return step
-        known_s = (
-            self._known_s.get(step.workflow, -_KNOWN_S) if None in step.demand.pools.values() else self._pools_known_s
-        )
+        known_s = self._known_s.get(step.workflow, -_KNOWN_S) if None in step.demand.pools.values() else self._pools_known_s
         if self._clock.monotonic_s() - known_s >= _KNOWN_S:
             asking = self._asking.get(step.workflow)
             if asking is None:

@@ -67,9 +67,16 @@ class PoolShares:
     """What one holder has been lent, of all the pools that it needs."""
 
     def __init__(
-        self, lending: Lending, sessions: Sessions, clock: Clock, holder: str,
-        session: Callable[[], SessionId | None], changed: Changed, *, outlives_s: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        lending: Lending,
+        sessions: Sessions,
+        clock: Clock,
+        holder: str,
+        session: Callable[[], SessionId | None],
+        changed: Changed,
+        *,
+        outlives_s: float = 0.0,
+    ) -> None:
         """`holder` is the same for whoever takes this one's place (the leader of a lane), and no other's. `session` says
         what keeps the shares for now. `outlives_s`: how long what was placed may run on when this process is dead."""
         self._lending = lending
@@ -219,9 +226,16 @@ class PoolShares:
             kept = self._kept(held, need)
             self._have(name, msgspec.structs.replace(held, granted=kept, filled=0, least=need.least, closed_ms=0))
         return Visit(
-            name, need.used, need.wanted, kept, need.least, need.owes, need.beside, self._unused.pop(name, 0),
+            name,
+            need.used,
+            need.wanted,
+            kept,
+            need.least,
+            need.owes,
+            need.beside,
+            self._unused.pop(name, 0),
             max(0, math.ceil(closes_s * 1000)),
-        )  # fmt: skip
+        )
 
     # --- What is heard ------------------------------------------------------------------------------------------------
 

@@ -67,9 +67,7 @@ class Dispatch:
 
     def start(self) -> None:
         loops = [self._speak, self._receive, *([self._take] if self._runtime.membership.works else [])]
-        self._tasks = [
-            asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)
-        ]
+        self._tasks = [asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)]
 
     async def aclose(self) -> None:
         """Say what is still to be said (that this process takes nothing more, too) and leave."""

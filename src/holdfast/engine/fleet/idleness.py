@@ -117,9 +117,7 @@ class Idleness:
         known = {each.run for each in left}
         for name in {workflow.name for workflow in self._runtime.catalog.workflows.values()}:
             before: RunId | None = None
-            while page := await self._runtime.store.views.runs(
-                workflow=name, status="running", before=before, limit=_PAGE
-            ):
+            while page := await self._runtime.store.views.runs(workflow=name, status="running", before=before, limit=_PAGE):
                 if any(row.run not in known and self._is_ours(row) for row in page):
                     return True
                 before = page[-1].run

@@ -86,14 +86,20 @@ class Leader:
         for tenant, weight in weights.items():
             self._jobs.scheduler.set_weight(tenant, weight)
         self._pool_client = PoolClient(
-            store.lending, store.sessions, runtime.clock, f"lane/{self.lane}",
-            lambda: self._session, self._jobs.scheduler, outlives_s=_OUTLIVES_S,
-        )  # fmt: skip
+            store.lending,
+            store.sessions,
+            runtime.clock,
+            f"lane/{self.lane}",
+            lambda: self._session,
+            self._jobs.scheduler,
+            outlives_s=_OUTLIVES_S,
+        )
         self._pool_client.on_more = self._awake.set
         self._line = StoredLine(
-            store.views, runtime.clock,
+            store.views,
+            runtime.clock,
             lambda each: runtime.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == runtime.catalog.lane,
-        )  # fmt: skip
+        )
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
@@ -141,9 +147,7 @@ class Leader:
     def start(self) -> None:
         self._pool_client.start(self._runtime.membership.give_up)
         loops = (self._claim, self._receive_jobs, self._receive_reports, self._sweep, self._place)
-        self._tasks = [
-            asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
-        ]
+        self._tasks = [asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)]
 
     async def aclose(self) -> None:
         await end(self._tasks)
@@ -201,11 +205,7 @@ class Leader:
 
     async def _receive_reports(self) -> None:
         while True:
-            reports, now_s, workers = (
-                await self._queue.reported(),
-                self._runtime.clock.monotonic_s(),
-                self._jobs.workers,
-            )
+            reports, now_s, workers = (await self._queue.reported(), self._runtime.clock.monotonic_s(), self._jobs.workers)
             for report in reports:
                 workers.report(report, now_s)
             if not self.leads.is_set():  # nobody tidies here; a silent worker is looked for in the store (_living)

@@ -124,11 +124,12 @@ class Sweep:
         patience_ms = await self._patience_ms()
         due = await store.views.due(store.clock.now_ms() - patience_ms, hashes, MOST_RUNS)
         mine = [
-            each for each in due
+            each
+            for each in due
             if each.run not in runtime.runs.damaged
             and (each.dead or not executor.wants(each.run))
             and runtime.catalog.is_here(each)
-        ]  # fmt: skip
+        ]
         if patience_ms:
             mine = self._overdue(mine)
         mine = self._share(mine)
@@ -137,9 +138,7 @@ class Sweep:
         stuck = [] if self._is_led else await self._stuck.look()
         # From here to the gather nothing is awaited: a look that fails would lose ticks and commits of unknown outcome.
         ticks = [self._tick(each.run, Tick(each.dead, headroom=waiting.pop(each.run, frozenset()))) for each in mine]
-        ticks += [
-            self._tick(run, Tick(headroom=scopes)) for run, scopes in waiting.items() if run not in runtime.runs.damaged
-        ]
+        ticks += [self._tick(run, Tick(headroom=scopes)) for run, scopes in waiting.items() if run not in runtime.runs.damaged]
         ticks += [self._tick_again(run) for run in runtime.runs.take_unknown_commits()]
         ticks += [self._tick(row.run, Tick()) for row in stuck if runtime.catalog.is_here(row)]
         await asyncio.gather(*ticks)
@@ -238,9 +237,7 @@ class Sweep:
         self._looked_for_stranded_s = now_s
         found = await runtime.store.views.stranded(runtime.store.clock.now_ms() - self._workflow_grace_ms, MOST_RUNS)
         loaded = runtime.catalog.loaded
-        ticks = [
-            self._tick(each.run, Tick(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged
-        ]
+        ticks = [self._tick(each.run, Tick(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged]
         await asyncio.gather(*ticks)
 
     async def _tick_again(self, run: RunId) -> None:
@@ -295,9 +292,7 @@ class Sweep:
     async def _pause_s(self) -> float:
         runtime = self._runtime
         due_ms = (
-            await runtime.store.views.next_due_ms(runtime.catalog.hashes)
-            if runtime.membership.session is not None
-            else None
+            await runtime.store.views.next_due_ms(runtime.catalog.hashes) if runtime.membership.session is not None else None
         )
         if due_ms is None or self._all_wait_here:
             return LONGEST_PAUSE_S

@@ -134,9 +134,15 @@ class Flowing(FlowOperations):
         """Where it waits."""
         journal, step = self._journal, self._step()
         return Standing(
-            journal.run, journal.step, journal.number, self._attempt.definition, step.generation, step.settlements,
-            outcomes(step, step.settlements), self._size_bytes(),
-        )  # fmt: skip
+            journal.run,
+            journal.step,
+            journal.number,
+            self._attempt.definition,
+            step.generation,
+            step.settlements,
+            outcomes(step, step.settlements),
+            self._size_bytes(),
+        )
 
     def _size_bytes(self) -> int:
         loop = self._loop
@@ -252,10 +258,7 @@ class Flowing(FlowOperations):
     def _may_stay(self) -> bool:
         """Return True if the code may be kept where it waits: it is in no lock and has no connection open."""
         attempt = self._attempt
-        return (
-            not (self._journal.ends or self._loop.is_connected or is_left(attempt))
-            and attempt.services.residents.is_open
-        )
+        return not (self._journal.ends or self._loop.is_connected or is_left(attempt)) and attempt.services.residents.is_open
 
     def _suspension(self) -> Suspension:
         """Why the step is left: it waits, for its timers among others."""

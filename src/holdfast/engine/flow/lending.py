@@ -285,16 +285,42 @@ class LendingLoop(_Loop):
 
 
 _LENT: Final = (
-    "set_default_executor", "getaddrinfo", "getnameinfo", "create_server", "create_unix_server", "sendfile",
-    "sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto", "sock_connect",
-    "sock_accept", "sock_sendfile", "add_reader", "remove_reader", "add_writer", "remove_writer", "_add_reader",
-    "_remove_reader", "add_signal_handler", "remove_signal_handler",
-)  # fmt: skip
+    "set_default_executor",
+    "getaddrinfo",
+    "getnameinfo",
+    "create_server",
+    "create_unix_server",
+    "sendfile",
+    "sock_recv",
+    "sock_recv_into",
+    "sock_recvfrom",
+    "sock_recvfrom_into",
+    "sock_sendall",
+    "sock_sendto",
+    "sock_connect",
+    "sock_accept",
+    "sock_sendfile",
+    "add_reader",
+    "remove_reader",
+    "add_writer",
+    "remove_writer",
+    "_add_reader",
+    "_remove_reader",
+    "add_signal_handler",
+    "remove_signal_handler",
+)
 """Methods that a flow uses of the loop that carries it, as ordinary code does, again in each replay."""
 _OPENING: Final = (
-    "create_connection", "create_unix_connection", "create_datagram_endpoint", "start_tls", "connect_accepted_socket",
-    "connect_read_pipe", "connect_write_pipe", "subprocess_exec", "subprocess_shell",
-)  # fmt: skip
+    "create_connection",
+    "create_unix_connection",
+    "create_datagram_endpoint",
+    "start_tls",
+    "connect_accepted_socket",
+    "connect_read_pipe",
+    "connect_write_pipe",
+    "subprocess_exec",
+    "subprocess_shell",
+)
 """The same, of what returns a transport, alone or with its protocol."""
 
 

@@ -90,9 +90,7 @@ class Outcome(asyncio.Future[Any]):
 class FlowTask(asyncio.Task[Any]):
     """A task of a flow, whose operations are named after it."""
 
-    def __init__(
-        self, code: Coroutine[Any, Any, Any], row: Cursor, loop: FlowLoop, name: str, context: Context
-    ) -> None:
+    def __init__(self, code: Coroutine[Any, Any, Any], row: Cursor, loop: FlowLoop, name: str, context: Context) -> None:
         loop.made += 1
         self._number = loop.salt + loop.made
         self.row = row
@@ -130,9 +128,14 @@ class OperationCall(Coroutine[Any, Any, Any]):
     """None once it was awaited, given to a gather, or dropped."""
 
     def __init__(
-        self, tasks: FlowLoop, row: Cursor, name: str, method: Callable[..., Coroutine[Any, Any, Any]],
-        args: tuple[Any, ...], given: dict[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        tasks: FlowLoop,
+        row: Cursor,
+        name: str,
+        method: Callable[..., Coroutine[Any, Any, Any]],
+        args: tuple[Any, ...],
+        given: dict[str, Any],
+    ) -> None:
         self.tasks = tasks
         self.row = row
         self.name = name
@@ -286,9 +289,14 @@ class FlowLoop(LendingLoop):
     # --- Operations ---------------------------------------------------------------------------------------------------
 
     def call(
-        self, row: Cursor, name: str, method: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any, ...],
-        given: dict[str, Any], frames: int,
-    ) -> Coroutine[Any, Any, T]:  # fmt: skip
+        self,
+        row: Cursor,
+        name: str,
+        method: Callable[..., Coroutine[Any, Any, T]],
+        args: tuple[Any, ...],
+        given: dict[str, Any],
+        frames: int,
+    ) -> Coroutine[Any, Any, T]:
         call = OperationCall(self, row, name, method, args, given)
         noted: Coroutine[Any, Any, T] = row.call(name, call, frames + 1)
         return noted

@@ -58,16 +58,15 @@ class LoopWatch:
         place = user_lines.first_of(frames)
         if place is None:
             return
-        attempt: Any = next(
-            (found for each in frames if isinstance(found := each.f_locals.get("attempt"), Attempt)), None
-        )
-        whose = (
-            "" if attempt is None else f", in {attempt.name!r} of {attempt.graph.definition.name!r} (run {attempt.run})"
-        )
+        attempt: Any = next((found for each in frames if isinstance(found := each.f_locals.get("attempt"), Attempt)), None)
+        whose = "" if attempt is None else f", in {attempt.name!r} of {attempt.graph.definition.name!r} (run {attempt.run})"
         log.warning(
             "Make it a plain `def` step, or await it: %s holds the event loop for more than %g s%s. Nothing else of this"
-            " process goes on meanwhile.", place, self._bound_s, whose,
-        )  # fmt: skip
+            " process goes on meanwhile.",
+            place,
+            self._bound_s,
+            whose,
+        )
 
 
 def _outwards(frame: FrameType | None) -> list[FrameType]:

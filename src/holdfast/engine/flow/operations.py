@@ -37,8 +37,21 @@ _BEYOND: Final = (StoreError, StaleAttempt, RunEnded, SeqConflict)
 class Operation:
     """One that the flow has begun. Keeps cursor.Progress."""
 
-    __slots__ = ("_flow", "call", "context", "cursor", "inside", "is_parked", "is_wanted", "outcome", "problem", "result",
-                 "task", "used", "waits")  # fmt: skip
+    __slots__ = (
+        "_flow",
+        "call",
+        "context",
+        "cursor",
+        "inside",
+        "is_parked",
+        "is_wanted",
+        "outcome",
+        "problem",
+        "result",
+        "task",
+        "used",
+        "waits",
+    )
     used: list[Path]
     """The places where it has been since it was begun, or begun again."""
     waits: list[Path]
@@ -136,9 +149,7 @@ class FlowOperations(FlowOutcomes):
             operation = outcome.operation = Operation(self, outcome, context)
             self._operations[operation] = None
             self._queue.append(operation)
-        if self._loop.unfinished == len(self._queue) == len(self._operations) == 1 and not (
-            self._timers or self._finished
-        ):
+        if self._loop.unfinished == len(self._queue) == len(self._operations) == 1 and not (self._timers or self._finished):
             await self._do_alone(self._queue.pop())
             return
         self._fill()
@@ -216,9 +227,7 @@ class FlowOperations(FlowOutcomes):
                 await self._withdraw(operation.waits)
             return
         except BaseException as problem:
-            if is_ours(problem) or (
-                issubclass(type(problem), _BEYOND) and not issubclass(type(problem), OperationFailed)
-            ):
+            if is_ours(problem) or (issubclass(type(problem), _BEYOND) and not issubclass(type(problem), OperationFailed)):
                 raise
             operation.problem = ordinary(problem)
             if _was_called_off(problem):
@@ -265,9 +274,7 @@ class FlowOperations(FlowOutcomes):
         """Go on with the operations for which something has come, and note the timers that others have had fire. Returns True
         if there were any."""
         step = self._step()
-        fired = [
-            path for path in self._timers if (op := step.journal.get(Path(path))) is not None and op.status == "done"
-        ]
+        fired = [path for path in self._timers if (op := step.journal.get(Path(path))) is not None and op.status == "done"]
         for path in fired:
             del self._timers[path]
             self._fired(path, step.journal[Path(path)])
@@ -292,10 +299,7 @@ class FlowOperations(FlowOutcomes):
             return False
         journal = step.journal
         return not any(
-            brings(state, step, path, journal[path])
-            for wait in waits
-            for path in (wait, approval_at(wait))
-            if path in journal
+            brings(state, step, path, journal[path]) for wait in waits for path in (wait, approval_at(wait)) if path in journal
         )
 
     def _do_again(self, operation: Operation) -> None:

@@ -121,9 +121,7 @@ class FlowOutcomes:
         """The timers that the store does not know. One that is overdue keeps its place before others that are."""
         known, now_ms = self._step().journal, self._clock.now_ms()
         return tuple(
-            cmd.Timer(Path(path), TIMER_HASH, due_ms - now_ms)
-            for path, due_ms in self._timers.items()
-            if path not in known
+            cmd.Timer(Path(path), TIMER_HASH, due_ms - now_ms) for path, due_ms in self._timers.items() if path not in known
         )
 
     async def _write_timers(self) -> None:
@@ -168,9 +166,7 @@ class FlowOutcomes:
         if not any(places):
             return
         step = await self._current()
-        paths = tuple(
-            each for waits in places for path in waits for each in (path, approval_at(path)) if each in step.pending
-        )
+        paths = tuple(each for waits in places for path in waits for each in (path, approval_at(path)) if each in step.pending)
         came = [waits[0] for waits in places if len(waits) == 1]
         paths += tuple(path for path in came if (op := step.journal.get(path)) is not None and has_signal(op))
         if paths:

@@ -45,12 +45,24 @@ async def ask(
     shown, others = msgspec.json.decode(encode(question)), tuple(name or "" for name in not_by)
     shape, filled, shown = form_of(form, shown) if form is not None else (None, {}, shown)
     answer: dict[str, Any] = await journal.ask(
-        path, QUESTION, digest(["question", shown, *others]), shown=shown, allowed=decisions_of(decisions),
-        form=shape, filled=filled, reviewers=reviewers_of(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
-        quorum=quorum, not_by=others, remind_every_s=remind_every_s, cancel_after_s=cancel_after_s,
-        expires_after_s=expires_after_s, hash_optional=hash_optional,
+        path,
+        QUESTION,
+        digest(["question", shown, *others]),
+        shown=shown,
+        allowed=decisions_of(decisions),
+        form=shape,
+        filled=filled,
+        reviewers=reviewers_of(reviewers),
+        four_eyes=four_eyes,
+        timeout_s=timeout_s,
+        quorum=quorum,
+        not_by=others,
+        remind_every_s=remind_every_s,
+        cancel_after_s=cancel_after_s,
+        expires_after_s=expires_after_s,
+        hash_optional=hash_optional,
         proposal=of_shown(shown, proposed_action, evidence_ids, risk_level),
-    )  # fmt: skip
+    )
     return {"approvers": _alone(answer), **answer}
 
 

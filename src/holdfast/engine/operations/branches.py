@@ -11,16 +11,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from holdfast.engine.attempts.cursor import (
-    Cursor,
-    Displacement,
-    Divergence,
-    Refusal,
-    Suspension,
-    Tasks,
-    cursor,
-    in_branch,
-)
+from holdfast.engine.attempts.cursor import Cursor, Displacement, Divergence, Refusal, Suspension, Tasks, cursor, in_branch
 from holdfast.engine.attempts.journal import GATHER, StepJournal
 
 T = TypeVar("T")
@@ -52,9 +43,7 @@ async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
             raise
     # What a branch has raised or returned is the user's: isinstance would ask the object itself.
     final = [result for result in results if issubclass(type(result), Divergence | Refusal)]
-    displaced = [
-        result for result in results if issubclass(type(result), Displacement)
-    ]  # who only waits must not hide it
+    displaced = [result for result in results if issubclass(type(result), Displacement)]  # who only waits must not hide it
     for result in (*final, *displaced, *results):
         if issubclass(type(result), Suspension):
             cursor().left = result  # type: ignore[assignment]

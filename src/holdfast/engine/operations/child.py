@@ -98,9 +98,7 @@ def check(on_failure: str) -> None:
         raise ValueError(f"on_failure={on_failure!r}: a child's failure is to 'raise' here, or to be 'return'ed.")
 
 
-async def request(
-    journal: StepJournal, path: Path, request: Request, *, background: bool, on_failure: OnFailure
-) -> Any:  # fmt: skip
+async def request(journal: StepJournal, path: Path, request: Request, *, background: bool, on_failure: OnFailure) -> Any:
     """What the child came to, or with `background` a handle on it. Leaves the step while it goes on; raises OperationFailed."""
     check(on_failure)
     asked = request.asked(journal)
@@ -153,14 +151,14 @@ def _outcome(path: Path, known: Recall, on_failure: OnFailure, returns: Adapter)
     else:
         how = "cancelled" if known.error.error_class == CANCELLED else "failed"
     return ChildOutcome(
-        known.child or "", how, returns.load_if_fits(known.value) if known.error is None else None,
+        known.child or "",
+        how,
+        returns.load_if_fits(known.value) if known.error is None else None,
         None if known.error is None else known.error.message,
-    )  # fmt: skip
+    )
 
 
-async def _command(
-    journal: StepJournal, path: Path, request: Request, args_hash: str, background: bool
-) -> cmd.RequestChild:  # fmt: skip
+async def _command(journal: StepJournal, path: Path, request: Request, args_hash: str, background: bool) -> cmd.RequestChild:
     workflow = await _meant(journal, request)
     given = request.input if request.handoff is None else request.handoff.given(request.input)
     if isinstance(workflow, StoredWorkflow):
@@ -179,10 +177,22 @@ async def _command(
     # Named after what it starts with is kept: large values stay for the month of their run's start.
     runs = journal.attempt.services.runtime.runs
     return cmd.RequestChild(
-        journal.step, journal.number, path, runs.new_id(), workflow.name, workflow.version, workflow.graph.hash, args_hash,
-        payload, limit, request.key, background, values=journal.take(), handoff=request.handoff is not None,
+        journal.step,
+        journal.number,
+        path,
+        runs.new_id(),
+        workflow.name,
+        workflow.version,
+        workflow.graph.hash,
+        args_hash,
+        payload,
+        limit,
+        request.key,
+        background,
+        values=journal.take(),
+        handoff=request.handoff is not None,
         max_tokens=max_tokens,
-    )  # fmt: skip
+    )
 
 
 async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWorkflow:
@@ -199,9 +209,7 @@ async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWor
         return meant
     graphs = journal.attempt.services.runtime.store.graphs
     try:
-        record = await journal.attempt.patiently(
-            lambda: graphs.workflow(request.name, request.version, tenant=journal.tenant)
-        )
+        record = await journal.attempt.patiently(lambda: graphs.workflow(request.name, request.version, tenant=journal.tenant))
     except NotFound as problem:
         raise InvalidInput(f"{problem.message} No child was started.") from None
     known = catalog.workflows.get(record.graph_hash)

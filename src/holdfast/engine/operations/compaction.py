@@ -99,9 +99,8 @@ def _border(request: ModelRequest, plan: Compaction) -> int:
     turns = request.turns
     borders = [number for number in range(1, len(turns)) if not isinstance(turns[number], ToolTurn)]
     border = cut(
-        borders, lambda number: input_tokens_at_most(msgspec.structs.replace(request, turns=turns[number:])),
-        plan.above_tokens,
-    )  # fmt: skip
+        borders, lambda number: input_tokens_at_most(msgspec.structs.replace(request, turns=turns[number:])), plan.above_tokens
+    )
     if border is None:
         raise StepError(
             f"What {request.model} would be asked has up to {input_tokens_at_most(request)} tokens, compact_above_tokens is"
@@ -139,7 +138,4 @@ def _told(said: Turn) -> Mapping[str, Any]:
             parts = replay["parts"]
             words = [part["content"] for part in parts if part["part_kind"] == "text"]
             calls = [(part["tool_name"], turn.arguments(part)) for part in parts if part["part_kind"] == "tool-call"]
-            return {
-                "assistant": "\n\n".join(words),
-                "asks": [{"tool": name, "arguments": args} for name, args in calls],
-            }
+            return {"assistant": "\n\n".join(words), "asks": [{"tool": name, "arguments": args} for name, args in calls]}

@@ -43,17 +43,7 @@ from holdfast.engine.attempts.attempt import Attempt
 from holdfast.engine.attempts.attempt_context import AttemptContext
 from holdfast.engine.attempts.cursor import cursor, note_calls, note_step_calls
 from holdfast.engine.attempts.journal import StepJournal
-from holdfast.engine.operations import (
-    asking,
-    branches,
-    budget,
-    child,
-    embedding,
-    exchange,
-    function,
-    mapping,
-    signalling,
-)
+from holdfast.engine.operations import asking, branches, budget, child, embedding, exchange, function, mapping, signalling
 from holdfast.engine.operations.child import OnFailure, Request
 from holdfast.engine.operations.exchange import Exchange
 from holdfast.engine.operations.memory import AgentMemory
@@ -118,18 +108,11 @@ class StepContext(AttemptContext):
     def version(self, name: str, latest: int) -> int:
         """Which version of the code goes on at the place of that name; see Context. Recorded with the next commit."""
         if latest < 1:
-            raise ValueError(
-                f"version({name!r}, {latest!r}): versions are numbers from 1, which is the code without it"
-            )
+            raise ValueError(f"version({name!r}, {latest!r}): versions are numbers from 1, which is the code without it")
         return self._versions.at(*cursor().versioned(name), name, latest)
 
     async def model(
-        self,
-        model: str | Router,
-        user: Any = None,
-        *,
-        output: type[BaseModel] | None = None,
-        **options: Unpack[ModelOptions],
+        self, model: str | Router, user: Any = None, *, output: type[BaseModel] | None = None, **options: Unpack[ModelOptions]
     ) -> Any:
         """One model call: its text, or with `output` an instance of that model (with one chance to mend the reply)."""
         return adapter_of(output).load(await self._talk(self, exchange.of_call(model, user, output, options)))
@@ -146,25 +129,38 @@ class StepContext(AttemptContext):
         return await self.call_step(step_of(name, function), args, given)
 
     async def tool(
-        self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None,
-        unique: Unique = "run", **named: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        name: str | Tool,
+        arguments: dict[str, Any] | None = None,
+        /,
+        *,
+        key: str | None = None,
+        unique: Unique = "run",
+        **named: Any,
+    ) -> Any:
         """Call a tool that this node lists, its arguments as an object or by name; see Context."""
         label = name.name if isinstance(name, Tool) else name
         if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
-            raise ValueError(
-                f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
-            )
+            raise ValueError(f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'")
         allowed = exchange.allowed(self._attempt, name) if isinstance(name, Tool) else None
         answer = await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
         return returned(name if isinstance(name, Tool) else self._attempt.tools.get(name), answer)
 
     async def map(
-        self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
-        max_parallel: int = PARALLEL, min_successful: int | None = None, tolerated_failures: int | float | None = None,
-        collect: Join | str = "all", demand: Demanded = NOTHING, retry: RetryPolicy | int | None = None,
+        self,
+        function: Mapped,
+        items: Sequence[Any],
+        /,
+        *,
+        key: str | Callable[[Any], Any] | None = None,
+        max_parallel: int = PARALLEL,
+        min_successful: int | None = None,
+        tolerated_failures: int | float | None = None,
+        collect: Join | str = "all",
+        demand: Demanded = NOTHING,
+        retry: RetryPolicy | int | None = None,
         fail_fast: bool = False,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """Have a list done item by item, each as a step of its own; the results in the order of the items. With `fail_fast`
         one that is `provisional` asks the others to end (`stopping`); None stands for what never began."""
         said = terms(key, max_parallel, min_successful, tolerated_failures, collect)
@@ -217,15 +213,21 @@ class StepContext(AttemptContext):
         return AgentMemory(self._journal, space, agent, user, embedder, most)
 
     async def child(
-        self, workflow: Workflow | str, input: Any = None, *, key: str | None = None, version: int | None = None,  # noqa: A002
-        cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, on_failure: OnFailure = "raise",
-        background: bool = False, tenant: str | None = None,
-    ) -> Any:  # fmt: skip
+        self,
+        workflow: Workflow | str,
+        input: Any = None,  # noqa: A002
+        *,
+        key: str | None = None,
+        version: int | None = None,
+        cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
+        on_failure: OnFailure = "raise",
+        background: bool = False,
+        tenant: str | None = None,
+    ) -> Any:
         """Have another workflow do something, in a run of its own; see Context."""
         if tenant not in (None, self.tenant):
-            raise ValueError(
-                f"A child is of its parent's tenant, {self.tenant!r}, not of {tenant!r}. No child was started."
-            )
+            raise ValueError(f"A child is of its parent's tenant, {self.tenant!r}, not of {tenant!r}. No child was started.")
         asked = Request(workflow, input, version, key, cost_limit_usd, max_tokens=max_tokens, is_typed=True)
         with cursor().place() as path:
             return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
@@ -281,9 +283,14 @@ class StepContext(AttemptContext):
         with cursor().place() as path, outside_of_flows():
             try:
                 answer = await self._services.tools.call(
-                    self._journal, path, step.name, arguments, allowed=exchange.allowed(self._attempt, step),
-                    key=step.key_for(arguments), unique=step.unique,
-                )  # fmt: skip
+                    self._journal,
+                    path,
+                    step.name,
+                    arguments,
+                    allowed=exchange.allowed(self._attempt, step),
+                    key=step.key_for(arguments),
+                    unique=step.unique,
+                )
             except OperationFailed as failed:
                 await function.retry(self._journal, path, step.retry)
                 setattr(failed, "spent", True)  # noqa: B010 - a fact of this error, not of its class
@@ -294,9 +301,14 @@ class StepContext(AttemptContext):
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
     async def call_model(
-        self, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *, stream: bool = False,
-        route: Route | None = None, fallbacks: Sequence[str] = (),
-    ) -> tuple[ModelReply, CallId | None]:  # fmt: skip
+        self,
+        request: ModelRequest,
+        cheaper: Sequence[ModelRequest] = (),
+        *,
+        stream: bool = False,
+        route: Route | None = None,
+        fallbacks: Sequence[str] = (),
+    ) -> tuple[ModelReply, CallId | None]:
         """The reply, and with `stream` the call that those who watch have heard it of."""
         with cursor().place() as path:
             reply = await self._services.gateway.call(
@@ -317,15 +329,29 @@ class StepContext(AttemptContext):
             return await prepare(self._journal, path)
 
     async def call_tool(
-        self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",
-        compensates: CallId | None = None, allowed: Mapping[str, Tool] | None = None,
-    ) -> Any:  # fmt: skip
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        key: str | None = None,
+        unique: Unique = "run",
+        compensates: CallId | None = None,
+        allowed: Mapping[str, Tool] | None = None,
+    ) -> Any:
         asked = self._services.payloads.redact(name)  # of a tool that nobody offered, any text
         with cursor().place() as path, outside_of_flows():
-            return fields(await self._services.tools.call(
-                self._journal, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
-                unique=unique, compensates=compensates,
-            ))  # fmt: skip
+            return fields(
+                await self._services.tools.call(
+                    self._journal,
+                    path,
+                    asked,
+                    arguments,
+                    allowed=self._attempt.tools if allowed is None else allowed,
+                    key=key,
+                    unique=unique,
+                    compensates=compensates,
+                )
+            )
 
     async def retell(self, made: Made) -> None:
         """Record a call that the step made in the run that is replayed."""

@@ -29,17 +29,7 @@ from holdfast.engine.operations.client_tool import Tell
 from holdfast.engine.operations.compaction import Talked
 from holdfast.engine.operations.exchange import Exchange
 from holdfast.errors import SchemaMismatch, StepError
-from holdfast.ports import (
-    AnswerSpec,
-    ModelReply,
-    ModelRequest,
-    ModelTurn,
-    ToolReply,
-    ToolRequest,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
+from holdfast.ports import AnswerSpec, ModelReply, ModelRequest, ModelTurn, ToolReply, ToolRequest, ToolTurn, Turn, UserTurn
 
 if TYPE_CHECKING:
     from holdfast.engine.operations.context import StepContext
@@ -85,16 +75,18 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
     while used < max_turns + mended:
         used += 1
         request, messages = await _prepared(context, asked, turns, heard, messages, given.compaction)
-        cached = (
-            context.cached_answers(given.cache, request) if given.cache is not None and _is_alone(request) else None
-        )
+        cached = context.cached_answers(given.cache, request) if given.cache is not None and _is_alone(request) else None
         found = await cached.find() if cached is not None else None
         if given.tell_budget and found is None:
             request = budget.telling(request, await context.ahead(budget.beside))
         cheaper = _cheaper(request, given.cheaper_models, given.min_tokens)
-        reply, call = (found, None) if found is not None else await context.call_model(
-            request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
-        )  # fmt: skip
+        reply, call = (
+            (found, None)
+            if found is not None
+            else await context.call_model(
+                request, cheaper, stream=given.stream, route=given.route, fallbacks=given.fallback_models
+            )
+        )
         tell = Tell(context, call)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
@@ -116,18 +108,20 @@ async def talk(context: StepContext, given: Exchange, turns: list[Turn] | None =
             turns.extend(await _heard(reply, tell))
             return value
         if mended:
-            raise SchemaMismatch(
-                f"The answer of {model} does not fit its schema, after one attempt to mend it: {problem}."
-            )
+            raise SchemaMismatch(f"The answer of {model} does not fit its schema, after one attempt to mend it: {problem}.")
         mended = True
         turns.extend(await _complaint(context, reply, wanted, problem, answer, tell))
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
 
 
 async def _prepared(
-    context: StepContext, asked: ModelRequest, turns: list[Turn], heard: list[Turn], messages: Talked,
+    context: StepContext,
+    asked: ModelRequest,
+    turns: list[Turn],
+    heard: list[Turn],
+    messages: Talked,
     compact: Compaction | None,
-) -> tuple[ModelRequest, Talked]:  # fmt: skip
+) -> tuple[ModelRequest, Talked]:
     """The request that is made next, and where the messages of the prompt stand in it: with what was said meanwhile, and the
     older turns summed up where they are too much. Both lists are brought up to that."""
     if messages.number:
@@ -216,9 +210,8 @@ def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
 
 
 async def _complaint(
-    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None,
-    tell: Tell,
-) -> list[Turn]:  # fmt: skip
+    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None, tell: Tell
+) -> list[Turn]:
     """The one chance to mend: the model is told what does not fit. Every request must be replied to; a tool that was
     not offered is denied, which is recorded."""
     words = f"This does not fit: {problem}. " + (

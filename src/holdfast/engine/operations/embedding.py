@@ -53,7 +53,5 @@ def asked(texts: Sequence[str], model: str, dimensions: int | None) -> Embedding
             " out, and make several calls of more."
         )
     if dimensions is not None and not 1 <= dimensions <= MOST_DIMENSIONS:
-        raise InvalidInput(
-            f"dimensions={dimensions!r}: a vector has 1 to {MOST_DIMENSIONS:,} numbers. Nothing was called."
-        )
+        raise InvalidInput(f"dimensions={dimensions!r}: a vector has 1 to {MOST_DIMENSIONS:,} numbers. Nothing was called.")
     return EmbeddingRequest(model, tuple(map(as_kept, texts)), dimensions)

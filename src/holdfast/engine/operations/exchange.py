@@ -100,10 +100,13 @@ def of_loop(
     own = {each.name: each for each in (*(_offered(attempt, each) for each in tools), *lessons)}
     offered = {**own, **_brought(user, {*own, ANSWER})}
     return _exchange(model, user, output, options, introduced(skills))._replace(
-        max_tokens=max_tokens, offered=offered, max_turns=max_turns if offered else 1,
-        cheaper_models=tuple(options.get("cheaper_models", ())), min_tokens=options.get("min_tokens"),
+        max_tokens=max_tokens,
+        offered=offered,
+        max_turns=max_turns if offered else 1,
+        cheaper_models=tuple(options.get("cheaper_models", ())),
+        min_tokens=options.get("min_tokens"),
         tell_budget=options.get("tell_budget", False),
-    )  # fmt: skip
+    )
 
 
 def _exchange(
@@ -115,10 +118,17 @@ def _exchange(
         said = {"messages": user.messages, **({"context": _context(user)} if user.context else {})}
     prompt = {"system": "\n\n".join(filter(None, (options.get("system", ""), words))), **said}
     return Exchange(
-        prompt, model, options.get("max_tokens"), output, temperature=options.get("temperature"),
-        stream=options.get("stream", False), compact=_compaction(options),
-        fallback_models=tuple(options.get("fallback_models", ())), cache=_cache(model, options), **_needs(options),
-    )  # fmt: skip
+        prompt,
+        model,
+        options.get("max_tokens"),
+        output,
+        temperature=options.get("temperature"),
+        stream=options.get("stream", False),
+        compact=_compaction(options),
+        fallback_models=tuple(options.get("fallback_models", ())),
+        cache=_cache(model, options),
+        **_needs(options),
+    )
 
 
 def _brought(user: Any, own: Collection[str]) -> Mapping[str, ClientTool]:

@@ -40,9 +40,7 @@ _CHANGED: Final = (
 )
 
 
-async def call(
-    journal: StepJournal, path: Path, step: Step[Any, Any], args: tuple[Any, ...], given: Mapping[str, Any]
-) -> Any:
+async def call(journal: StepJournal, path: Path, step: Step[Any, Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
     """What the function returned, as the journal keeps it. Raises OperationFailed with the recorded error; lets the engine's
     suspensions through."""
     name = journal.redact(step.name)
@@ -107,9 +105,14 @@ async def _expect_to_begin(journal: StepJournal) -> None:
 
 
 async def _called(
-    journal: StepJournal, path: Path, name: str, args_hash: str, step: Step[Any, Any], body: partial[Any],
+    journal: StepJournal,
+    path: Path,
+    name: str,
+    args_hash: str,
+    step: Step[Any, Any],
+    body: partial[Any],
     changed: Callable[[], str | None] | None,
-) -> Recall:  # fmt: skip
+) -> Recall:
     try:
         result = await _run(journal, name, step.timeout_s, body)
     except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
@@ -129,9 +132,7 @@ async def _called(
                 return Recall(await _kept(journal, path, name, args_hash, result))
         except (InvalidInput, Unstorable) as problem:
             error = journal.error(VALIDATION, f"What {name!r} returned cannot be kept: {problem.message}")
-    failed = cmd.FailFunction(
-        journal.step, journal.number, path, name, args_hash, error, step.retry, values=journal.take()
-    )
+    failed = cmd.FailFunction(journal.step, journal.number, path, name, args_hash, error, step.retry, values=journal.take())
     _leave_if_retried(await journal.send(failed))
     return Recall(error=error)
 

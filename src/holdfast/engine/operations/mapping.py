@@ -53,9 +53,16 @@ _PAGE_EVENTS: Final = 1000
 
 
 async def over(
-    journal: StepJournal, path: Path, function: Mapped, items: Sequence[Any], terms: Terms, demand: Demanded,
-    retry: RetryPolicy | int | None, *, fail_fast: bool = False,
-) -> list[Any]:  # fmt: skip
+    journal: StepJournal,
+    path: Path,
+    function: Mapped,
+    items: Sequence[Any],
+    terms: Terms,
+    demand: Demanded,
+    retry: RetryPolicy | int | None,
+    *,
+    fail_fast: bool = False,
+) -> list[Any]:
     """Return the result of `function` for each item; None in the place of one that failed and might, or was not needed.
     With `fail_fast` one that tells of a failure is enough.
 
@@ -187,9 +194,17 @@ def _demands(demand: Demanded, items: Sequence[Any]) -> _Demands:
 
 
 async def _done(
-    journal: StepJournal, path: Path, name: str, listed: _List, terms: Terms, retry: RetryPolicy, demands: _Demands,
-    *, is_call: bool = False, fail_fast: bool = False,
-) -> list[Any]:  # fmt: skip
+    journal: StepJournal,
+    path: Path,
+    name: str,
+    listed: _List,
+    terms: Terms,
+    retry: RetryPolicy,
+    demands: _Demands,
+    *,
+    is_call: bool = False,
+    fail_fast: bool = False,
+) -> list[Any]:
     args_hash = listed.digest(name)
     count = len(listed.items)
     if journal.found(path, MAP, name, args_hash, {"items": count}) is None:
@@ -198,11 +213,24 @@ async def _done(
         kept = [await _kept(journal.attempt, page, is_small=is_small) for _, page in pages]
         await journal.send(
             cmd.MapItems(
-                journal.step, journal.number, path, name, args_hash, count, *terms.figures(count), retry, demands.all,
-                listed.keys, tuple(kept), tuple(start for start, _ in pages), is_call, demands.each, journal.take(),
+                journal.step,
+                journal.number,
+                path,
+                name,
+                args_hash,
+                count,
+                *terms.figures(count),
+                retry,
+                demands.all,
+                listed.keys,
+                tuple(kept),
+                tuple(start for start, _ in pages),
+                is_call,
+                demands.each,
+                journal.take(),
                 fail_fast,
             )
-        )  # fmt: skip
+        )
     return await _outcome(journal, path, name, args_hash, {"items": count})
 
 
@@ -220,9 +248,7 @@ async def _outcome(journal: StepJournal, path: Path, name: str, args_hash: str, 
     known: Recall | None = await journal.recall(path, MAP, name, args_hash, asked)
     if known is None:
         state = await journal.attempt.state()
-        map_ = next(
-            state.maps[each] for each in state.steps[journal.attempt.name].maps if state.maps[each].opened.path == path
-        )
+        map_ = next(state.maps[each] for each in state.steps[journal.attempt.name].maps if state.maps[each].opened.path == path)
         if map_.ended != "met":
             raise Suspension
         payload = await journal.attempt.kept(await _gathered(journal.attempt, map_))

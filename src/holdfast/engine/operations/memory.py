@@ -37,13 +37,7 @@ class AgentMemory:
     """Of one agent of the step's tenant, or of it and one user. Keeps authoring.memory.AgentMemory."""
 
     def __init__(
-        self,
-        journal: StepJournal,
-        space: SharedSpace,
-        agent: str,
-        user: str | None,
-        embedder: Embedder | None,
-        most: int,
+        self, journal: StepJournal, space: SharedSpace, agent: str, user: str | None, embedder: Embedder | None, most: int
     ) -> None:
         if not 0 < most <= rule.MOST_ALLOWED:
             raise InvalidInput(f"A memory holds 1 to {rule.MOST_ALLOWED:,} entries, not {most!r}.")
@@ -54,23 +48,20 @@ class AgentMemory:
         self._most = most
 
     async def remember(
-        self, text: str, *, kind: Kind = "fact", importance: float = IMPORTANCE, metadata: dict[str, Any] | None = None,
-        source: str = "", trusted: bool | None = None,
-    ) -> str:  # fmt: skip
+        self,
+        text: str,
+        *,
+        kind: Kind = "fact",
+        importance: float = IMPORTANCE,
+        metadata: dict[str, Any] | None = None,
+        source: str = "",
+        trusted: bool | None = None,
+    ) -> str:
         """Keep a text; see authoring.memory.AgentMemory."""
-        plain = msgspec.json.decode(
-            self._journal.attempt.services.payloads.clean({"text": text, "more": metadata or {}})
-        )
+        plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean({"text": text, "more": metadata or {}}))
         vouched = not source if trusted is None else trusted
         memory = rule.checked(
-            Memory(
-                text=plain["text"],
-                kind=kind,
-                importance=importance,
-                metadata=plain["more"],
-                source=source,
-                trusted=vouched,
-            )
+            Memory(text=plain["text"], kind=kind, importance=importance, metadata=plain["more"], source=source, trusted=vouched)
         )
         index = SharedIndex(memory.text)
         if self._embedder is not None:
@@ -82,9 +73,14 @@ class AgentMemory:
         return key
 
     async def recall(
-        self, query: str | None = None, *, kinds: Sequence[Kind] | None = None, least_relevance: float = 0.0,
-        limit: int = RECALLED, by: By | None = None,
-    ) -> list[Memory]:  # fmt: skip
+        self,
+        query: str | None = None,
+        *,
+        kinds: Sequence[Kind] | None = None,
+        least_relevance: float = 0.0,
+        limit: int = RECALLED,
+        by: By | None = None,
+    ) -> list[Memory]:
         """What is remembered; see authoring.memory.AgentMemory."""
         if not 0 < limit <= MOST_ENTRIES or by not in (None, "words", "meaning"):
             raise InvalidInput(
@@ -155,9 +151,7 @@ note_calls(AgentMemory, "memory", "remember", "recall", "context", "forget", "st
 
 
 def _as_kept(memory: Memory) -> dict[str, Any]:
-    return {
-        name: getattr(memory, name) for name in ("text", "kind", "importance", "metadata", "source", "trusted")
-    }  # fmt: skip
+    return {name: getattr(memory, name) for name in ("text", "kind", "importance", "metadata", "source", "trusted")}
 
 
 def recalled(found: SharedFound) -> Memory:
@@ -174,7 +168,7 @@ async def reply(memory: AgentMemory, request: ToolRequest, tool: MemoryTool) -> 
             case "remember":
                 told = "Kept as " + await memory.remember(
                     said.text, kind=said.kind, importance=said.importance, source="model", trusted=tool.trusted
-                )  # fmt: skip
+                )
             case "recall":
                 found = await memory.recall(said.query or None, limit=said.limit)
                 told = "\n".join(map(_listed, found)) or "Nothing of that is remembered."
@@ -189,11 +183,5 @@ async def reply(memory: AgentMemory, request: ToolRequest, tool: MemoryTool) -> 
 
 
 def _listed(memory: Memory) -> str:
-    shown = {
-        "id": memory.key,
-        "kind": memory.kind,
-        "from": memory.source,
-        "trusted": memory.trusted,
-        "text": memory.text,
-    }
+    shown = {"id": memory.key, "kind": memory.kind, "from": memory.source, "trusted": memory.trusted, "text": memory.text}
     return msgspec.json.encode(shown).decode()

@@ -99,9 +99,7 @@ def _messages(messages: Any) -> list[ModelTurn | Given]:
     except ValidationError as problem:
         raise InvalidInput(f"These are no messages of a Chat: {describe(problem)}. Nothing was called.") from None
     if chat.messages[-1].role != "user":
-        raise InvalidInput(
-            "The last message of a Chat is the one to answer, and this is the agent's. Nothing was called."
-        )
+        raise InvalidInput("The last message of a Chat is the one to answer, and this is the agent's. Nothing was called.")
     return [*map(_message, chat.messages)]
 
 

@@ -77,9 +77,7 @@ class CachedAnswers:
     async def keep(self, reply: ModelReply) -> None:
         """Keep what the model has answered; the least recently used answer goes where there are too many."""
         cost_nanousd = self._journal.attempt.services.gateway.cost_nanousd(self._request.model, reply.usage)
-        value = {
-            "question": self._question, "reply": msgspec.to_builtins(reply), "cost_nanousd": cost_nanousd,
-        }  # fmt: skip
+        value = {"question": self._question, "reply": msgspec.to_builtins(reply), "cost_nanousd": cost_nanousd}
         plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean(value))
         await self._space.keep(self._key, Kept(plain, await self._index(), self._crowded_out))
 

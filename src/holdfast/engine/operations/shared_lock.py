@@ -130,9 +130,7 @@ class SharedLocks:
 
     def too_late(self, held: Held, path: Path | None) -> OperationFailed:
         space, key = held.name
-        message = (
-            f"The lock on {key!r} of {space!r} was somebody else's for {held.wait_s:g} s. Nothing was done under it."
-        )
+        message = f"The lock on {key!r} of {space!r} was somebody else's for {held.wait_s:g} s. Nothing was done under it."
         return OperationFailed(message, error=self._journal.error(TIMEOUT, message, retryable=True), path=path)
 
     def around(self, space: str, key: str) -> Held | None:

@@ -129,9 +129,7 @@ class SharedSpace:
         self, key: str, value: Any, expected_version: int | None, strategy: Strategy, *, gone: bool = False
     ) -> SharedValue | None:
         if strategy not in rule.STRATEGIES:
-            raise InvalidInput(
-                f"strategy={strategy!r}: a write has one of {', '.join(rule.STRATEGIES)}. Nothing was written."
-            )
+            raise InvalidInput(f"strategy={strategy!r}: a write has one of {', '.join(rule.STRATEGIES)}. Nothing was written.")
         plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean(value))
         asked = {"value": plain, "expected_version": expected_version, "strategy": strategy}
         if gone:
@@ -270,9 +268,15 @@ class SharedSpace:
         raise OperationFailed(message, error=self._journal.error(TEMPORARY, message, retryable=True), path=path)
 
     def _command(
-        self, path: Path, write: _Write, args_hash: str, current: SharedValue | None, fence: int | None,
-        lost: SharedLockLost | None, by: tuple[str, ...],
-    ) -> cmd.WriteSharedValue:  # fmt: skip
+        self,
+        path: Path,
+        write: _Write,
+        args_hash: str,
+        current: SharedValue | None,
+        fence: int | None,
+        lost: SharedLockLost | None,
+        by: tuple[str, ...],
+    ) -> cmd.WriteSharedValue:
         journal, base = self._journal, current.version if current is not None else 0
         made = write.decide(current) if lost is None else _LEFT
         outcome, conflict, refusal = inline(None), None, None
@@ -289,9 +293,23 @@ class SharedSpace:
                 refusal = lost.message if lost is not None else self._refusal(write, base, found_by)
         is_change = made.is_written and (write.is_change or (made.is_conflict and write.strategy == "merge"))
         return cmd.WriteSharedValue(
-            journal.step, journal.number, path, self._space, write.key, args_hash, base, made.is_written, outcome, conflict,
-            refusal, fence, journal.take(), write.found_by, write.keep, authors=authors_of(current) if is_change else (),
-        )  # fmt: skip
+            journal.step,
+            journal.number,
+            path,
+            self._space,
+            write.key,
+            args_hash,
+            base,
+            made.is_written,
+            outcome,
+            conflict,
+            refusal,
+            fence,
+            journal.take(),
+            write.found_by,
+            write.keep,
+            authors=authors_of(current) if is_change else (),
+        )
 
     def _refusal(self, write: _Write, base: int, by: str) -> str:
         written = f", written by {by!r}" if by else ""

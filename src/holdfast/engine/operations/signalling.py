@@ -64,14 +64,7 @@ async def _data(journal: StepJournal, path: Path, name: str, timeout_s: float | 
     if known is None:
         timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
         command = cmd.AwaitSignal(
-            journal.step,
-            journal.number,
-            path,
-            name,
-            args_hash,
-            timeout_ms,
-            values=journal.take(),
-            schema=schema_of(hint),
+            journal.step, journal.number, path, name, args_hash, timeout_ms, values=journal.take(), schema=schema_of(hint)
         )
         await journal.send(command)
         known = await journal.recall(path, "signal", name, args_hash)
@@ -95,9 +88,15 @@ async def send(journal: StepJournal, path: Path, run: str, name: str | Signal[An
 
 
 async def addressed(
-    runtime: Runtime, payloads: Payloads, to: RunRow, name: str | Signal[Any], data: Any, by: Claim, key: str | None,
+    runtime: Runtime,
+    payloads: Payloads,
+    to: RunRow,
+    name: str | Signal[Any],
+    data: Any,
+    by: Claim,
+    key: str | None,
     sender: RunId | None = None,
-) -> cmd.SendSignal:  # fmt: skip
+) -> cmd.SendSignal:
     """The command that brings a run a signal. What the run's code declares is held against it here, if the code is; what the
     run waits for, where the command is decided. Raises InvalidInput."""
     called = name.name if isinstance(name, Signal) else name
@@ -108,10 +107,7 @@ async def addressed(
         if declared is not None and declared is not name:
             given = declared.dumped(given)
         plain = payloads.plain(given) if declared is None else msgspec.UNSET
-        if (
-            declared is None
-            and (wanted := schema_of_wait(await runtime.runs.state(to.run, fresh=False), called)) is not None
-        ):
+        if declared is None and (wanted := schema_of_wait(await runtime.runs.state(to.run, fresh=False), called)) is not None:
             given = _sealed_by(wanted, plain)
         payload = await payloads.keep(given, to.tenant, max(runtime.store.clock.now_ms(), to.started_at_ms))
     meant = "" if key is None else digest([called, await payloads.value(payload, to.tenant)])[:_MOST_DIGEST]
@@ -133,9 +129,16 @@ def _step(attempt: Attempt) -> EffectStep[..., None]:
         await _deliver(attempt, run, name, data, key)
 
     return EffectStep(
-        send_signal, name=SEND, description="Send a run a signal.", policy="idempotent", retry=None, demand=NOTHING, key=None,
-        unique="run", names=globals(),
-    )  # fmt: skip
+        send_signal,
+        name=SEND,
+        description="Send a run a signal.",
+        policy="idempotent",
+        retry=None,
+        demand=NOTHING,
+        key=None,
+        unique="run",
+        names=globals(),
+    )
 
 
 async def _deliver(attempt: Attempt, run: str, name: str, data: Any, key: str) -> None:

@@ -95,13 +95,7 @@ async def tell_result(journal: StepJournal, call: CallId | None, reply: ToolRepl
         return reply
     payloads, after = journal.attempt.services.payloads, (await journal.attempt.state()).seq
     result = result_of(
-        call,
-        reply.name,
-        reply.id,
-        payloads.redact(reply.content),
-        is_error=reply.is_error,
-        after=after,
-        message=message,
+        call, reply.name, reply.id, payloads.redact(reply.content), is_error=reply.is_error, after=after, message=message
     )
     piece = Piece(StreamName(journal.run, TOOLS), result.source, 1, msgspec.json.encode(result), journal.tenant)
     journal.told = await _write(journal, piece)

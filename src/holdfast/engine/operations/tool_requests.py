@@ -41,10 +41,7 @@ MOST_TOOL_REQUESTS: Final = 32
 _TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
 _LEFT: Final = "Not done: you handed the conversation over in the same turn. Ask for one of the two."
 _OF_CLIENT: Final = "Done by the user's application, which says of it:"
-_REASON: Final = {
-    "type": "object",
-    "properties": {"reason": {"type": "string", "description": "Why, in a few words."}},
-}
+_REASON: Final = {"type": "object", "properties": {"reason": {"type": "string", "description": "Why, in a few words."}}}
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
 
@@ -65,12 +62,8 @@ def spec(offered: Offered) -> ToolSpec:
         return ToolSpec(offered.name, offered.description, offered.schema)
     if isinstance(offered, Handoff):
         told = offered.description or _purpose(offered.workflow)
-        return ToolSpec(
-            offered.name, f"Hand the conversation over to {offered.to!r}, who goes on with it. {told}", _REASON
-        )
-    return ToolSpec(
-        offered.name, _purpose(offered) or f"Runs {offered.name!r}.", offered.input_schema or {"type": "object"}
-    )
+        return ToolSpec(offered.name, f"Hand the conversation over to {offered.to!r}, who goes on with it. {told}", _REASON)
+    return ToolSpec(offered.name, _purpose(offered) or f"Runs {offered.name!r}.", offered.input_schema or {"type": "object"})
 
 
 def _purpose(workflow: object) -> str:
@@ -156,28 +149,31 @@ def handoff_of(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) ->
 
 
 async def hand_over(
-    context: StepContext, reply: ModelReply, request: ToolRequest, offered: Mapping[str, Offered], heard: Sequence[Turn],
+    context: StepContext,
+    reply: ModelReply,
+    request: ToolRequest,
+    offered: Mapping[str, Offered],
+    heard: Sequence[Turn],
     tell: Tell,
-) -> Handed:  # fmt: skip
+) -> Handed:
     """Have the other agent go on with what was heard. Nothing else of the turn is done."""
     handoff = offered[request.name]
     assert isinstance(handoff, Handoff)
     why = request.arguments.get("reason") if isinstance(request.arguments, dict) else None
     messages = [message for turn in heard if (message := _message(turn)) is not None]
     tools = [msgspec.structs.asdict(each) for each in offered.values() if isinstance(each, ClientTool)]
-    chat = Chat(
-        messages=messages, reason=why if isinstance(why, str) else "", tools=[ClientOffer(**each) for each in tools]
-    )
+    chat = Chat(messages=messages, reason=why if isinstance(why, str) else "", tools=[ClientOffer(**each) for each in tools])
     try:
         answer, refusal = await context.hand_over(handoff, chat), None
     except InvalidInput as problem:
         answer, refusal = None, problem.message
     told = prompts.as_text(answer) if refusal is None else refusal
     replies_ = (
-        ToolReply(each.id, each.name, told, refusal is not None) if each is request
+        ToolReply(each.id, each.name, told, refusal is not None)
+        if each is request
         else ToolReply(each.id, each.name, _LEFT, is_error=True)
         for each in open_requests(reply)
-    )  # fmt: skip
+    )
     return Handed(answer, ToolTurn(tuple([await tell(each) for each in replies_])), refusal is not None)
 
 

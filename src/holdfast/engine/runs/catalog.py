@@ -32,9 +32,16 @@ class Catalog:
     """Those of one process, by the hash of their graphs."""
 
     def __init__(
-        self, graphs: Graphs, *, labels: Collection[str] = (), lanes: Lanes = _EVERYTHING, lane: str = DEFAULT,
-        runs_scripts: bool = True, adopts: bool = False, restore: Callable[[Definition], Workflow | None] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        graphs: Graphs,
+        *,
+        labels: Collection[str] = (),
+        lanes: Lanes = _EVERYTHING,
+        lane: str = DEFAULT,
+        runs_scripts: bool = True,
+        adopts: bool = False,
+        restore: Callable[[Definition], Workflow | None] | None = None,
+    ) -> None:
         """`labels` are what this process has, for workflows and steps that ask for it; `lane` is the one of `lanes` that it
         leads or works in. `runs_scripts` and `adopts` say whether it runs scripts of workflow files, and learns workflows in
         YAML from the store. `restore` returns the workflow that a stored definition says all about."""

@@ -77,9 +77,7 @@ class Contents:
     async def fetched(self, part: Image | Audio | Document, tenant: str, now_ms: int, **when: Any) -> ContentPart:
         """A part that has an address, read now. Raises ToolFailed where nothing was read, OutcomeUnknown where that broke."""
         url = self._address(part.url or "")
-        request = Request(
-            "GET", url.origin, url.target({}, {}), {"User-Agent": "holdfast", "Accept": _ACCEPT[part.type]}
-        )
+        request = Request("GET", url.origin, url.target({}, {}), {"User-Agent": "holdfast", "Accept": _ACCEPT[part.type]})
         try:
             reply = await exchange(request, self._bounds, **when)
         except ToolFailed as problem:
@@ -88,9 +86,7 @@ class Contents:
         if reply.unreadable is not None:
             raise ToolFailed(f"GET {request.authority} answered, and {reply.unreadable}.", error_class=VALIDATION)
         try:
-            read = part_of(
-                {"type": part.type, "data": reply.body, "media_type": part.media_type or _called(part.type, reply)}
-            )
+            read = part_of({"type": part.type, "data": reply.body, "media_type": part.media_type or _called(part.type, reply)})
         except ValidationError as problem:
             raise ToolFailed(
                 f"What GET {request.authority} answered cannot be sent: {describe(problem)}.", error_class=VALIDATION
@@ -112,9 +108,7 @@ class Contents:
         try:
             url = UrlTemplate(text)
         except UsageError as problem:
-            raise ToolFailed(
-                f"A part cannot be read: {problem.message}. Nothing was sent.", error_class=VALIDATION
-            ) from None
+            raise ToolFailed(f"A part cannot be read: {problem.message}. Nothing was sent.", error_class=VALIDATION) from None
         scheme, host, _ = url.origin
         if url.places:
             raise ToolFailed(f"A part cannot be read: {text!r} has braces. Nothing was sent.", error_class=VALIDATION)

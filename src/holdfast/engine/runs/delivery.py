@@ -32,15 +32,7 @@ from holdfast.core.facts.postings import postings
 from holdfast.core.facts.state import State
 from holdfast.core.values.claim import NOBODY
 from holdfast.core.values.ids import CallId, EffectKey
-from holdfast.errors import (
-    EffectKeyTaken,
-    HoldfastError,
-    OverLimit,
-    SeqConflict,
-    SharedLockLost,
-    SharedValueMoved,
-    Unstorable,
-)
+from holdfast.errors import EffectKeyTaken, HoldfastError, OverLimit, SeqConflict, SharedLockLost, SharedValueMoved, Unstorable
 
 MOST_CONFLICTS: Final = 3
 """Then it is decided under the store's lock: a hot run cannot starve a person's decision."""
@@ -129,8 +121,9 @@ class Delivery:
                 team = tuple(problem.team)
                 self.shortages |= {
                     each.scope: Shortage(each.limit, each.left, each.held, team)
-                    for each in team if each.scope not in self.refused
-                }  # fmt: skip
+                    for each in team
+                    if each.scope not in self.refused
+                }
                 self.shortages[problem.scope] = Shortage(problem.limit, left, problem.held, team)
                 return True
             case EffectKeyTaken():

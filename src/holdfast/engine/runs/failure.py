@@ -66,9 +66,7 @@ def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, 
         error = ErrorRecord(node, klass, message_of(problem), retryable, at_ms, trace=trace.of(problem))
     except BaseException:  # noqa: BLE001 - to look at it is to call the user's code
         error = ErrorRecord(node, ERROR, text_of(problem)[:MOST_MESSAGE], True, at_ms)
-    places = [
-        path for each in leaves(problem) if (inner := _known(each)) is not None and (path := inner[1]) is not None
-    ]
+    places = [path for each in leaves(problem) if (inner := _known(each)) is not None and (path := inner[1]) is not None]
     return error, places[0] if places else None
 
 

@@ -117,9 +117,7 @@ class JobLogWriter:
         if not pieces and not cut:
             return
         try:
-            await self._stored.keep(
-                [(place, bytes(piece), tenant) for place, (piece, tenant) in pieces.items()], list(cut)
-            )
+            await self._stored.keep([(place, bytes(piece), tenant) for place, (piece, tenant) in pieces.items()], list(cut))
         except (HoldfastError, asyncio.CancelledError) as problem:
             self._pieces = {**pieces, **self._pieces}
             self._cut = {**cut, **self._cut}

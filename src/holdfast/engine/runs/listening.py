@@ -324,9 +324,7 @@ class Listening:
             if run in chunks or seqs.get(run, 0) > feed.seq:
                 recorded = await self._log.events(run, feed.seq, _PAGE)
                 events = [await self._heard(each, feed.tenant) for each in recorded]
-            is_whole = (
-                len(events) < _PAGE
-            )  # else pieces may be of calls that come in the next page, and are read again then
+            is_whole = len(events) < _PAGE  # else pieces may be of calls that come in the next page, and are read again then
             results, pieces = await self._split(run, feed, events, chunks.get(run, ()))
             if events or results or pieces:
                 self._tell(run, feed, News(events, [*results, *(pieces if is_whole else ())]))

@@ -27,12 +27,7 @@ from holdfast.engine.runs.catalog import Catalog
 from holdfast.engine.runs.delivery import FROM_INSIDE, MOST_CONFLICTS, Answers, Delivery, Envelope
 from holdfast.engine.runs.flush import Flush
 from holdfast.engine.runs.history import RunHistory
-from holdfast.errors import (
-    HoldfastError,
-    SeqConflict,
-    StoreError,
-    UnknownCommit,
-)
+from holdfast.errors import HoldfastError, SeqConflict, StoreError, UnknownCommit
 from holdfast.ports import Append, Log
 
 log = logging.getLogger("holdfast")
@@ -408,11 +403,7 @@ class Mailbox:
         starter = self._runtime.starter
         if starter is None or worker is None or not state.unplaced:
             return None
-        if (
-            self.graph is None
-            or state.graph_hash != self.graph.hash
-            or not any(_waits_for_place(event) for event in events)
-        ):
+        if self.graph is None or state.graph_hash != self.graph.hash or not any(_waits_for_place(event) for event in events):
             return None
         steps = starter.place(state, worker.slots - started)
         return Worker(worker.session, 0, steps) if steps else None

@@ -69,8 +69,11 @@ class Retention:
                     continue
                 log.info(
                     "holdfast archived %s: %d runs, %d events, %d bytes compressed.",
-                    month, freed.runs, freed.events, freed.stored_bytes,
-                )  # fmt: skip
+                    month,
+                    freed.runs,
+                    freed.events,
+                    freed.stored_bytes,
+                )
                 return True
         return False
 

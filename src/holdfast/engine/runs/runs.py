@@ -70,7 +70,7 @@ class Runs:
 
     def __init__(
         self, log: Log, store_clock: StoreClock, clock: Clock, ids: Ids, catalog: Catalog, observers: Observers = NOBODY
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.log = log
         self.now_ms = store_clock.now_ms
         """The store's time."""
@@ -132,9 +132,7 @@ class Runs:
         return await mailbox.stable()
 
     @asynccontextmanager
-    async def watch(
-        self, run: RunId, met: Callable[[State], bool], *, at_end: bool = False
-    ) -> AsyncIterator[Watcher]:  # fmt: skip
+    async def watch(self, run: RunId, met: Callable[[State], bool], *, at_end: bool = False) -> AsyncIterator[Watcher]:
         """What is set when the run may have come to where `met` holds; `at_end`, if that cannot be before it has ended."""
         watcher = Watcher(met, at_end=at_end)
         self._watchers.setdefault(run, {})[watcher] = None

@@ -28,9 +28,8 @@ class Runtime(NamedTuple):
 
     @classmethod
     def of(
-        cls, store: Store, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool,
-        observers: Observers = NOBODY,
-    ) -> Runtime:  # fmt: skip
+        cls, store: Store, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool, observers: Observers = NOBODY
+    ) -> Runtime:
         """`label` says to people which process of which machine this is; one that `works`, be it by
         leading, has a session."""
         runs = Runs(store.log, store.clock, clock, ids, catalog, observers)

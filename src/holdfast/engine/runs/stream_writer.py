@@ -203,9 +203,7 @@ class StreamWriter:
                 return
             except HoldfastError as problem:
                 if not self._is_away:
-                    log.warning(
-                        "holdfast: the store takes nothing of what runs say meanwhile, which waits: %s", problem
-                    )
+                    log.warning("holdfast: the store takes nothing of what runs say meanwhile, which waits: %s", problem)
                 self._is_away = True
                 await self._clock.sleep(_AWAY_S)
             else:

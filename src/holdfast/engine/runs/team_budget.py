@@ -14,9 +14,7 @@ from holdfast.errors import InvalidInput
 from holdfast.ports import Store
 
 
-async def scopes_of_run(
-    store: Store, tenant: str, name: str | None, agent: str | None, graph: Graph
-) -> tuple[str, ...]:
+async def scopes_of_run(store: Store, tenant: str, name: str | None, agent: str | None, graph: Graph) -> tuple[str, ...]:
     """Those of a run that spends as `agent`, except in nodes that have an agent of their own. Raises InvalidInput."""
     if (name is None) != (agent is None):
         raise InvalidInput("A run counts in a team budget as an agent: give team_budget and agent, or none of both.")

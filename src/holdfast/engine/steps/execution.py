@@ -153,8 +153,10 @@ async def _see_to(problem: BaseException, attempt: Attempt, journal: StepJournal
                 raise problem
             log.error(
                 "holdfast: the step %s of run %s met a fault of Holdfast, and fails; please report it",
-                attempt.step, attempt.run, exc_info=problem,
-            )  # fmt: skip
+                attempt.step,
+                attempt.run,
+                exc_info=problem,
+            )
     await _fail(attempt, journal, problem)
 
 
@@ -210,9 +212,7 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
         talk = None if turns is None else await attempt.kept(msgspec.to_builtins(turns))
         ways = result.decisions and tuple(attempt.services.payloads.redact(way) for way in result.decisions)
         said = None if not result.trace else await attempt.kept(result.trace)
-        return cmd.CompleteStep(
-            attempt.step, attempt.number, output, ways, journal.take(), context.provisional, talk, said
-        )
+        return cmd.CompleteStep(attempt.step, attempt.number, output, ways, journal.take(), context.provisional, talk, said)
     except Abandonment as left:
         return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, journal.take())
     except Refusal as left:

@@ -65,12 +65,7 @@ class Executor:
     """The attempts of one process, and its slots. Keeps `mailbox.Starter`, `runs.Subscriber` and `membership.Work`."""
 
     def __init__(
-        self,
-        services: StepServices,
-        scheduler: Scheduler,
-        slots: int,
-        resources: Resources,
-        weights: Mapping[str, float],
+        self, services: StepServices, scheduler: Scheduler, slots: int, resources: Resources, weights: Mapping[str, float]
     ) -> None:
         """At most `slots` steps run here at once, and what demands CPU, memory or GPUs takes them of `resources`."""
         self.services = services
@@ -88,9 +83,15 @@ class Executor:
         self._turn_of_placed = False
         """Whether the next free slot is first offered to steps that are to be placed: they and the others take turns."""
         here = Capacity(
-            worker=HERE, able=frozenset(), labels=frozenset(catalog.labels), tags=frozenset(resources.tags), slots=slots,
-            cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
-        )  # fmt: skip
+            worker=HERE,
+            able=frozenset(),
+            labels=frozenset(catalog.labels),
+            tags=frozenset(resources.tags),
+            slots=slots,
+            cpu_m=resources.cpu_m,
+            memory_mb=resources.memory_mb,
+            gpus=resources.gpus,
+        )
         self.placing = Placing(
             services.runtime.clock,
             scheduler,
@@ -177,10 +178,18 @@ class Executor:
     def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""
         return Report(
-            session, self._catalog.able, self.slots.most, free, taken, self._catalog.labels, self._resources,
-            self.placing.held(), self.placing.connected.reports(), self._catalog.lane,
+            session,
+            self._catalog.able,
+            self.slots.most,
+            free,
+            taken,
+            self._catalog.labels,
+            self._resources,
+            self.placing.held(),
+            self.placing.connected.reports(),
+            self._catalog.lane,
             hindered=self.services.hindrances.told(),
-        )  # fmt: skip
+        )
 
     def places(self, state: State) -> bool:
         """Whether this process places the run's steps, and no leader has to."""
@@ -378,8 +387,11 @@ def _unreported(attempt: Attempt, problem: Exception, at_ms: int) -> cmd.FailAtt
     """The end of an attempt that could not say itself how it ended."""
     log.error(
         "holdfast: the step %s of run %s has ended without a word, which is a fault of Holdfast; please report it. It counts"
-        " as failed.", attempt.step, attempt.run, exc_info=problem,
-    )  # fmt: skip
+        " as failed.",
+        attempt.step,
+        attempt.run,
+        exc_info=problem,
+    )
     error = ErrorRecord(attempt.name, ERROR, "The step ended, and Holdfast could not record how.", True, at_ms)
     return cmd.FailAttempt(attempt.step, attempt.number, error, None, ())
 

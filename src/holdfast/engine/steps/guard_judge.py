@@ -35,9 +35,12 @@ class GuardJudge:
     """The guards of one process's workflows: each run's are asked by one task at a time."""
 
     def __init__(
-        self, payloads: Payloads, workflows: Mapping[str, Workflow], now_ms: Callable[[], int],
+        self,
+        payloads: Payloads,
+        workflows: Mapping[str, Workflow],
+        now_ms: Callable[[], int],
         above: Callable[[State, Question], Awaitable[tuple[ScopeLeft, ...]]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`above` reads what is left of the budgets above a run; of a replay, what the guard was shown then."""
         self._above = above
         self._payloads = payloads

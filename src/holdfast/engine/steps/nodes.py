@@ -236,9 +236,7 @@ async def _said_before(attempt: Attempt, context: StepContext) -> list[Turn]:
 async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
     arguments = _as_data(await _handled(attempt, context))
     if not isinstance(arguments, dict):
-        raise InvalidInput(
-            f"A tool_node's function returns the tool's arguments as an object, not {type(arguments).__name__}."
-        )
+        raise InvalidInput(f"A tool_node's function returns the tool's arguments as an object, not {type(arguments).__name__}.")
     attempt.posts_outcomes = True
     (ref,) = settings["tools"]
     name = ref if isinstance(ref, str) else ref.name
@@ -262,9 +260,13 @@ async def _child(attempt: Attempt, context: StepContext, settings: dict[str, Any
     plain = _as_data(await _handled(attempt, context))
     key = settings["key"].format_map(plain) if settings["key"] is not None else None
     asked = Request(
-        settings.get(CODE) or settings["workflow"], plain, settings["version"], key, settings["cost_limit_usd"],
+        settings.get(CODE) or settings["workflow"],
+        plain,
+        settings["version"],
+        key,
+        settings["cost_limit_usd"],
         max_tokens=settings["max_tokens"],
-    )  # fmt: skip
+    )
     outcome = await context.call_child(asked, settings["on_failure"])
     return Result(outcome._asdict() if settings["on_failure"] == "return" else outcome)
 
@@ -323,9 +325,7 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
                 "required": ["next"],
             },
         )
-        asked = Exchange(
-            chosen, settings["model"], settings["max_tokens"], answer=answer, temperature=settings["temperature"]
-        )
+        asked = Exchange(chosen, settings["model"], settings["max_tokens"], answer=answer, temperature=settings["temperature"])
         said = await conversation.talk(context, asked)
         return Result(said, (said["next"],))
     names = (chosen,) if isinstance(chosen, str) else chosen
@@ -337,9 +337,7 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
 def _ways(attempt: Attempt, state: State) -> list[str]:
     """The names that a branch may choose among: of its edges, and of its loops that have visits left."""
     graph, name = attempt.graph, attempt.name
-    loops = [
-        loop for loop in graph.loops_from.get(name, ()) if state.visits.get(loop.target, 0) < (loop.max_visits or 0)
-    ]
+    loops = [loop for loop in graph.loops_from.get(name, ()) if state.visits.get(loop.target, 0) < (loop.max_visits or 0)]
     edges = [edge for edge in graph.outgoing[name] if edge.on == "success"]
     return list(dict.fromkeys(edge.when or edge.target for edge in (*edges, *loops)))
 

@@ -24,17 +24,7 @@ from holdfast.service.view.history import SHOWN_AS, facts, is_verified, news, of
 from holdfast.service.view.money import of_budget, of_cost, of_doubt, of_owner, of_team_budget
 from holdfast.service.view.plain import iso, maybe_usd, without_traces
 from holdfast.service.view.repair import of_cancel, of_fork, of_letter, of_letter_whole, of_letters, of_outcome
-from holdfast.service.view.run import (
-    of_drawing,
-    of_item,
-    of_map,
-    of_node_costs,
-    of_row,
-    of_run,
-    of_run_whole,
-    of_step,
-    of_tree,
-)
+from holdfast.service.view.run import of_drawing, of_item, of_map, of_node_costs, of_row, of_run, of_run_whole, of_step, of_tree
 from holdfast.service.view.schedule import of_backfilled, of_schedule
 from holdfast.service.view.score import of_mean, of_score
 from holdfast.service.view.shared_value import of_memory, of_shared_value

@@ -23,12 +23,7 @@ async def of_admission(control: Control, tenant: str | None) -> dict[str, Any]:
     """The active runs of a tenant, or of all together, and who waits for a place among them."""
     row = await control.admission(tenant)
     waiting = await control.waiting([row.scope])
-    return {
-        "scope": in_words(row.scope),
-        "active": row.used,
-        "cap": row.limit,
-        "waiting": [each.run for each in waiting],
-    }
+    return {"scope": in_words(row.scope), "active": row.used, "cap": row.limit, "waiting": [each.run for each in waiting]}
 
 
 def of_pool(pool: DeclaredPool) -> dict[str, Any]:
@@ -74,12 +69,7 @@ def _share(share: Share) -> dict[str, Any]:
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "workflow": estimate.workflow,
-        "node": estimate.node,
-        "amount": estimate.amount,
-        "samples": estimate.samples,
-    }
+    return {"workflow": estimate.workflow, "node": estimate.node, "amount": estimate.amount, "samples": estimate.samples}
 
 
 def of_worker(report: Report, name: str | None) -> dict[str, Any]:
@@ -99,11 +89,7 @@ def of_worker(report: Report, name: str | None) -> dict[str, Any]:
 
 def of_workers(reports: Sequence[Report]) -> dict[str, Any]:
     """The processes that execute steps, for one who acts for a tenant: how many, and their slots."""
-    return {
-        "workers": len(reports),
-        "slots": sum(each.slots for each in reports),
-        "free": sum(each.free for each in reports),
-    }
+    return {"workers": len(reports), "slots": sum(each.slots for each in reports), "free": sum(each.free for each in reports)}
 
 
 def of_placed(step: PlacedStep, ahead: int) -> dict[str, Any]:

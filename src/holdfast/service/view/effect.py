@@ -15,9 +15,7 @@ MOST_EFFECTS: Final = 1000
 """Calls of tools that are shown with their run; `effects list --run` has all."""
 
 
-async def of_effect(
-    control: Control, row: EffectRow, change: EffectChange | None, tenant: str | None = None
-) -> dict[str, Any]:
+async def of_effect(control: Control, row: EffectRow, change: EffectChange | None, tenant: str | None = None) -> dict[str, Any]:
     """A line of the ledger; `tenant` is its run's, where that is known already."""
     value, tenant = control.payloads.value, tenant or (await control.find(row.run)).tenant
     response = change.response if change is not None else None

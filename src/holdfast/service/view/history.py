@@ -52,8 +52,12 @@ def recorded_of(event: dict[str, Any]) -> Recorded:
 def of_told(told: Told) -> dict[str, Any]:
     """What is told of a stream of a run: only what its kind has."""
     found: dict[str, Any] = {
-        "run_id": told.run, "stream": told.stream, "kind": told.kind, "source": told.source, "offset": told.offset,
-    }  # fmt: skip
+        "run_id": told.run,
+        "stream": told.stream,
+        "kind": told.kind,
+        "source": told.source,
+        "offset": told.offset,
+    }
     if told.text or told.kind == "result":
         found["text"] = told.text
     elif told.kind == "value":
@@ -102,11 +106,13 @@ _EVENTS: Final = {kind.__name__: kind for kind in get_args(AnyEvent)}
 
 
 def _made(kind: Any, row: dict[str, Any]) -> Any:
-    return kind(**{
-        field.name: _of_plain(row[name], field.type)
-        for field in msgspec.structs.fields(kind)
-        if (name := _key(row, field.name)) in row
-    })  # fmt: skip
+    return kind(
+        **{
+            field.name: _of_plain(row[name], field.type)
+            for field in msgspec.structs.fields(kind)
+            if (name := _key(row, field.name)) in row
+        }
+    )
 
 
 def _of_plain(value: Any, kind: Any) -> Any:

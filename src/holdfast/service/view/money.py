@@ -42,11 +42,7 @@ async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str,
                 "waiting": [
                     {
                         "run_id": each.run,
-                        **(
-                            {"wanted_usd": usd(each.wanted)}
-                            if each.scope == row.scope
-                            else {"wanted_tokens": each.wanted}
-                        ),
+                        **({"wanted_usd": usd(each.wanted)} if each.scope == row.scope else {"wanted_tokens": each.wanted}),
                     }
                     for each in waiting
                     if each.scope in (row.scope, of_tokens[period].scope)
@@ -68,13 +64,7 @@ def of_budget(state: State) -> dict[str, Any]:
         "in_doubt_usd": usd(budget.in_doubt_nanousd),
         "available_usd": maybe_usd(budget.available_nanousd),
         "in_doubt": [
-            {
-                "call": id_,
-                "model": call.name,
-                "step": call.step,
-                "hold_usd": usd(call.hold_nanousd),
-                "at": iso(call.at_ms),
-            }
+            {"call": id_, "model": call.name, "step": call.step, "hold_usd": usd(call.hold_nanousd), "at": iso(call.at_ms)}
             for id_, call in state.calls.items()
             if call.kind == "model" and call.doubted
         ],

@@ -53,25 +53,29 @@ def of_cancel(state: State) -> dict[str, Any]:
     """What would be called off, what is in flight and may have happened, and what would be undone, in that order."""
     calls = [
         {
-            "call": id_, "kind": call.kind, "name": call.name, "step": call.step, "doubted": call.doubted,
+            "call": id_,
+            "kind": call.kind,
+            "name": call.name,
+            "step": call.step,
+            "doubted": call.doubted,
             "policy": call.policy if call.kind == "effect" else None,
         }
         for id_, call in state.calls.items()
-    ]  # fmt: skip
+    ]
     ended = bool(state.ended)
     return {
         "run_id": state.run,
         "status": status.status(state),
         "called_off": [] if ended else [state.steps[name].id for name in state.unfinished],
         "in_flight": [] if ended else calls,
-        "compensated": [] if ended else [
+        "compensated": []
+        if ended
+        else [
             {"call": each.child or each.call, "tool": each.tool, "with": each.compensation or None}
             for each in reversed(state.compensable)
         ],
-        "asked": [] if ended else [
-            call["call"] for call in calls if call["kind"] == "effect" and call["policy"] == "once"
-        ],
-    }  # fmt: skip
+        "asked": [] if ended else [call["call"] for call in calls if call["kind"] == "effect" and call["policy"] == "once"],
+    }
 
 
 def of_outcome(outcome: BulkOutcome) -> dict[str, Any]:
@@ -123,12 +127,14 @@ async def of_letter_whole(control: Control, found: Letter, state: State) -> dict
         "failed_at": None if step is None else step.failed_path,
         "arguments": None if sent is None else await control.payloads.value(sent.request, state.tenant),
         "edited_arguments": None if edit is None else await control.payloads.value(edit.arguments, state.tenant),
-        "operations": [] if step is None else [
+        "operations": []
+        if step is None
+        else [
             {"path": path, "kind": op.kind, "name": op.name, "status": op.status, "key": op.key, "error": error_of(op.error)}
             for path, op in step.journal.items()
         ],
         "gate": next((id_ for id_, gate in state.gates.items() if gate.opened.subject == found.letter.step), None),
-    }  # fmt: skip
+    }
 
 
 def of_letters(count: LetterCount, now_ms: int) -> dict[str, Any]:

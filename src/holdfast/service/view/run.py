@@ -64,12 +64,7 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
         "parent": None
         if state.parent is None
         else {"run_id": state.parent.run, "step": state.parent.step, "root_id": state.parent.root},
-        "forked_from": None
-        if state.origin is None
-        else {
-            "run_id": state.origin.run,
-            "step": state.origin.place,
-        },
+        "forked_from": None if state.origin is None else {"run_id": state.origin.run, "step": state.origin.place},
         "started_by": state.by,
         "started_by_os_user": state.os_user or None,
         "started_by_client": state.client or None,
@@ -205,9 +200,7 @@ async def of_map(control: Control, state: State, map_: Map) -> dict[str, Any]:
         "status": {"": "running", "met": "completed", "failed": "failed"}[map_.ended],
         "items": opened.count,
         "completed": map_.completed - len(map_.provisional),
-        "failed": map_.failed
-        + len(map_.provisional)
-        + sum(state.steps[name].status == "failed" for name in map_.stuck),
+        "failed": map_.failed + len(map_.provisional) + sum(state.steps[name].status == "failed" for name in map_.stuck),
         "under_way": len(map_.items),
         "failures": [await of_item(control, each, state.tenant) for each in failures],
     }

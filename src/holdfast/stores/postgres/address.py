@@ -56,9 +56,7 @@ class Address(NamedTuple):
                 " Nothing was opened."
             )
         if pooler not in _POOLERS:
-            raise UsageError(
-                f"pooler={pooler!r} in the store's URL: it is one of {', '.join(_POOLERS)}. Nothing was opened."
-            )
+            raise UsageError(f"pooler={pooler!r} in the store's URL: it is one of {', '.join(_POOLERS)}. Nothing was opened.")
         if (read_role := ours.get("read_role")) is not None:
             expect_role(read_role)
         theirs = {name: value for name, value in words if name not in _OURS}
@@ -66,8 +64,7 @@ class Address(NamedTuple):
             theirs.setdefault(*_TAKES_WRITES)
         dsns = tuple(urlunsplit(server._replace(query=urlencode(theirs))) for server in servers)
         shown = ",".join(
-            f"{server.hostname or 'localhost'}{f':{port}' if port else ''}"
-            for server, port in zip(servers, ports, strict=True)
+            f"{server.hostname or 'localhost'}{f':{port}' if port else ''}" for server, port in zip(servers, ports, strict=True)
         )
         return cls(dsns, schema, pooler == "transaction", shown + parts.path, read_role)
 

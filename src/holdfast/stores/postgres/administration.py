@@ -21,16 +21,7 @@ from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.guard import guard
 from holdfast.stores.postgres.partition import PARTITIONED, part
 from holdfast.stores.postgres.retention import PostgresRetention
-from holdfast.stores.postgres.schema import (
-    LATEST,
-    NEEDED,
-    PARTS,
-    Standing,
-    expect_ready,
-    migrate,
-    pending,
-    standing,
-)
+from holdfast.stores.postgres.schema import LATEST, NEEDED, PARTS, Standing, expect_ready, migrate, pending, standing
 from holdfast.stores.postgres.session import LEASE_S
 from holdfast.stores.postgres.upkeep import forget_told, make_ahead
 
@@ -58,9 +49,7 @@ class PostgresAdministration:
             undo.pop_all()
         clock = StoreClock(greeting["now_ms"], 0)
         return cls(
-            StoreContext(
-                connections, clock, greeting["process"], greeting["snapshot"], LEASE_S, elsewhere, sealing=sealing
-            )
+            StoreContext(connections, clock, greeting["process"], greeting["snapshot"], LEASE_S, elsewhere, sealing=sealing)
         )
 
     async def aclose(self) -> None:
@@ -116,17 +105,24 @@ class PostgresAdministration:
         ((blobs, blob_bytes),) = await self._db.fetch(self._sql["blobs_kept"])
         oldest = await self._db.fetch(self._sql["runs"] + " where ended_at_ms is null order by runs.run limit 1")
         return StoreStanding(
-            found.store, found.version, found.known, found.pending, found.now_ms,
-            tuple(await self._months()), tuple(SessionStanding(*row) for row in sessions), blobs, int(blob_bytes),
+            found.store,
+            found.version,
+            found.known,
+            found.pending,
+            found.now_ms,
+            tuple(await self._months()),
+            tuple(SessionStanding(*row) for row in sessions),
+            blobs,
+            int(blob_bytes),
             RunRow(*oldest[0]) if oldest else None,
-        )  # fmt: skip
+        )
 
     async def _months(self) -> list[MonthStanding]:
         months = await self._months_with_runs()
         sizes = await self._partition_sizes()
         rows = await self._db.fetch(
             self._sql["months"], [month.first for month in months], [month.next.first for month in months]
-        )  # fmt: skip
+        )
         return [_month(months[row["place"] - 1], row, sizes) for row in rows]
 
     async def _months_with_runs(self) -> list[Month]:

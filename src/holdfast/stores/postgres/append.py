@@ -79,19 +79,24 @@ def entry(append: Append, sealing: Sealing) -> Entry:
         raise unstorable(run, problem) from problem
     tenant = append.changes.run.tenant
     events = [
-        (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, sealing.seal(tenant, event),
-         recorded.trace_id)
+        (
+            run,
+            recorded.seq,
+            append.append_id,
+            recorded.at_ms,
+            type(recorded.event).__name__,
+            sealing.seal(tenant, event),
+            recorded.trace_id,
+        )
         for recorded, event in zip(append.events, encoded, strict=True)
-    ]  # fmt: skip
+    ]
     changes = sealing.seal_changes(append.changes)
     _, *columns = astuple(changes.run)
     row = (run, append.expected, *columns, changes.sessions)
     return Entry(run, append.expected, append.append_id, row, events, changes.start_key, changes)
 
 
-async def write(
-    db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry], *, charging: bool
-) -> Written:
+async def write(db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry], *, charging: bool) -> Written:
     """Write `entries`, each whole or not at all. With `charging` the books of their scopes are moved too, unless one that
     could be refused for a limit has one; without, the caller moves them."""
     row = await db.fetchrow(
@@ -99,9 +104,7 @@ async def write(
         *_given(entries, entries if charging else ()),
         process,
         *_columns((astuple(new.key) for new in entries if new.key is not None), _KEY_COLUMNS),
-        *_columns(
-            ((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS
-        ),
+        *_columns(((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS),
     )
     return Written(row["now_ms"], frozenset(row["written"]), row["is_free"])
 
@@ -117,9 +120,7 @@ def _given(entries: Sequence[Entry], charged: Sequence[Entry]) -> tuple[list[Row
     """Rows of runs, of events and of what moves the books of the `charged`; and of these the families of which one could be
     refused, if it has a limit."""
     postings = [(new.run, each) for new in charged for each in new.changes.postings]
-    charges = [
-        (run, each.scope, each.family, each.settled, each.held, each.in_doubt) for run, each in postings
-    ]  # fmt: skip
+    charges = [(run, each.scope, each.family, each.settled, each.held, each.in_doubt) for run, each in postings]
     limited = {each.family for _, each in postings if each.bounded and each.total > 0}
     return [new.row for new in entries], [event for new in entries for event in new.events], charges, [*limited]
 
@@ -139,13 +140,12 @@ async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[En
     await _put(db, sql["change_gates"], map(of_gate_change, became.values()))
     await _put(db, sql["put_effects"], [of_effect(effect) for each in changes for effect in each.effects])
     closed = {
-        change.call: (run_of(change.call), *of_effect_change(change))
-        for each in changes
-        for change in each.effect_changes
+        change.call: (run_of(change.call), *of_effect_change(change)) for each in changes for change in each.effect_changes
     }
     await _put(db, sql["change_effects"], closed.values())
-    letters = [(new.run, new.changes.run.updated_at_ms, found) for new in entries
-               if (found := new.changes.dead_letters) is not None]  # fmt: skip
+    letters = [
+        (new.run, new.changes.run.updated_at_ms, found) for new in entries if (found := new.changes.dead_letters) is not None
+    ]
     of_runs = [(run, at_ms, encode([each.step for each in found]).decode()) for run, at_ms, found in letters]
     await _put(db, sql["resolve_letters"], of_runs)
     await _put(db, sql["put_letters"], [astuple(each) for _, _, found in letters for each in found])
@@ -174,9 +174,7 @@ def _fate(new: Entry, row: Any, refused: HoldfastError | None) -> HoldfastError 
         return None
     if row["owner"] is not None and row["owner"] != new.run:
         owner = RunId(row["owner"])
-        return KeyReused(
-            f"The start key {_key(new)!r} belongs to run {owner}. Nothing was started.", key=_key(new), run=owner
-        )
+        return KeyReused(f"The start key {_key(new)!r} belongs to run {owner}. Nothing was started.", key=_key(new), run=owner)
     if refused is not None and row["seq"] == new.expected:
         return refused
     return SeqConflict(

@@ -79,10 +79,7 @@ class Replies(StorePort):
         now_ms = self._clock.now_ms()
         async with self._db.writing() as db:
             await db.execute(self._sql["forget_replies"], now_ms - kept_ms)
-            if (
-                await db.fetchval(self._sql["begin_reply"], name, self._sealing.seal_hash(tenant, digest), now_ms)
-                is not None
-            ):
+            if await db.fetchval(self._sql["begin_reply"], name, self._sealing.seal_hash(tenant, digest), now_ms) is not None:
                 return Pending(digest, now_ms, is_new=True)
             before, begun_at_ms, reply = await db.fetchrow(self._sql["reply"], name)
             return pending_of(before, begun_at_ms, reply, self._sealing)

@@ -30,9 +30,7 @@ async def write(db: Connection, sql: dict[str, str], written: Sequence[Entry]) -
     if asked:
         rows = [(each.child, each.parent, each.root, each.at_ms) for each in asked.values()]
         await db.execute(sql["put_children"], *zip(*rows, strict=True))
-    orders = [
-        (each.parent, each.child, each.ordered, each.at_ms) for each in changes if isinstance(each, ChildOrder)
-    ]  # fmt: skip
+    orders = [(each.parent, each.child, each.ordered, each.at_ms) for each in changes if isinstance(each, ChildOrder)]
     if orders:
         await db.execute(sql["order_children"], *zip(*orders, strict=True))
 

@@ -16,15 +16,7 @@ import asyncpg
 from asyncpg import exceptions as pg
 
 from holdfast.core.values.scopes import in_scopes
-from holdfast.errors import (
-    StoreBusy,
-    StoreError,
-    StoreFull,
-    StoreUnreadable,
-    UnknownCommit,
-    Unstorable,
-    UsageError,
-)
+from holdfast.errors import StoreBusy, StoreError, StoreFull, StoreUnreadable, UnknownCommit, Unstorable, UsageError
 from holdfast.fair_share import FairShare
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.reading import MOST_WAITING, READ_S, READS, too_long
@@ -77,13 +69,7 @@ LOST: Final = (
 )
 """The connection is gone, or leads to a server that is going, starting, or a standby now: another may do better."""
 
-POISON: Final = (
-    pg.DataError,
-    pg.IntegrityConstraintViolationError,
-    pg.ProgramLimitExceededError,
-    UnicodeError,
-    OverflowError,
-)
+POISON: Final = (pg.DataError, pg.IntegrityConstraintViolationError, pg.ProgramLimitExceededError, UnicodeError, OverflowError)
 """What was to be stored is at fault, not the database."""
 
 AGAIN: Final = (pg.DeadlockDetectedError, pg.SerializationError, pg.LockNotAvailableError)
@@ -170,7 +156,7 @@ class Connections:
         try:
             pool = await asyncpg.create_pool(
                 connect=lambda _, **of_pool: connect(address, **of_pool), min_size=0, max_size=most, reset=_nothing
-            )  # fmt: skip
+            )
         except (*LOST, pg.PostgresError, ValueError) as problem:
             raise explain(problem, address) from problem
         return cls(address, pool, most)
@@ -323,13 +309,18 @@ class OfTenant(Connections):
             return f"{BEGIN}; {time}"
         settings = {"holdfast.tenant": tenant, "holdfast.tenant_in_scopes": in_scopes(tenant)}
         # As hexadecimal digits, so that no name of a tenant is ever a part of a statement.
-        return "; ".join([
-            BEGIN, "set transaction read only", f"set local role {role}", time,
-            *(
-                f"select set_config('{name}', convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8'), true)"
-                for name, value in settings.items()
-            ),
-        ])  # fmt: skip
+        return "; ".join(
+            [
+                BEGIN,
+                "set transaction read only",
+                f"set local role {role}",
+                time,
+                *(
+                    f"select set_config('{name}', convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8'), true)"
+                    for name, value in settings.items()
+                ),
+            ]
+        )
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[Connection]:
@@ -428,9 +419,11 @@ def _how(address: Address) -> dict[str, Any]:
     else:
         # Compiling to machine code costs more than any of our statements.
         how["server_settings"] = {
-            "application_name": "holdfast", "jit": "off", "plan_cache_mode": "force_generic_plan",
-            **{name: str(value_ms) for name, value_ms in _WAITS.items()}
-        }  # fmt: skip
+            "application_name": "holdfast",
+            "jit": "off",
+            "plan_cache_mode": "force_generic_plan",
+            **{name: str(value_ms) for name, value_ms in _WAITS.items()},
+        }
     return how
 
 

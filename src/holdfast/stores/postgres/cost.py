@@ -30,8 +30,13 @@ class Costs(StorePort):
         return True
 
     async def rollup(
-        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
         limit: int | None = None,
-    ) -> Sequence[Cost]:  # fmt: skip
+    ) -> Sequence[Cost]:
         asked = (first_day, last_day, tenant, *(after or BEFORE_ALL), limit)
         return [Cost(*row) for row in await self._db.fetch(self._sql["costs"], *asked)]

@@ -21,10 +21,14 @@ class DeadLetters(StorePort):
         if (run is not None and not is_run(run)) or (after is not None and not is_run(after[0])):
             return []
         conditions: dict[str, Any] = {
-            "run =": run, "tenant =": sought.get("tenant"), "workflow =": sought.get("workflow"),
-            "node =": sought.get("node"), "error_class =": sought.get("error_class"),
-            "last_at_ms >=": sought.get("since_ms"), "last_at_ms <": sought.get("until_ms"),
-        }  # fmt: skip
+            "run =": run,
+            "tenant =": sought.get("tenant"),
+            "workflow =": sought.get("workflow"),
+            "node =": sought.get("node"),
+            "error_class =": sought.get("error_class"),
+            "last_at_ms >=": sought.get("since_ms"),
+            "last_at_ms <": sought.get("until_ms"),
+        }
         asked = {condition: value for condition, value in conditions.items() if value is not None}
         words = [f"{condition} ${number}" for number, condition in enumerate(asked, 1)]
         bound = [*asked.values(), *(after or ())]
@@ -33,11 +37,10 @@ class DeadLetters(StorePort):
         where = "where " + " and ".join(words) if words else ""
         found = await self._db.fetch(
             f"{self._sql['letters']} {where} order by run, step limit ${len(bound) + 1}",
-            *bound, sought.get("limit", MOST_LISTED),
-        )  # fmt: skip
-        return [
-            Letter(letter_of(columns, self._sealing), resolved_at_ms) for *columns, resolved_at_ms in map(tuple, found)
-        ]
+            *bound,
+            sought.get("limit", MOST_LISTED),
+        )
+        return [Letter(letter_of(columns, self._sealing), resolved_at_ms) for *columns, resolved_at_ms in map(tuple, found)]
 
     async def counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
         return [LetterCount(*row) for row in await self._db.fetch(self._sql["letter_counts"], tenant)]

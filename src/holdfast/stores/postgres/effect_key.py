@@ -60,9 +60,12 @@ class Keys:
             owner = self._owners.get(change.key) if isinstance(change, KeyClaim) else None
             if owner is not None and owner.run != new.run:
                 self.taken[new.run] = EffectKeyTaken(
-                    f"The effect that run {new.run} means is call {owner.call}. Nothing was written.", key=change.key,
-                    call=owner.call, args_hash=owner.args_hash, response=owner.response,
-                )  # fmt: skip
+                    f"The effect that run {new.run} means is call {owner.call}. Nothing was written.",
+                    key=change.key,
+                    call=owner.call,
+                    args_hash=owner.args_hash,
+                    response=owner.response,
+                )
                 return False
         for change in new.changes.effect_keys:
             if isinstance(change, KeyClaim):

@@ -43,9 +43,7 @@ class Graphs(StorePort):
         self, *, tenant: str, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
         name, version = after or BEFORE_ALL
-        return [
-            WorkflowRecord(*row) for row in await self._db.fetch(self._sql["workflows"], name, version, limit, tenant)
-        ]
+        return [WorkflowRecord(*row) for row in await self._db.fetch(self._sql["workflows"], name, version, limit, tenant)]
 
     async def graph(self, graph_hash: str) -> bytes:
         encoded: bytes | None = await self._db.value(self._sql["graph"], graph_hash)

@@ -30,21 +30,50 @@ _OF_OWN_SCOPE: Final = (
     " in ('tenant', 'team', 'agent', 'conversation')"
 )
 
-GUARDED: Final[Mapping[str, str]] = MappingProxyType({
-    **dict.fromkeys((
-        "runs", "archives", "blob_homes", "costs", "dead_letters", "schedules", "conversations", "exchanges", "shared_values",
-        "shared_entries", "supervisors", "supervised_tasks", "api_keys", "audit",
-        "evaluations",
-    ), _OWN),
-    **{table: _OF_OWN_RUN.format(table=table) for table in (
-        "events", "snapshots", "gates", "effects", "scores", "job_logs", "streams", "chunks", "waiters", "run_tags",
-    )},
-    "children": _OF_OWN_PARENT,
-    "blobs": _IN_OWN_HOME,
-    "scopes": _OF_OWN_SCOPE.format(column="scope"),
-    "limits": _OF_OWN_SCOPE.format(column="family"),
-    "audit_head": "false",  # it is of all tenants' entries
-})  # fmt: skip
+GUARDED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "runs",
+                "archives",
+                "blob_homes",
+                "costs",
+                "dead_letters",
+                "schedules",
+                "conversations",
+                "exchanges",
+                "shared_values",
+                "shared_entries",
+                "supervisors",
+                "supervised_tasks",
+                "api_keys",
+                "audit",
+                "evaluations",
+            ),
+            _OWN,
+        ),
+        **{
+            table: _OF_OWN_RUN.format(table=table)
+            for table in (
+                "events",
+                "snapshots",
+                "gates",
+                "effects",
+                "scores",
+                "job_logs",
+                "streams",
+                "chunks",
+                "waiters",
+                "run_tags",
+            )
+        },
+        "children": _OF_OWN_PARENT,
+        "blobs": _IN_OWN_HOME,
+        "scopes": _OF_OWN_SCOPE.format(column="scope"),
+        "limits": _OF_OWN_SCOPE.format(column="family"),
+        "audit_head": "false",  # it is of all tenants' entries
+    }
+)
 """What the read role sees of which table. All others are closed to it."""
 
 WORK: Final = "holdfast_work"
@@ -150,9 +179,7 @@ async def expect_kept(connections: Connections) -> None:
     for row in tables:
         if not (row["is_forced"] and row["is_readable"]) or row["is_open"]:
             how = "more than a tenant's rows" if row["is_open"] else "nothing, or is not kept from seeing all"
-            raise StoreUnreadable(
-                f"The role {address.read_role} sees {how} in table {row['table']} of {where}. {again}"
-            )
+            raise StoreUnreadable(f"The role {address.read_role} sees {how} in table {row['table']} of {where}. {again}")
 
 
 def _sees_all(role: str) -> str:

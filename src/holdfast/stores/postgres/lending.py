@@ -9,18 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
-from holdfast.core.capacity.lending import (
-    Bucket,
-    DeclaredPool,
-    Grant,
-    Lent,
-    PoolRow,
-    Share,
-    Visit,
-    Visitor,
-    declared,
-    lend,
-)
+from holdfast.core.capacity.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.errors import Conflict
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort
@@ -58,9 +47,7 @@ class Lending(StorePort):
             pools = _pools(await db.fetch(self._sql["lock_lent_pools"], names))
             now_ms, lives = await db.fetchrow(self._sql["moment"], visitor.session)
             if not lives:
-                raise Conflict(
-                    f"Session {visitor.session} is dead, so {visitor.holder} has nothing of any pool any more."
-                )
+                raise Conflict(f"Session {visitor.session} is dead, so {visitor.holder} has nothing of any pool any more.")
             shares = [Share(*row) for row in await db.fetch(self._sql["lent_shares"], names)]
             lent = lend(pools, shares, visitor, asked, now_ms)
             await self._keep(db, lent)

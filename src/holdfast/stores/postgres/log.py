@@ -215,9 +215,7 @@ class Log(Archives):
         Runs are locked first, as everywhere, then what stands above them.
         """
         seqs = dict(await db.fetch(self._sql["lock_runs"], [new.run for new in entries]))
-        here = [
-            new for new in entries if seqs.get(new.run, 0) == new.expected
-        ]  # what others have moved since moves nothing
+        here = [new for new in entries if seqs.get(new.run, 0) == new.expected]  # what others have moved since moves nothing
         keys = await Keys.locked(db, self._sql, entries)
         shared = await Written.locked(
             db,
@@ -226,9 +224,7 @@ class Log(Archives):
             [use for new in entries for use in new.changes.shared_uses],
         )
         balances = await ScopeBalances.locked(db, self._sql, entries)
-        admitted = [
-            new for new in here if keys.admit(new) and shared.admit(new) and await balances.admit(new)
-        ]  # fmt: skip
+        admitted = [new for new in here if keys.admit(new) and shared.admit(new) and await balances.admit(new)]
         now_ms, runs, _ = await write(db, self._sql, self._process, admitted, charging=False)
         fates: Fates = {RunId(run): None for run in runs}
         written = [new for new in admitted if new.run in runs]

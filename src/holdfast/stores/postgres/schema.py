@@ -72,8 +72,7 @@ async def standing(db: Connection, address: Address) -> Standing | None:
         return None
     # As JSON, since a store of 0.1.0 has no column for the text.
     rows = await db.fetch(
-        "select version, part, to_jsonb(each) ->> 'sha256' as sha256"
-        f" from {address.schema}.migrations each order by version"
+        f"select version, part, to_jsonb(each) ->> 'sha256' as sha256 from {address.schema}.migrations each order by version"
     )
     found = {row["part"]: row["version"] for row in rows}
     applied = {(row["version"], row["part"]): row["sha256"] for row in rows}
@@ -124,15 +123,15 @@ async def _apply(db: Connection, address: Address, part: str) -> list[str]:
         await db.execute(f"create schema if not exists {address.schema}")
     for migration in todo:
         await db.execute(address.localized(migration.sql), timeout=_LONGEST_S)
-        await db.execute(
-            f"insert into {address.schema}.migrations (version, part) values ($1, $2)", migration.version, part
-        )
+        await db.execute(f"insert into {address.schema}.migrations (version, part) values ($1, $2)", migration.version, part)
     if todo and todo[-1].version >= _CHECKED:
         for migration in MIGRATIONS:
             await db.execute(
                 f"update {address.schema}.migrations set sha256 = $3 where (version, part) = ($1, $2) and sha256 is null",
-                migration.version, part_of(migration), migration.sha256,
-            )  # fmt: skip
+                migration.version,
+                part_of(migration),
+                migration.sha256,
+            )
     return [str(migration) for migration in todo]
 
 

@@ -92,9 +92,7 @@ class ScopeBalances:
 
     async def leave_waiter(self, new: Entry, refused: OverLimit) -> None:
         if any(posting.waits for posting in new.changes.postings if posting.scope == refused.scope):
-            await self._db.execute(
-                self._sql["put_waiter"], refused.scope, new.run, refused.wanted, new.changes.run.graph_hash
-            )
+            await self._db.execute(self._sql["put_waiter"], refused.scope, new.run, refused.wanted, new.changes.run.graph_hash)
 
 
 async def agents(db: Connection, sql: dict[str, str], budget: str) -> list[AgentRow]:

@@ -25,8 +25,13 @@ class Scores(StorePort):
         return [Score(*row) for row in await self._db.fetch(self._sql["scores"], run)] if is_run(run) else []
 
     async def means(
-        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
         limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:  # fmt: skip
+    ) -> Sequence[ScoreMean]:
         found = await self._db.fetch(self._sql["score_means"], tenant, name, workflow, since_ms, limit)
         return [ScoreMean(*row) for row in found]

@@ -98,9 +98,7 @@ async def extend(db: Connection, address: Address, sessions: Sequence[SessionId]
     return {row["session"] for row in rows}
 
 
-def renewed(
-    leases: dict[SessionId, Lease], sessions: Sequence[SessionId], asked_boot_ms: int, living: set[str]
-) -> None:
+def renewed(leases: dict[SessionId, Lease], sessions: Sequence[SessionId], asked_boot_ms: int, living: set[str]) -> None:
     for session in sessions:
         lease = leases.get(session)
         if lease is None:
@@ -125,13 +123,9 @@ class Sessions(StorePort):
         try:
             async with self._db.taken() as db, transaction(db):
                 await db.execute(self._sql["forget_sessions"], _REMEMBERED_MS)
-                await db.execute(
-                    self._sql["open_session"], session, label, LATEST, list(hashes), self._lease_ms, described
-                )
+                await db.execute(self._sql["open_session"], session, label, LATEST, list(hashes), self._lease_ms, described)
         except pg.UniqueViolationError as problem:
-            raise StoreError(
-                f"Session {session} was opened before; every session needs a name of its own."
-            ) from problem
+            raise StoreError(f"Session {session} was opened before; every session needs a name of its own.") from problem
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self._db.address) from problem
         self._leases[session] = Lease(asked_boot_ms)

@@ -138,9 +138,7 @@ class SharedValues(StorePort):
     ) -> Sequence[SharedEntry]:
         asked = (tenant, space, *(after or ("", "", "")), limit)
         found = await self._db.fetch(self._sql["shared_values"], *asked)
-        return [
-            SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found
-        ]
+        return [SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found]
 
     async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
         expect_searchable(self._sealing, query)
@@ -167,8 +165,9 @@ class SharedValues(StorePort):
             raise MissingExtra(
                 "A search by meaning needs PostgreSQL's extension pgvector, which this database does not have, so it was not"
                 " done. Have the server's packages brought it (`create extension vector`), or search by words.",
-                extra="memory", module="vector",
-            )  # fmt: skip
+                extra="memory",
+                module="vector",
+            )
         return schema
 
     async def put(self, change: SharedChange) -> bool:

@@ -103,17 +103,36 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         """The ports of what was opened."""
         log, sessions = Log(context), Sessions(context)
         return cls(
-            context=context, sealing=context.sealing,
-            clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
-            children=Children(context), lending=Lending(context), model_estimates=ModelEstimates(context),
-            costs=Costs(context), dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
-            supervisors=Supervisors(context), scores=Scores(context), evaluations=Evaluations(context),
-            keys=Keys(context), audit=Audit(context), replies=Replies(context),
-            streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
-            views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
+            context=context,
+            sealing=context.sealing,
+            clock=context.clock,
+            log=log,
+            graphs=Graphs(context),
+            scopes=Scopes(context),
+            children=Children(context),
+            lending=Lending(context),
+            model_estimates=ModelEstimates(context),
+            costs=Costs(context),
+            dead_letters=DeadLetters(context),
+            job_logs=JobLogs(context),
+            conversations=Conversations(context),
+            shared_values=SharedValues(context),
+            supervisors=Supervisors(context),
+            scores=Scores(context),
+            evaluations=Evaluations(context),
+            keys=Keys(context),
+            audit=Audit(context),
+            replies=Replies(context),
+            streams=Streams(context),
+            schedules=Schedules(context),
+            blobs=Blobs(context),
+            sessions=sessions,
+            views=Views(context),
+            watch=Watch(context),
+            tail=Tail(context, log),
+            upkeep=Upkeep(context, sessions),
             leadership=Leadership(context),
-        )  # fmt: skip
+        )
 
     def of_tenant(self, tenant: str | None) -> Store:
         if (known := self.of_tenants.get(tenant)) is not None:
@@ -123,13 +142,27 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         context = self.context._replace(connections=self.context.connections.of_tenant(tenant))
         # What is not named here is everybody's. The tail tells of all commits, and whoever reads it looks for the runs' rows.
         found = self.of_tenants[tenant] = msgspec.structs.replace(
-            self, context=context, of_tenants={}, log=Log(context), scopes=Scopes(context), children=Children(context),
-            costs=Costs(context), dead_letters=DeadLetters(context), job_logs=JobLogs(context),
-            conversations=Conversations(context), shared_values=SharedValues(context), supervisors=Supervisors(context),
-            scores=Scores(context), evaluations=Evaluations(context), keys=Keys(context), audit=Audit(context),
+            self,
+            context=context,
+            of_tenants={},
+            log=Log(context),
+            scopes=Scopes(context),
+            children=Children(context),
+            costs=Costs(context),
+            dead_letters=DeadLetters(context),
+            job_logs=JobLogs(context),
+            conversations=Conversations(context),
+            shared_values=SharedValues(context),
+            supervisors=Supervisors(context),
+            scores=Scores(context),
+            evaluations=Evaluations(context),
+            keys=Keys(context),
+            audit=Audit(context),
             streams=Streams(context),
-            schedules=Schedules(context), blobs=Blobs(context), views=Views(context),
-        )  # fmt: skip
+            schedules=Schedules(context),
+            blobs=Blobs(context),
+            views=Views(context),
+        )
         return found
 
 
@@ -175,5 +208,6 @@ def _warn(address: Address, greeting: Any) -> None:
     if greeting["standbys"] and greeting["synchronous_commit"] == _ALONE:
         log.warning(
             "%s has synchronous standbys, and synchronous_commit=local does not wait for them: a failover may lose what"
-            " was acknowledged.", address.shown,
-        )  # fmt: skip
+            " was acknowledged.",
+            address.shown,
+        )

@@ -26,9 +26,7 @@ class Streams(StorePort):
 
     async def append(self, pieces: Sequence[Piece]) -> None:
         seal = self._sealing.seal
-        columns = _columns(
-            [(*name, mark, size, seal(tenant, content)) for name, mark, size, content, tenant in pieces], 5
-        )
+        columns = _columns([(*name, mark, size, seal(tenant, content)) for name, mark, size, content, tenant in pieces], 5)
         for _ in range(_MOST_TRIES):
             try:
                 async with self._db.taken() as db:
@@ -46,9 +44,7 @@ class Streams(StorePort):
         asked = [run for run in runs if is_run(run)]
         beyond = _columns([(*name, size) for name, size in known.items() if is_run(name.run)], 3)
         found = await self._db.fetch(self._sql["stream_chunks"], asked, *beyond, limit, only) if asked else []
-        return [
-            each for run, stream, *chunk in found for each in chunks_of(StreamName(run, stream), [chunk], self._sealing)
-        ]
+        return [each for run, stream, *chunk in found for each in chunks_of(StreamName(run, stream), [chunk], self._sealing)]
 
     async def news(self, mark: str | None) -> StreamNews:
         (now, *_), *found = await self._db.fetch(self._sql["stream_news"], mark)

@@ -26,14 +26,7 @@ class Supervisors(StorePort):
             if found is None:
                 return False
             for each in change.tasks:
-                task = (
-                    kept.tenant,
-                    kept.name,
-                    each.id,
-                    each.run,
-                    each.ended_ms,
-                    self._sealing.seal(kept.tenant, encode(each)),
-                )
+                task = (kept.tenant, kept.name, each.id, each.run, each.ended_ms, self._sealing.seal(kept.tenant, encode(each)))
                 await db.execute(self._sql["put_task"], *task)
             if change.tasks:
                 await db.execute(self._sql["forget_tasks"], kept.tenant, kept.name, self._clock.now_ms() - KEPT_MS)

@@ -51,9 +51,7 @@ class Cursor(NamedTuple):
             raise UsageError(f"{text!r} is no cursor of a PostgreSQL store's tail. Nothing was told.")
         if found["until"] is None:
             return cls(found["line"], found["since"])
-        return cls(
-            found["line"], found["since"], found["until"], found["xid"], int(found["place"]), int(found["seq"])
-        )  # fmt: skip
+        return cls(found["line"], found["since"], found["until"], found["xid"], int(found["place"]), int(found["seq"]))
 
     def at(self, xid: str, place: int, seq: int) -> Cursor:
         return self._replace(xid=xid, place=place, seq=seq)
@@ -117,9 +115,7 @@ class Tail(StorePort):
     async def _spans(self, at: Cursor, limit: int) -> list[Span]:
         """What to tell next, at most `limit` events of it; all there is if it is fewer. Raises CursorLost."""
         # One more, for the transaction in which the cursor stands may have nothing left.
-        rows = await self._db.fetch(
-            self._sql["tail"], at.since, at.until, at.xid, at.place, at.seq, limit + 1
-        )  # fmt: skip
+        rows = await self._db.fetch(self._sql["tail"], at.since, at.until, at.xid, at.place, at.seq, limit + 1)
         if int(rows[0]["begins"]) > int(at.since.partition(":")[0]):
             raise CursorLost(
                 "The tail's cursor is older than what the store still knows of the order of commits. Nobody can say that no"
@@ -135,9 +131,11 @@ class Tail(StorePort):
 
     async def _told(self, at: Cursor, spans: Sequence[Span]) -> list[TailEvent]:
         rows = await self._db.fetch(
-            self._sql["events_of_spans"], [span.run for span in spans], [span.first for span in spans],
+            self._sql["events_of_spans"],
+            [span.run for span in spans],
+            [span.first for span in spans],
             [span.last for span in spans],
-        )  # fmt: skip
+        )
         there: dict[int, list[Any]] = {}
         for place, *event in rows:
             there.setdefault(place - 1, []).append(event)

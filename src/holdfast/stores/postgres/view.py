@@ -58,12 +58,20 @@ class Views(Archives):
         ):
             return []
         conditions: dict[str, Any] = {
-            "runs.run >=": first, "runs.run <=": last, "runs.run <": before,
-            "tenant =": sought.get("tenant"), "workflow =": sought.get("workflow"), "start_key =": sought.get("key"),
-            "started_at_ms >=": sought.get("since_ms"), "started_at_ms <": sought.get("until_ms"),
-            self._sql["child_of"]: parent, self._sql["below"]: root, self._sql["named_like"]: sought.get("text"),
-            "settled_nanousd >=": sought.get("cost_from_nanousd"), "settled_nanousd <=": sought.get("cost_to_nanousd"),
-        }  # fmt: skip
+            "runs.run >=": first,
+            "runs.run <=": last,
+            "runs.run <": before,
+            "tenant =": sought.get("tenant"),
+            "workflow =": sought.get("workflow"),
+            "start_key =": sought.get("key"),
+            "started_at_ms >=": sought.get("since_ms"),
+            "started_at_ms <": sought.get("until_ms"),
+            self._sql["child_of"]: parent,
+            self._sql["below"]: root,
+            self._sql["named_like"]: sought.get("text"),
+            "settled_nanousd >=": sought.get("cost_from_nanousd"),
+            "settled_nanousd <=": sought.get("cost_to_nanousd"),
+        }
         if tags := sought.get("tags"):
             conditions |= {self._sql["tagged"]: tags[0], self._sql["tagged_with_all"]: list(tags[1:]) or None}
         if sought.get("in_doubt"):
@@ -76,27 +84,38 @@ class Views(Archives):
         return together(await self._db.fetch(self._sql["tags"], [run for run in runs if is_run(run)]))
 
     async def gates(
-        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        open_only: bool = True,
+        risk_levels: Sequence[str] = (),
+        after: GateId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
         if run is not None and not is_run(run):
             return []
         place = None if after is None else await self._db.value(self._sql["gate_place"], after)
         if after is not None and place is None:
             raise no_gate(after)
         conditions = {
-            "run =": run, self._sql["gate_tenant"]: tenant, "place >": place, "risk_level = any": list(risk_levels) or None,
-        }  # fmt: skip
+            "run =": run,
+            self._sql["gate_tenant"]: tenant,
+            "place >": place,
+            "risk_level = any": list(risk_levels) or None,
+        }
         always = (_OPEN_GATES,) if open_only else ()
-        return [
-            gate_of(row, self._sealing)
-            for row in await self._list("gates", conditions, "order by place", limit, always)
-        ]
+        return [gate_of(row, self._sealing) for row in await self._list("gates", conditions, "order by place", limit, always)]
 
     async def effects(
-        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
-        after: CallId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: CallId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         if run is not None and not is_run(run):
             return []
         place = None if after is None else await self._place(after)

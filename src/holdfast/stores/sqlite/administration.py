@@ -77,24 +77,26 @@ def _free(file: str) -> Path:
     """A place for a backup. Raises UsageError where something is."""
     to = Path(file).absolute()
     if to.exists() or to.is_symlink():
-        raise UsageError(
-            f"{to} is there already, and a backup overwrites nothing. Nothing was done: name another file."
-        )
+        raise UsageError(f"{to} is there already, and a backup overwrites nothing. Nothing was done: name another file.")
     return to
 
 
 def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStanding:
-    sessions = [
-        SessionStanding(SessionId(name), label, at_ms, None) for name, label, at_ms in rows(db, "living_sessions")
-    ]
+    sessions = [SessionStanding(SessionId(name), label, at_ms, None) for name, label, at_ms in rows(db, "living_sessions")]
     ((blobs, blob_bytes),) = rows(db, "blobs_kept")
-    oldest: list[tuple[Any, ...]] = db.execute(
-        f"{SQL['runs']} where ended_at_ms is null order by id limit 1"
-    ).fetchall()
+    oldest: list[tuple[Any, ...]] = db.execute(f"{SQL['runs']} where ended_at_ms is null order by id limit 1").fetchall()
     return StoreStanding(
-        str(path), LATEST, LATEST, (), now_ms, tuple(_months(db)), tuple(sessions), blobs, blob_bytes,
+        str(path),
+        LATEST,
+        LATEST,
+        (),
+        now_ms,
+        tuple(_months(db)),
+        tuple(sessions),
+        blobs,
+        blob_bytes,
         RunRow(*oldest[0]) if oldest else None,
-    )  # fmt: skip
+    )
 
 
 def _months(db: apsw.Connection) -> Iterator[MonthStanding]:
@@ -130,9 +132,7 @@ def back_up(db: apsw.Connection, file: Path) -> int:
         _sync(file.parent)
         return file.stat().st_size
     except FileExistsError:
-        raise StoreUnreadable(
-            f"{file} is there now, and a backup overwrites nothing. No backup was made.", path=file
-        ) from None
+        raise StoreUnreadable(f"{file} is there now, and a backup overwrites nothing. No backup was made.", path=file) from None
     except apsw.Error as problem:
         raise explain(problem, part, db) from problem
     except OSError as problem:

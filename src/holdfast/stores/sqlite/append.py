@@ -46,8 +46,9 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
         fate: HoldfastError | None
         if seq != new.expected:
             fate = _late(db, new, seq)
-        elif (fate := _reused(db, new.changes.start_key) or keys.taken(new) or shared_value.stale(db, new)
-                or balances.admit(new)) is None:  # fmt: skip
+        elif (
+            fate := _reused(db, new.changes.start_key) or keys.taken(new) or shared_value.stale(db, new) or balances.admit(new)
+        ) is None:
             keys.write(new)
             shared_value.write(db, new.changes.shared_values)
             shared_value.write_waits(db, new)

@@ -27,10 +27,7 @@ class Conversations(StorePort):
             self._sealing.seal(kept.tenant, encode(kept)),
             self._clock.now_ms(),
         )
-        said = [
-            (kept.tenant, kept.id, each.number, self._sealing.seal(kept.tenant, encode(each)))
-            for each in change.exchanges
-        ]
+        said = [(kept.tenant, kept.id, each.number, self._sealing.seal(kept.tenant, encode(each))) for each in change.exchanges]
 
         def write(db: apsw.Connection) -> bool:
             if kept.revision:

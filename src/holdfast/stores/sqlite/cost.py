@@ -33,8 +33,13 @@ class Costs(StorePort):
         return await self._writer.write(write)
 
     async def rollup(
-        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
         limit: int | None = None,
-    ) -> Sequence[Cost]:  # fmt: skip
+    ) -> Sequence[Cost]:
         asked = (first_day, last_day, tenant, *(after or BEFORE_ALL), -1 if limit is None else limit)
         return [Cost(*row) for row in await self._reader.ask(lambda db: rows(db, "costs", asked))]

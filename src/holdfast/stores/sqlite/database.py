@@ -158,9 +158,7 @@ def _expect_ours(path: Path) -> None:
     """Raises NotAStore for the database of another program, without a lock and without making a file beside it."""
     try:
         with contextlib.closing(
-            apsw.Connection(
-                f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-            )
+            apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         ) as db:
             application_id = db.pragma("application_id")
             is_empty = db.execute("select 1 from sqlite_schema limit 1").get is None
@@ -171,9 +169,7 @@ def _expect_ours(path: Path) -> None:
 
 def _check_application(path: Path, application_id: int, is_empty: bool) -> None:
     if application_id != APPLICATION_ID and (application_id or not is_empty):
-        raise NotAStore(
-            f"{path} is the database of another program, not a Holdfast store. It was not touched.", path=path
-        )
+        raise NotAStore(f"{path} is the database of another program, not a Holdfast store. It was not touched.", path=path)
 
 
 def _expect_no_log(db: apsw.Connection, path: Path) -> None:
@@ -183,9 +179,7 @@ def _expect_no_log(db: apsw.Connection, path: Path) -> None:
         if db.pragma("journal_mode") != "wal":
             return
         is_empty = db.execute("select 1 from sqlite_schema limit 1").get is None
-        if not is_empty and not (
-            db.pragma("application_id") == APPLICATION_ID and db.pragma("user_version") >= _CHECKED
-        ):
+        if not is_empty and not (db.pragma("application_id") == APPLICATION_ID and db.pragma("user_version") >= _CHECKED):
             return
     except apsw.Error as problem:
         raise explain(problem, path, db) from problem

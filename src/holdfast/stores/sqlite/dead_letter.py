@@ -18,10 +18,14 @@ class DeadLetters(StorePort):
 
     async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
         conditions: dict[str, Any] = {
-            "run = ?": sought.get("run"), "tenant = ?": sought.get("tenant"), "workflow = ?": sought.get("workflow"),
-            "node = ?": sought.get("node"), "error_class = ?": sought.get("error_class"),
-            "last_at_ms >= ?": sought.get("since_ms"), "last_at_ms < ?": sought.get("until_ms"),
-        }  # fmt: skip
+            "run = ?": sought.get("run"),
+            "tenant = ?": sought.get("tenant"),
+            "workflow = ?": sought.get("workflow"),
+            "node = ?": sought.get("node"),
+            "error_class = ?": sought.get("error_class"),
+            "last_at_ms >= ?": sought.get("since_ms"),
+            "last_at_ms < ?": sought.get("until_ms"),
+        }
         asked = {condition: value for condition, value in conditions.items() if value is not None}
         after = sought.get("after")
         words = [*asked, *is_resolved(sought.get("state")), *(["(run, step) > (?, ?)"] if after is not None else [])]

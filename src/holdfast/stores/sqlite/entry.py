@@ -39,10 +39,17 @@ def entry(append: Append, sealing: Sealing) -> Entry:
         raise unstorable(run, problem) from problem
     tenant = append.changes.run.tenant
     events = [
-        (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, sealing.seal(tenant, event),
-         recorded.trace_id)
+        (
+            run,
+            recorded.seq,
+            append.append_id,
+            recorded.at_ms,
+            type(recorded.event).__name__,
+            sealing.seal(tenant, event),
+            recorded.trace_id,
+        )
         for recorded, event in zip(append.events, encoded, strict=True)
-    ]  # fmt: skip
+    ]
     return Entry(
         run,
         append.expected,

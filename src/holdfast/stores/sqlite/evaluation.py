@@ -22,14 +22,10 @@ class Evaluations(StorePort):
 
     async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:
         for body, judged in await self._reader.ask(lambda db: rows(db, "evaluation", (id_,))):
-            return decode_evaluation(self._sealing.open(body.encode())), decode_judged(
-                self._sealing.open(judged.encode())
-            )
+            return decode_evaluation(self._sealing.open(body.encode())), decode_judged(self._sealing.open(judged.encode()))
         return None
 
-    async def listed(
-        self, tenant: str | None, workflow: str | None, before: str | None, limit: int
-    ) -> Sequence[Evaluation]:  # fmt: skip
+    async def listed(self, tenant: str | None, workflow: str | None, before: str | None, limit: int) -> Sequence[Evaluation]:
         asked = (tenant, workflow, before, limit)
         found = await self._reader.ask(lambda db: rows(db, "evaluations", asked))
         opened = (self._sealing.readable(decode_evaluation, body.encode()) for body, *_ in found)

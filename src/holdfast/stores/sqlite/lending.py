@@ -16,18 +16,7 @@ import apsw
 import msgspec
 
 from holdfast.core.capacity.estimates import Estimate, Use, learned
-from holdfast.core.capacity.lending import (
-    Bucket,
-    DeclaredPool,
-    Grant,
-    Lent,
-    PoolRow,
-    Share,
-    Visit,
-    Visitor,
-    declared,
-    lend,
-)
+from holdfast.core.capacity.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.errors import Conflict
 from holdfast.stores.row import astuple
 from holdfast.stores.sqlite.clock import boot_ms

@@ -92,9 +92,7 @@ class LogReach:
         db.execute("select 1 from sqlite_schema limit 1").fetchall()  # it reads the log
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         if frames < noted.frames and _is_same(_header(self._log), noted):
-            raise _lost(
-                path, self._log, f"is cut off or damaged after {frames} of {noted.frames} frames that were written"
-            )
+            raise _lost(path, self._log, f"is cut off or damaged after {frames} of {noted.frames} frames that were written")
 
     def read(self) -> Reach | None:
         """The note; None where there is none, or only part of one."""

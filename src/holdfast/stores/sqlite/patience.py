@@ -38,8 +38,6 @@ class Patience:
             return False
         if waited_s >= _SAID_AFTER_S and not self._said:
             self._said = True
-            log.warning(
-                "%s holds the lock of %s; waiting for it, for at most %g s.", self._holder(), self._path, self._wait_s
-            )
+            log.warning("%s holds the lock of %s; waiting for it, for at most %g s.", self._holder(), self._path, self._wait_s)
         time.sleep(next(pause_s for until_s, pause_s in _PAUSES_S if waited_s < until_s))
         return True

@@ -69,20 +69,14 @@ class ScopeBalances:
                 for scope, row in sorted(self._rows.items())
             ],
         )
-        limits = [
-            (each.family, each.limit) for new in accepted for each in new.changes.postings if each.limit is not None
-        ]  # fmt: skip
+        limits = [(each.family, each.limit) for new in accepted for each in new.changes.postings if each.limit is not None]
         self._db.executemany(SQL["set_limit"], limits)
-        lent = [
-            (each.limit_change, each.family) for new in accepted for each in new.changes.postings if each.limit_change
-        ]
+        lent = [(each.limit_change, each.family) for new in accepted for each in new.changes.postings if each.limit_change]
         self._db.executemany(SQL["change_limit"], lent)
         waits = {new.run: [waiter.scope for waiter in new.changes.waiters] for new in accepted}
         rows(self._db, "delete_waiters", {"runs": _encode(waits).decode()})
         taken = [
-            (each.scope, new.run, each.wanted, new.changes.run.graph_hash)
-            for new in accepted
-            for each in new.changes.waiters
+            (each.scope, new.run, each.wanted, new.changes.run.graph_hash) for new in accepted for each in new.changes.waiters
         ]
         self._db.executemany(SQL["put_waiter"], [*taken, *self._refused])
 

@@ -23,8 +23,13 @@ class Scores(StorePort):
         return [Score(*row) for row in await self._reader.ask(lambda db: rows(db, "scores", (run,)))]
 
     async def means(
-        self, *, tenant: str | None = None, name: str | None = None, workflow: str | None = None, since_ms: int = 0,
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
         limit: int = MOST_LISTED,
-    ) -> Sequence[ScoreMean]:  # fmt: skip
+    ) -> Sequence[ScoreMean]:
         asked = (tenant, name, workflow, since_ms, limit)
         return [ScoreMean(*row) for row in await self._reader.ask(lambda db: rows(db, "score_means", asked))]

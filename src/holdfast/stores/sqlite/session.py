@@ -129,9 +129,7 @@ class Sessions(StorePort):
 
     async def able(self, hashes: Sequence[str]) -> int:
         asked = (msgspec.json.encode(hashes).decode(),)
-        return await self._reader.ask(
-            lambda db: sum(not self._is_over(*each) for each in rows(db, "able_sessions", asked))
-        )
+        return await self._reader.ask(lambda db: sum(not self._is_over(*each) for each in rows(db, "able_sessions", asked)))
 
     async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
         asked = (msgspec.json.encode(hashes).decode(),)

@@ -64,9 +64,7 @@ def extension() -> str:
     return path
 
 
-def nearest(
-    db: apsw.Connection, vectors: str, tenant: str, space: str, query: SharedIndex, limit: int
-) -> Rows:  # fmt: skip
+def nearest(db: apsw.Connection, vectors: str, tenant: str, space: str, query: SharedIndex, limit: int) -> Rows:
     """The entries whose vectors are nearest, with their cosines."""
     home = value(db, "shared_home", (tenant, space))
     if home is None:
@@ -84,9 +82,7 @@ def by_words(db: apsw.Connection, tenant: str, space: str, text: str, limit: int
     asked = query_words(text)
     if home is None or not asked:
         return []
-    counted = sorted(
-        (value(db, "count_shared_words", (f'"{word}"', _MOST_RANKED)), word) for word in _marked(home, asked)
-    )
+    counted = sorted((value(db, "count_shared_words", (f'"{word}"', _MOST_RANKED)), word) for word in _marked(home, asked))
     taken: list[str] = []
     ranked = 0
     for count, word in counted:

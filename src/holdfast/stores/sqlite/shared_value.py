@@ -76,9 +76,7 @@ class SharedValues(StorePort):
     ) -> Sequence[SharedEntry]:
         asked = (tenant, space, *(after or ("", "", "")), limit)
         found = await self._reader.ask(lambda db: rows(db, "shared_values", asked))
-        return [
-            SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found
-        ]
+        return [SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found]
 
     async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
         expect_searchable(self._sealing, query)

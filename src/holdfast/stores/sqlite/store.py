@@ -108,16 +108,35 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         """The ports of what was opened."""
         sessions = Sessions(context)
         return cls(
-            context=context, sealing=context.sealing,
-            clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
-            children=Children(context), lending=Lending(context, sessions), model_estimates=ModelEstimates(context),
-            costs=Costs(context), dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
-            supervisors=Supervisors(context), scores=Scores(context), evaluations=Evaluations(context),
-            keys=Keys(context), audit=Audit(context), replies=Replies(context),
-            streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
-            views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
-        )  # fmt: skip
+            context=context,
+            sealing=context.sealing,
+            clock=context.clock,
+            log=Log(context),
+            graphs=Graphs(context),
+            scopes=Scopes(context),
+            children=Children(context),
+            lending=Lending(context, sessions),
+            model_estimates=ModelEstimates(context),
+            costs=Costs(context),
+            dead_letters=DeadLetters(context),
+            job_logs=JobLogs(context),
+            conversations=Conversations(context),
+            shared_values=SharedValues(context),
+            supervisors=Supervisors(context),
+            scores=Scores(context),
+            evaluations=Evaluations(context),
+            keys=Keys(context),
+            audit=Audit(context),
+            replies=Replies(context),
+            streams=Streams(context),
+            schedules=Schedules(context),
+            blobs=Blobs(context),
+            sessions=sessions,
+            views=Views(context),
+            watch=Watch(context),
+            tail=Tail(context),
+            upkeep=Upkeep(context, sessions),
+        )
 
     def of_tenant(self, tenant: str | None) -> Store:
         if (known := self.of_tenants.get(tenant)) is not None:
@@ -127,12 +146,27 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         context = self.context._replace(reader=ReaderOfTenant(self.context.asked, tenant or ""))
         # What is not named here is the engine's own: it waits for no turn.
         found = self.of_tenants[tenant] = msgspec.structs.replace(
-            self, context=context, of_tenants={}, log=Log(context), scopes=Scopes(context), children=Children(context),
-            costs=Costs(context), dead_letters=DeadLetters(context), job_logs=JobLogs(context),
-            conversations=Conversations(context), shared_values=SharedValues(context), supervisors=Supervisors(context),
-            scores=Scores(context), evaluations=Evaluations(context), keys=Keys(context), audit=Audit(context),
-            streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), views=Views(context),
-        )  # fmt: skip
+            self,
+            context=context,
+            of_tenants={},
+            log=Log(context),
+            scopes=Scopes(context),
+            children=Children(context),
+            costs=Costs(context),
+            dead_letters=DeadLetters(context),
+            job_logs=JobLogs(context),
+            conversations=Conversations(context),
+            shared_values=SharedValues(context),
+            supervisors=Supervisors(context),
+            scores=Scores(context),
+            evaluations=Evaluations(context),
+            keys=Keys(context),
+            audit=Audit(context),
+            streams=Streams(context),
+            schedules=Schedules(context),
+            blobs=Blobs(context),
+            views=Views(context),
+        )
         return found
 
 

@@ -76,17 +76,23 @@ class Views(Archives):
         status, prefix = sought.get("status"), sought.get("prefix")
         one = status if status is None or isinstance(status, str) else None
         conditions: dict[str, Any] = {
-            "run >= ?": prefix, "run < ?": None if prefix is None else prefix + _AFTER_ANY,
-            "tenant = ?": sought.get("tenant"), "workflow = ?": sought.get("workflow"), "status = ?": one,
+            "run >= ?": prefix,
+            "run < ?": None if prefix is None else prefix + _AFTER_ANY,
+            "tenant = ?": sought.get("tenant"),
+            "workflow = ?": sought.get("workflow"),
+            "status = ?": one,
             "status in (select value from json_each(?))": None if status == one else encode(status).decode(),
-            "start_key = ?": sought.get("key"), "started_at_ms >= ?": sought.get("since_ms"),
+            "start_key = ?": sought.get("key"),
+            "started_at_ms >= ?": sought.get("since_ms"),
             "in_doubt_nanousd > ?": 0 if sought.get("in_doubt") else None,
             "started_at_ms < ?": sought.get("until_ms"),
             "run in (select child from children where parent = ?)": sought.get("parent"),
             "run in (select child from children where root = ?)": sought.get("root"),
-            "id < (select id from runs where run = ?)": sought.get("before"), _NAMED_LIKE: sought.get("text"),
-            "settled_nanousd >= ?": sought.get("cost_from_nanousd"), "settled_nanousd <= ?": sought.get("cost_to_nanousd"),
-        }  # fmt: skip
+            "id < (select id from runs where run = ?)": sought.get("before"),
+            _NAMED_LIKE: sought.get("text"),
+            "settled_nanousd >= ?": sought.get("cost_from_nanousd"),
+            "settled_nanousd <= ?": sought.get("cost_to_nanousd"),
+        }
         if tags := sought.get("tags"):
             conditions |= {_TAGGED: tags[0], _TAGGED_WITH_ALL: encode(tags[1:]).decode() if tags[1:] else None}
         limit = sought.get("limit", MOST_LISTED)
@@ -96,14 +102,21 @@ class Views(Archives):
         return together(await self._reader.ask(lambda db: rows(db, "tags", (encode(list(runs)).decode(),))))
 
     async def gates(
-        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
-        risk_levels: Sequence[str] = (), after: GateId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        open_only: bool = True,
+        risk_levels: Sequence[str] = (),
+        after: GateId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
         conditions = {
-            "run = ?": run, "(select tenant from runs where run = gates.run) = ?": tenant,
+            "run = ?": run,
+            "(select tenant from runs where run = gates.run) = ?": tenant,
             "id > (select id from gates where gate = ?)": after,
             "risk_level in (select value from json_each(?))": encode(risk_levels).decode() if risk_levels else None,
-        }  # fmt: skip
+        }
         always = (_OPEN_GATES,) if open_only else ()
         rows = await self._list("gates", conditions, "order by id limit ?", limit, always)
         if not rows and after is not None and not await self._list("gates", {"gate = ?": after}, ""):
@@ -111,13 +124,20 @@ class Views(Archives):
         return [gate_of(row, self._sealing) for row in rows]
 
     async def effects(
-        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
-        after: CallId | None = None, limit: int = MOST_LISTED,
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        self,
+        *,
+        run: RunId | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        after: CallId | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         conditions = {
-            "run = ?": run, "(select tenant from runs where run = effects.run) = ?": tenant, "state = ?": state,
+            "run = ?": run,
+            "(select tenant from runs where run = effects.run) = ?": tenant,
+            "state = ?": state,
             "id > (select id from effects where call = ?)": after,
-        }  # fmt: skip
+        }
         rows = await self._list("effects", conditions, "order by id limit ?", limit)
         if not rows and run is not None and (archive := await self._shelf.archive(run)) is not None:
             rows = archive.ledger(state, after, limit)
@@ -126,12 +146,7 @@ class Views(Archives):
         return [effect_of(row, self._sealing) for row in rows]
 
     async def _list(
-        self,
-        name: str,
-        conditions: Mapping[str, Any],
-        tail: str,
-        limit: int | None = None,
-        always: Iterable[str] = (),
+        self, name: str, conditions: Mapping[str, Any], tail: str, limit: int | None = None, always: Iterable[str] = ()
     ) -> list[tuple[Any, ...]]:
         """Rows of a list. A condition without a value is not asked, so that each list finds the index made for it."""
         asked = {condition: value for condition, value in conditions.items() if value is not None}

@@ -69,9 +69,7 @@ class AnthropicWire:
 
     def reply(self, call: Call, answer: Answer) -> dict[str, Any]:
         content: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.text else []
-        content += [
-            {"type": "tool_use", "id": use.id, "name": use.name, "input": _input(use.arguments)} for use in answer.uses
-        ]
+        content += [{"type": "tool_use", "id": use.id, "name": use.name, "input": _input(use.arguments)} for use in answer.uses]
         return _message(call, answer, content, STOP_REASONS[answer.ended_by], _usage(call, answer.usage))
 
     def events(self, call: Call, answer: Answer) -> list[str]:

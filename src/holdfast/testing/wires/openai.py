@@ -52,9 +52,7 @@ class OpenAIWire:
         return Call(
             wire=self.name,
             model=model,
-            system="\n".join(
-                texts(message.get("content")) for message in messages if message.get("role") in SYSTEM_ROLES
-            ),
+            system="\n".join(texts(message.get("content")) for message in messages if message.get("role") in SYSTEM_ROLES),
             turns=turns,
             segments=(*_segments(body, messages, functions),),
             tools=() if choice == "none" else tuple(Tool(*item) for item in schemas.items()),
@@ -106,20 +104,14 @@ def _turn(message: dict[str, Any]) -> Turn:
         case "user":
             return Turn(assistant=False, text=texts(message.get("content")))
         case role:
-            raise BadRequest(
-                f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', and 'tool'."
-            )
+            raise BadRequest(f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', and 'tool'.")
 
 
-def _segments(
-    body: dict[str, Any], messages: list[dict[str, Any]], functions: list[dict[str, Any]]
-) -> Iterator[Segment]:
+def _segments(body: dict[str, Any], messages: list[dict[str, Any]], functions: list[dict[str, Any]]) -> Iterator[Segment]:
     for function in functions:
         yield Segment(canonical(function))
     for message in messages:
-        called = "".join(
-            call["function"]["name"] + call["function"]["arguments"] for call in message.get("tool_calls") or ()
-        )
+        called = "".join(call["function"]["name"] + call["function"]["arguments"] for call in message.get("tool_calls") or ())
         yield Segment(texts(message.get("content")) + called)
     if schema := _format(body):
         yield Segment(canonical(schema))
@@ -162,10 +154,7 @@ def _usage(usage: Usage | None) -> dict[str, Any]:
             "prompt_tokens": usage.input_tokens,
             "completion_tokens": usage.output_tokens,
             "total_tokens": usage.input_tokens + usage.output_tokens,
-            "prompt_tokens_details": {
-                "cached_tokens": usage.cache_read_tokens,
-                "cache_write_tokens": usage.cache_write_tokens,
-            },
+            "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens},
             "completion_tokens_details": {"reasoning_tokens": 0},
         }
     }

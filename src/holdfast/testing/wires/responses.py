@@ -204,10 +204,7 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
         return None
     return {
         "input_tokens": usage.input_tokens,
-        "input_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
+        "input_tokens_details": {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.input_tokens + usage.output_tokens,
@@ -233,10 +230,7 @@ def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str,
     if item["type"] == "message":
         (part,) = item["content"]
         text, of_part, empty = part["text"], {**place, "content_index": 0}, {**part, "text": ""}
-        yield (
-            "response.output_item.added",
-            {"output_index": at, "item": {**item, "status": "in_progress", "content": []}},
-        )
+        yield ("response.output_item.added", {"output_index": at, "item": {**item, "status": "in_progress", "content": []}})
         yield "response.content_part.added", {**of_part, "part": empty}
         for piece in pieces(text):
             yield "response.output_text.delta", {**of_part, "delta": piece, "logprobs": []}

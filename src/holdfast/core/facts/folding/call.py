@@ -46,10 +46,24 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     s.tokens_held += e.tokens
     s.model_calls += 1
     s.calls[e.call] = OpenCall(
-        "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
-        tokens=e.tokens, scoped=e.scoped, tokens_scoped=e.tokens_scoped, sent_to=e.sent_to or e.model,
-        bound_percent=e.bound_percent, token_bound_percent=e.token_bound_percent, agent=e.agent, loans=e.loans,
-    )  # fmt: skip
+        "model",
+        e.step,
+        e.attempt,
+        e.path,
+        e.model,
+        at_ms,
+        _session_of(s, e.step),
+        at_ms,
+        hold_nanousd=e.hold_nanousd,
+        tokens=e.tokens,
+        scoped=e.scoped,
+        tokens_scoped=e.tokens_scoped,
+        sent_to=e.sent_to or e.model,
+        bound_percent=e.bound_percent,
+        token_bound_percent=e.token_bound_percent,
+        agent=e.agent,
+        loans=e.loans,
+    )
 
 
 def _session_of(s: State, step: StepId) -> SessionId | None:
@@ -180,11 +194,27 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
     s.budget.held_nanousd += e.hold_nanousd
     s.tool_calls += e.compensates is None
     s.calls[e.call] = OpenCall(
-        "effect", e.step, e.attempt, e.path, e.tool, at_ms, _session_of(s, e.step), at_ms, key=e.key, named=e.named,
-        policy=e.policy, args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
-        compensates=e.compensates, request=e.request, hold_nanousd=e.hold_nanousd, scoped=e.hold_nanousd > 0,
-        agent=e.agent, loans=e.loans,
-    )  # fmt: skip
+        "effect",
+        e.step,
+        e.attempt,
+        e.path,
+        e.tool,
+        at_ms,
+        _session_of(s, e.step),
+        at_ms,
+        key=e.key,
+        named=e.named,
+        policy=e.policy,
+        args_hash=e.args_hash,
+        settles_within_s=e.settles_within_s,
+        compensation=e.compensation,
+        compensates=e.compensates,
+        request=e.request,
+        hold_nanousd=e.hold_nanousd,
+        scoped=e.hold_nanousd > 0,
+        agent=e.agent,
+        loans=e.loans,
+    )
     s.deferred.pop(f"{e.step}:{e.path}", None)
     leave_scope(s, e.step, e.path, op)
     if e.named:

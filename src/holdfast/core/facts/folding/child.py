@@ -20,10 +20,21 @@ def _child_requested(s: State, e: ev.ChildRequested, at_ms: int) -> None:
     before = s.children.get(e.child)
     s.children_asked += not e.again
     s.children[e.child] = Child(
-        e.step, e.path, e.workflow, e.graph_hash, e.args_hash, at_ms, e.input, e.limit_nanousd, e.key,
-        e.background or (before is not None and before.background), places={}, handoff=e.handoff, max_tokens=e.max_tokens,
+        e.step,
+        e.path,
+        e.workflow,
+        e.graph_hash,
+        e.args_hash,
+        at_ms,
+        e.input,
+        e.limit_nanousd,
+        e.key,
+        e.background or (before is not None and before.background),
+        places={},
+        handoff=e.handoff,
+        max_tokens=e.max_tokens,
         agent=e.agent,
-    )  # fmt: skip
+    )
     if e.key is not None:
         s.named_children[e.key] = e.child
     known = s.steps[node_of(e.step)].journal.get(e.path)

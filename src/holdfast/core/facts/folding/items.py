@@ -138,8 +138,4 @@ def _leave(s: State, name: NodeName, step: Step) -> None:
     del s.steps[name]
 
 
-FOLDS: Final[Folds] = {
-    ev.ItemsMapped: _items_mapped,
-    ev.MapEnded: _map_ended,
-    ev.MapReopened: _map_reopened,
-}
+FOLDS: Final[Folds] = {ev.ItemsMapped: _items_mapped, ev.MapEnded: _map_ended, ev.MapReopened: _map_reopened}

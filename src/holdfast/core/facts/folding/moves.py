@@ -139,9 +139,8 @@ def reopen(s: State, step: Step, path: Path | None) -> None:
 
 
 def operation(
-    s: State, id_: StepId, path: Path, kind: str, name: str, args_hash: str, at_ms: int,
-    status: OperationStatus = "open",
-) -> Operation:  # fmt: skip
+    s: State, id_: StepId, path: Path, kind: str, name: str, args_hash: str, at_ms: int, status: OperationStatus = "open"
+) -> Operation:
     step = s.steps[node_of(id_)]
     op = step.journal.get(path)
     if op is None:

@@ -11,16 +11,7 @@ import msgspec
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import assigned, edited, still_asked
 from holdfast.core.facts.folding import items
-from holdfast.core.facts.folding.moves import (
-    Folds,
-    close,
-    leave_scope,
-    mark,
-    note_moved,
-    operation,
-    wake,
-    wake_deferred,
-)
+from holdfast.core.facts.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
 from holdfast.core.facts.graph import EXPIRED
 from holdfast.core.facts.state import (
     CONVERSATION,

@@ -21,12 +21,7 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.parent, s.shared, s.agent, s.tags = e.parent, e.shared, e.agent, e.tags
     s.started_at_ms = at_ms
     s.budget.limit_nanousd = e.limit_nanousd
-    s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (
-        e.max_steps,
-        e.max_tokens,
-        e.max_active_s,
-        e.max_lifespan_s,
-    )
+    s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (e.max_steps, e.max_tokens, e.max_active_s, e.max_lifespan_s)
     s.max_model_calls, s.max_tool_calls, s.max_wall_s = e.max_model_calls, e.max_tool_calls, e.max_wall_s
     s.on_limit, s.naming = e.on_limit, e.naming
 

@@ -270,9 +270,16 @@ def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
 def _as_it_was(step: Step) -> Step:
     """What a later visit may want to know of this one."""
     return Step(
-        step.id, step.status, output=step.output, decisions=step.decisions, error=step.error, reason=step.reason, by=step.by,
-        ended_seq=step.ended_seq, conversation=step.conversation,
-    )  # fmt: skip
+        step.id,
+        step.status,
+        output=step.output,
+        decisions=step.decisions,
+        error=step.error,
+        reason=step.reason,
+        by=step.by,
+        ended_seq=step.ended_seq,
+        conversation=step.conversation,
+    )
 
 
 def _dead_letter_edited(s: State, e: ev.DeadLetterEdited, at_ms: int) -> None:
