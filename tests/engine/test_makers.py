@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from holdfast import Chat, Context, Tool, ToolRule, WorkerAgent, Workflow, flow, tool, tool_node
+from holdfast import Chat, Context, RunFailed, Tool, ToolRule, WorkerAgent, Workflow, flow, human_gate, task, tool, tool_node
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.values.claim import Claim
-from holdfast.errors import DecisionRefused, InvalidDecision
+from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, InvalidDecision, InvalidInput
 from tests.engine.kit import gate_of, opened
 
 KEY = Claim("keys.k", "", "keys.k", maker="alice")
@@ -152,3 +154,79 @@ async def test_who_had_a_hand_in_an_earlier_answer_has_one_in_what_is_asked_afte
         await refused(engine, gate, "alice", "keys.k", "bob", "carol")
         await engine.decide(gate, "approve", by="eve")
         assert (await engine.reply("c", said.number)).reply == "approve"
+
+
+class Order(BaseModel):
+    to: str
+    amount: str
+
+
+def paid_after(asking: Any) -> Workflow:
+    """Pays what its input says, once that was approved."""
+    wf = Workflow("paid_after", input=Order)
+    wf.node("approval")(asking(lambda state: {"to": state.input.to, "amount": state.input.amount}))
+
+    @wf.node("pay")
+    @task
+    def paid(state: Any) -> str:
+        return f"paid {int(state.input.amount)} to {state.input.to}"
+
+    wf.edge("approval", "pay")
+    return wf
+
+
+@pytest.mark.parametrize("asking", [human_gate(four_eyes=True), human_gate(quorum=2)], ids=["four_eyes", "quorum"])
+async def test_what_several_eyes_have_seen_is_not_edited_after_that(store: str, asking: Any) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(paid_after(asking), {"to": "supplier", "amount": "5 EUR"}, by="alice")
+        gate = await gate_of(run)
+        for name in ("bob", "carol"):
+            with suppress(AlreadyDecided):
+                await engine.decide(gate, "approve", by=name)
+        with pytest.raises(RunFailed):
+            await run.result()
+        [letter] = await engine.dead_letters()
+        with pytest.raises(Conflict, match="Fork the run from before that question"):
+            await engine.edit_dead_letter(letter, input={"to": "alice", "amount": "1000000"}, by="alice")
+        forked = await engine.fork(run.id, "approval#1", input={"to": "alice", "amount": "9"}, by="alice")
+        assert await asks(forked)
+
+
+async def test_a_gate_of_one_leaves_the_input_to_be_edited(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(paid_after(human_gate()), {"to": "supplier", "amount": "5 EUR"}, by="alice")
+        await engine.decide(await gate_of(run), "approve", by="bob")
+        with pytest.raises(RunFailed):
+            await run.result()
+        [letter] = await engine.dead_letters()
+        await engine.edit_dead_letter(letter, input={"to": "supplier", "amount": "5"}, by="alice")
+        await engine.replay_dead_letter(letter, by="alice")
+        assert await run.result() == "paid 5 to supplier"
+
+
+async def test_an_approval_does_not_cover_what_its_giver_has_written_for_the_same_step(store: str) -> None:
+    async with opened(store) as engine:
+        workflow = Workflow("pays", tools=[pay], tool_rules=RULES)
+
+        @workflow.node("pay")
+        @task(tools=[pay])
+        async def paid(state: Any, ctx: Context) -> str:
+            said = await ctx.shared("pool").read("k")
+            return str(await ctx.tool(pay, said.value))
+
+        await engine.grant_approval("pay", for_s=600, by="bob")
+        await engine.write_shared_value("pool", "k", {"to": "bob", "amount": 1_000_000}, by="bob")
+        assert await asks(await engine.start(workflow, by="alice"))
+        await engine.write_shared_value("pool", "k", {"to": "ann", "amount": 5}, by="carol")
+        assert await (await engine.start(workflow, by="alice")).result() == "paid ann 5"
+
+
+@pytest.mark.parametrize("key", ["schedule/nightly/2026-11-27T13:45:00Z", "conversation/c/1/2", "Supervisor/desk/1"])
+async def test_a_key_of_the_engine_s_own_is_nobody_s_to_take(store: str, key: str) -> None:
+    async with opened(store) as engine:
+        with pytest.raises(InvalidInput, match="one of the engine's own"):
+            await engine.start(paying(), key=key, by="alice")
+        run = await engine.start(paying(), key="schedules", by="alice")
+        await engine.pause(run.id)
+        with pytest.raises(InvalidInput, match="one of the engine's own"):
+            await engine.fork(run.id, "pay#1", key=key, by="alice")

@@ -19,7 +19,7 @@ from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import State
 from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
-from holdfast.core.values.claim import Claim
+from holdfast.core.values.claim import Claim, folded
 from holdfast.core.values.ids import MOST_NAME_BYTES, CallId, GateId, StepId, node_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.scopes import in_tokens
@@ -27,6 +27,9 @@ from holdfast.engine.steps.executor import Executor
 from holdfast.errors import InvalidInput
 from holdfast.ports import Store
 
+OF_THE_ENGINE: Final = ("schedule/", "conversation/", "supervisor/")
+"""How the start keys begin that schedules, conversations and supervisors give their runs: they take a run under such a key for
+their own."""
 NOT_GIVEN: Final[Any] = object()
 """Nothing was said, as opposed to None and to the data null."""
 
@@ -112,6 +115,17 @@ def limits_of(family: str, limit_usd: float | str | Decimal | None, max_tokens: 
     if not found:
         raise InvalidInput("Say what the limit is: limit_usd, max_tokens or both. Nothing was changed.")
     return found
+
+
+def start_key(given: str) -> str:
+    """Return the start key that a caller gives. Raises InvalidInput for what is no name, or could be the engine's own."""
+    key = word("key", given)
+    if folded(key).startswith(OF_THE_ENGINE):
+        raise InvalidInput(
+            f"A key that begins with {key.partition('/')[0]!r:.40} and a slash is one of the engine's own. Nothing was started:"
+            " choose another key."
+        )
+    return key
 
 
 def word(what: str, text: str) -> str:

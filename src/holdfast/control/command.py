@@ -18,7 +18,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.sensitive import sealed_by
 from holdfast.authoring.signal import Signal
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.base import NOT_GIVEN, ControlBase, word
+from holdfast.control.base import NOT_GIVEN, ControlBase, start_key, word
 from holdfast.control.handle import Run, output
 from holdfast.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
 from holdfast.control.start_options import StartOptions, WithoutInput
@@ -187,7 +187,7 @@ class Commands(ControlBase):
                 encoded = encode(valid)  # refuse what cannot be stored before anything is
             except InvalidInput as problem:
                 raise InvalidInput(f"The input of {meant.name!r}: {problem.message} No run was started.") from None
-        tenant, key = word("tenant", tenant), None if key is None else word("key", key)
+        tenant, key = word("tenant", tenant), None if key is None else start_key(key)
         team = None if team is None else word("team", team)
         shared = await scopes_of_run(runtime.store, tenant, named_budget(team_budget), agent, meant.graph)
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.authoring.adapter import PLAIN
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.base import NOT_GIVEN, word
+from holdfast.control.base import NOT_GIVEN, start_key
 from holdfast.control.command import Commands
 from holdfast.control.handle import Run
 from holdfast.control.naming import letter_named
@@ -88,7 +88,7 @@ class Repairs(Commands):
             payload,
             digest(["fork", began.run, step, repeat_effects, *given]),
             limit,
-            None if key is None else word("key", key),
+            None if key is None else start_key(key),
             self._claim(by),
             self.executor.services.gateway.price_fingerprint,
             began.team,

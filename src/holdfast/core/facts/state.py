@@ -41,7 +41,7 @@ TOOL_APPROVAL: Final = "tool_approval"
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 18
+FOLD_VERSION: Final = 19
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -668,6 +668,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     decided: dict[GateId, Decided] = {}
     makers: dict[str, str] = {}
     """Who made the keys with which gates were decided, by the folded names of the keys."""
+    vouched_for: GateId | None = None
+    """The latest question to several pairs of eyes that was not rejected: what they have seen is not edited any more."""
     gates_opened: int = 0
     contributors: dict[str, Contributor] = {}
     """By folded name, without the starter."""

@@ -1,9 +1,9 @@
 """The rules of dead letters: steps that have failed for good, until somebody says what is to become of them.
 
 Where the run goes on without its failing (`on_exhausted`), a gate asks about each; else the run has failed. An edit is of the
-run's input, or of the arguments of the call that failed: what the step has completed is kept for whatever asks for the same,
-and anything else gets another key and is approved anew. Never here: how the run goes on (reopening, gates), the rows of lists
-(projection).
+run's input, or of the arguments of the call that failed, as long as no question with four eyes or a quorum was decided: what
+the step has completed is kept for whatever asks for the same, and anything else gets another key and is approved anew. Never
+here: how the run goes on (reopening, gates), the rows of lists (projection).
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ def edit_dead_letter(d: Decision, c: commands.EditDeadLetter) -> None:
     if COMPENSATE in state.steps:
         raise RunEnded(
             f"Run {state.run} has undone what it did, or tried to: {step.id} cannot be tried again. Nothing was changed."
+        )
+    if state.vouched_for is not None:
+        raise Conflict(
+            f"{state.vouched_for} was decided by people who saw what run {state.run} was given: an edit would go past them."
+            " Nothing was changed. Fork the run from before that question, which is asked again."
         )
     expect_no_doubt(d, step)
     data = state.input if c.input is None else c.input

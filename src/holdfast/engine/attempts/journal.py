@@ -112,6 +112,10 @@ class StepJournal(Outcomes):
         assert value.kind in LOOKED_AT, value.kind
         self._values.append(value)
 
+    def noted(self) -> tuple[cmd.Value, ...]:
+        """What the step has looked at, and is recorded with what comes next."""
+        return tuple(self._values)
+
     def take(self) -> tuple[cmd.Value, ...]:
         """What the step looked at since its last commit, for the command that carries it."""
         taken, self._values = tuple(self._values), []

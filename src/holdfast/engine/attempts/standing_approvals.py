@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from holdfast.core.facts import commands as cmd
-from holdfast.core.facts.contribution import contributors
+from holdfast.core.facts.contribution import with_read
 from holdfast.core.facts.events import Event
 from holdfast.core.facts.state import SHARED, Operation, Step
 from holdfast.core.nouns.shared_values import APPROVALS, SharedValue
@@ -43,6 +43,8 @@ class Using(Protocol):
 
     def found(self, path: Path, kind: str, name: str, args_hash: str = "") -> Operation | None: ...
 
+    def noted(self) -> tuple[cmd.Value, ...]: ...
+
     def take(self) -> tuple[cmd.Value, ...]: ...
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]: ...
@@ -69,7 +71,7 @@ async def used(
         kin = await contributors_of_kin(journal.attempt.services.runtime.runs, state) if is_for_others else ()
         if is_for_others and (kin is None or state.contributors_lost):  # nobody knows who else there was
             return None
-        call = tool, arguments, state.workflow, state.run, rule, state.by, (*contributors(state), *(kin or ()))
+        call = tool, arguments, state.workflow, state.run, rule, state.by, (*with_read(state, journal.noted()), *(kin or ()))
         # This process's clock may be behind the run's history.
         now_ms = max(journal.attempt.services.runtime.store.clock.now_ms(), state.at_ms)
         found = await _covering(journal, call, now_ms)
