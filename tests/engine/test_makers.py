@@ -192,6 +192,32 @@ async def test_what_several_eyes_have_seen_is_not_edited_after_that(store: str, 
         assert await asks(forked)
 
 
+async def test_what_was_sent_back_is_there_to_be_edited(store: str) -> None:
+    """Nobody has vouched for it yet."""
+    wf = Workflow("sent_back", input=Order)
+
+    @wf.node("approval")
+    @human_gate(four_eyes=True)
+    def approval(state: Any) -> Any:
+        return {"to": state.input.to}
+
+    @wf.node("pay")
+    @task
+    def paid(state: Any) -> str:
+        return f"paid {int(state.input.amount)} to {state.input.to}"
+
+    wf.edge("approval", "pay", when="retry")
+    async with opened(store) as engine:
+        run = await engine.start(wf, {"to": "supplier", "amount": "5 EUR"}, by="alice")
+        await engine.decide(await gate_of(run), "retry", by="bob")
+        with pytest.raises(RunFailed):
+            await run.result()
+        [letter] = await engine.dead_letters()
+        await engine.edit_dead_letter(letter, input={"to": "supplier", "amount": "5"}, by="alice")
+        await engine.replay_dead_letter(letter, by="alice")
+        assert await run.result() == "paid 5 to supplier"
+
+
 async def test_a_gate_of_one_leaves_the_input_to_be_edited(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(paid_after(human_gate()), {"to": "supplier", "amount": "5 EUR"}, by="alice")

@@ -669,7 +669,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     makers: dict[str, str] = {}
     """Who made the keys with which gates were decided, by the folded names of the keys."""
     vouched_for: GateId | None = None
-    """The latest question to several pairs of eyes that was not rejected: what they have seen is not edited any more."""
+    """The latest question with four eyes or a quorum that was neither rejected nor sent back: what it showed is not edited any
+    more."""
     gates_opened: int = 0
     contributors: dict[str, Contributor] = {}
     """By folded name, without the starter."""

@@ -226,7 +226,8 @@ def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:
 def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
     gate = _gate_closed(s, e.gate, Decided(e.decision, at_ms, e.by))
     _note_maker(s, e)
-    if (gate.opened.four_eyes or gate.opened.quorum > 1) and gate.opened.reason != TOOL_APPROVAL and e.decision != "reject":
+    has_several = (gate.opened.four_eyes or gate.opened.quorum > 1) and gate.opened.reason != TOOL_APPROVAL
+    if has_several and e.decision not in ("reject", "retry"):
         s.vouched_for = e.gate
     opened, before = gate.opened, [each.by for each in gate.approvals] if e.decision == "approve" else []
     if opened.completes_step and opened.step is not None and (step := s.step(opened.step)) is not None:
