@@ -74,20 +74,24 @@ def document() -> Mapping[str, Any]:
 def _schemas() -> dict[str, Any]:
     kinds = list(dict.fromkeys(route.what for route in ROUTES))
     _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
-    return dict(components)
+    return {name: schema | {"description": _one_line(schema.get("description", ""))} for name, schema in components.items()}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    about = inspect.getdoc(route.what) or ""
+    about = _one_line(inspect.getdoc(route.what) or "")
     fields = schemas[route.what.__name__]["properties"]
     needed = schemas[route.what.__name__].get("required", ())
     parts = route.path.removeprefix("/").replace("{", "").replace("}", "").replace("/", "_").replace("-", "_")
     found: dict[str, Any] = {
         "operationId": f"{route.method.lower()}_{parts}",
-        "summary": " ".join(about.split(". ")[0].split()).rstrip("."),
+        "summary": about.split(". ")[0].rstrip("."),
         "description": about,
         "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+            _parameter(name, "path", fields[name]["description"], {"type": "string", "minLength": 1}, required=True)
             for name in route.in_path
         ],
         "responses": _responses(route),
@@ -99,11 +103,21 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         }
     else:
         found["parameters"] += [
-            {"name": name, "in": "query", "required": name in needed, "schema": fields[name] | _BOUNDS.get(name, {})}
+            _parameter(
+                name,
+                "query",
+                fields[name]["description"],
+                {key: fields[name][key] for key in fields[name] if key != "description"} | _BOUNDS.get(name, {}),
+                required=name in needed,
+            )
             for name in route.elsewhere
         ]
     found["parameters"] += [_header(name, words) for name, words in _headers(route).items()]
     return found
+
+
+def _parameter(name: str, place: str, words: str, schema: Mapping[str, Any], *, required: bool = False) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": required, "description": words, "schema": schema}
 
 
 _BOUNDS: Final = {"limit": {"minimum": 1, "maximum": query.MOST}, "wait_s": {"minimum": 0, "maximum": 30}}

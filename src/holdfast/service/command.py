@@ -18,7 +18,8 @@ from holdfast.core.values.access import ANY, Grant
 from holdfast.core.values.money import Usd
 from holdfast.core.values.policies import OnLimit
 from holdfast.core.values.scopes import Period
-from holdfast.service.declaration import Thing, Whole, command
+from holdfast.service import field
+from holdfast.service.declaration import Thing, Whole, command, doc
 
 _MOST_TOGETHER: Final = 1_000
 _MOST_CONDITIONS: Final = 100
@@ -27,524 +28,619 @@ _MOST_CONDITIONS: Final = 100
 
 @command("operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"}, key="key")
 class Start(Struct, frozen=True, kw_only=True):
-    """Start a run: of the workflow of that name (the highest version, unless `version` says), or of the workflow file whose
-    text `yaml` is. The same `key` again is the same run. With `queue` it waits for a place where there is none."""
+    """Start a run of a workflow. Name the workflow, or pass the text of a workflow file as `yaml`."""
 
-    workflow: str = ""
-    version: int = 0
-    yaml: str = ""
-    input: Any = None
-    tenant: str | None = None
-    team: str | None = None
-    key: str | None = None
-    cost_limit_usd: Usd | None = None
-    queue: bool = False
-    max_tokens: int | None = None
-    max_model_calls: int | None = None
-    max_tool_calls: int | None = None
-    max_wall_s: float | None = None
-    on_limit: OnLimit | None = None
-    team_budget: str | None = None
-    agent: str | None = None
-    tags: tuple[str, ...] = ()
+    workflow: Annotated[str, doc("Name of the workflow; leave it out with `yaml`.")] = ""
+    version: Annotated[int, doc("Version of the workflow; 0 means the highest.")] = 0
+    yaml: Annotated[str, doc("Text of a workflow file to start, instead of `workflow`; requires the grant author too.")] = ""
+    input: Annotated[Any, doc("Input of the run, which must fit the workflow's input schema.")] = None
+    tenant: field.Tenant = None
+    team: field.Team = None
+    key: field.StartKey = None
+    cost_limit_usd: Annotated[
+        Usd | None, doc("Cost limit in dollars, like `0.50`, for the run and all its children; by default the workflow's.")
+    ] = None
+    queue: field.Queue = False
+    max_tokens: Annotated[
+        int | None,
+        doc(
+            "Maximum number of tokens, input and output together, for the run and all its children; by default the workflow's."
+        ),
+    ] = None
+    max_model_calls: Annotated[
+        int | None, doc("Maximum number of model calls of the run, at least 1; by default the workflow's.")
+    ] = None
+    max_tool_calls: Annotated[
+        int | None, doc("Maximum number of tool calls of the run, at least 1; by default the workflow's.")
+    ] = None
+    max_wall_s: Annotated[
+        float | None,
+        doc("Wall-clock limit of the run in seconds, above 0, including time spent waiting; by default the workflow's."),
+    ] = None
+    on_limit: Annotated[
+        OnLimit | None,
+        doc("Action at a limit: ask a person, fail, or record it and continue (dry run); by default the workflow's."),
+    ] = None
+    team_budget: field.TeamBudget = None
+    agent: field.Agent = None
+    tags: Annotated[
+        tuple[str, ...], doc("Tags by which the run is found in lists: at most 20, each of 1 to 100 characters.")
+    ] = ()
 
 
 @command("operator", about={"run": Thing.RUN}, key="key")
 class Fork(Struct, frozen=True, kw_only=True):
-    """Start a run that has the history of `run` before `step`: `draft#2`, or in a flow the operation at a place, `flow#1/3`.
-    What it asks for as that run did takes the outcome that it had; see `Engine.fork`."""
+    """Start a new run from a step of another run, with the history before that step. Calls that match the original run's calls
+    reuse their outcomes. The original run must have ended or be paused."""
 
-    run: str
-    step: str
-    input: Any | UnsetType = UNSET
-    output: Any | UnsetType = UNSET
-    state: dict[str, Any] = {}
-    repeat_effects: bool = False
-    cost_limit_usd: Usd | None = None
-    key: str | None = None
-    queue: bool = False
+    run: field.RunId
+    step: field.ForkStep
+    input: Annotated[Any | UnsetType, doc("Input of the new run; by default the original run's.")] = UNSET
+    output: field.ForkOutput = UNSET
+    state: field.ForkState = {}
+    repeat_effects: field.RepeatEffects = False
+    cost_limit_usd: field.ForkCostLimit = None
+    key: field.StartKey = None
+    queue: field.Queue = False
 
 
 @command("operator", about={"run": Thing.RUN}, repeats=True)
 class Pause(Struct, frozen=True):
-    """What has begun may finish, nothing new begins."""
+    """Pause a run. Steps under way may finish, and no new step starts."""
 
-    run: str
+    run: field.RunId
 
 
 @command("operator", about={"run": Thing.RUN}, repeats=True)
 class Resume(Struct, frozen=True):
-    """Let a paused run go on."""
+    """Resume a paused run."""
 
-    run: str
+    run: field.RunId
 
 
 @command("operator", about={"run": Thing.FAILED})
 class Retry(Struct, frozen=True):
-    """Take up a failed run where it failed."""
+    """Retry a failed run from where it failed. Completed steps and spent money stay as they are."""
 
-    run: str
+    run: field.RunId
 
 
 @command("operator", about={"run": Thing.RUN}, repeats=True)
 class Cancel(Struct, frozen=True):
-    """Nothing new begins, a flow cleans up, what the run did is compensated, then it ends. Cancelled again, the clean-up is cut
-    short."""
+    """Cancel a run. No new step starts, a flow cleans up, effects are compensated, and then the run ends. Cancelling again cuts
+    the clean-up of the flow short."""
 
-    run: str
-    reason: str = "cancelled"
+    run: field.RunId
+    reason: field.CancelReason = "cancelled"
 
 
 @command("operator", about={"run": Thing.RUN}, repeats=True)
 class Migrate(Struct, frozen=True):
-    """Have a run go on with the definition of its workflow that the store knows now, of its highest version or of this one."""
+    """Continue a run with another definition of its workflow."""
 
-    run: str
-    version: int = 0
+    run: field.RunId
+    version: Annotated[int, doc("Version of the workflow to continue with; 0 means the highest.")] = 0
 
 
 @command("operator", about={"run": Thing.RUN})
 class ExportRun(Struct, frozen=True):
-    """The record of a run that has ended, for `holdfast replay`, as far as the server's setting `exports` lets it leave:
-    personal data is replaced, also the whole values of the fields that `redact` names; with `whole` nothing is."""
+    """Export the record of an ended run, for `holdfast replay`. Personal data is replaced unless you pass `whole`. The server's
+    setting `exports` limits which records may be exported."""
 
-    run: str
-    redact: tuple[str, ...] = ()
-    whole: bool = False
+    run: field.RunId
+    redact: Annotated[
+        tuple[str, ...],
+        doc("Names of fields whose values are replaced entirely, in any letter case; not together with `whole`."),
+    ] = ()
+    whole: Annotated[bool, doc("True to replace nothing, if the server's setting `exports` is `whole`.")] = False
 
 
 @command("operator", about={"letter": Thing.LETTER}, repeats=True)
 class EditDeadLetter(Struct, frozen=True):
-    """Give a run another input, or the call of a tool that failed other arguments, for its step that has failed for good
-    (`RUN:STEP`) to be tried again with."""
+    """Change the input or arguments with which a permanently failed step is tried again. Replay the dead letter afterwards."""
 
-    letter: str
-    input: Any | UnsetType = UNSET
-    arguments: Any | UnsetType = UNSET
+    letter: field.LetterId
+    input: Annotated[Any | UnsetType, doc("New input of the run, which must fit the workflow's input schema.")] = UNSET
+    arguments: Annotated[Any | UnsetType, doc("New arguments of the failed tool call, which must fit the tool's schema.")] = (
+        UNSET
+    )
 
 
 @command("operator", about={"letter": Thing.LETTER})
 class ReplayDeadLetter(Struct, frozen=True):
-    """Try a step that has failed for good again; in a run that has failed, all that failed."""
+    """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again."""
 
-    letter: str
+    letter: field.LetterId
 
 
 @command("operator", about={"letter": Thing.LETTER}, repeats=True)
 class ResolveDeadLetter(Struct, frozen=True):
-    """Say what is to become of a step that has failed for good: this output, the failure of a run that waits for the answer, or
-    nothing more."""
+    """Close a dead letter without another attempt. If its run waits, give it an `output` or let it fail. Closed dead letters
+    stay listed for three days."""
 
-    letter: str
-    output: Any | UnsetType = UNSET
-    reason: str | None = None
+    letter: field.LetterId
+    output: field.ReadyOutput = UNSET
+    reason: field.Reason = None
 
 
 @command("operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)})
 class Bulk(Struct, frozen=True, kw_only=True):
-    """Do the same to all runs that are found, newest first; with `dry_run` only say what would become of it.
-    `Service.tell_many` does it, a page at a time. Times are those of a run's start; `step` says from where runs are forked.
-    Said again it forks nothing twice, unless under another `fork_key`."""
+    """Retry, cancel, pause, resume or fork all runs that match, newest first. Each call does one page and returns a row per
+    run."""
 
-    deed: Literal["retry", "cancel", "pause", "resume", "fork"]
-    step: str | None = None
-    fork_key: str | None = None
-    reason: str = "cancelled"
-    repeat_effects: bool = False
-    tenant: str | None = None
-    workflow: str | None = None
-    status: tuple[str, ...] = ()
-    key: str | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    tag: tuple[str, ...] = ()
-    text: str | None = None
-    min_cost_usd: Usd | None = None
-    max_cost_usd: Usd | None = None
-    cursor: str | None = None
-    limit: int = 100
-    dry_run: bool = False
+    deed: Annotated[Literal["retry", "cancel", "pause", "resume", "fork"], doc("Action to apply to each run.")]
+    step: Annotated[str | None, doc("With `fork`, which requires it: step to fork from, like `draft#2` or `flow#1/3`.")] = None
+    fork_key: Annotated[
+        str | None,
+        doc("Name of the batch of forks: repeated, it forks no run twice. By default it is derived from the request."),
+    ] = None
+    reason: field.CancelReason = "cancelled"
+    repeat_effects: field.RepeatEffects = False
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    status: Annotated[
+        tuple[str, ...],
+        doc("Only runs with one of these statuses; by default those that the action applies to, like `failed` for retry."),
+    ] = ()
+    key: field.StartedUnder = None
+    since_ms: field.StartedSince = None
+    until_ms: field.StartedUntil = None
+    tag: field.WithTags = ()
+    text: field.WithText = None
+    min_cost_usd: field.MinCost = None
+    max_cost_usd: field.MaxCost = None
+    cursor: field.Cursor = None
+    limit: field.Limit = 100
+    dry_run: field.DryRun = False
 
 
 @command("operator", about={"run": Thing.RUN, "workflow": Thing.RUNS}, any_tool={"deed": ("replay", "resolve")})
 class BulkDeadLetters(Struct, frozen=True, kw_only=True):
-    """Replay or resolve all open dead letters that are found, the oldest run's first; with `dry_run` only say what would become
-    of it. `Service.tell_many` does it, a page at a time. Times are those of the latest failure."""
+    """Replay or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
+    dead letter."""
 
-    deed: Literal["replay", "resolve"]
-    output: Any | UnsetType = UNSET
-    reason: str | None = None
-    run: str | None = None
-    tenant: str | None = None
-    workflow: str | None = None
-    node: str | None = None
-    error_class: str | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    cursor: str | None = None
-    limit: int = 100
-    dry_run: bool = False
+    deed: Annotated[Literal["replay", "resolve"], doc("Action to apply to each dead letter.")]
+    output: field.ReadyOutput = UNSET
+    reason: field.Reason = None
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    node: field.OfNode = None
+    error_class: field.OfErrorClass = None
+    since_ms: field.FailedSince = None
+    until_ms: field.FailedUntil = None
+    cursor: field.Cursor = None
+    limit: field.Limit = 100
+    dry_run: field.DryRun = False
 
 
 @command("reviewer", "operator", about={"run": Thing.RUN})
 class GiveScore(Struct, frozen=True):
-    """Say what a run was worth, also days after its end, as a person or a piece of code; see `Engine.score`."""
+    """Score a run, during the run or after its end. The latest score of each name and author counts. A run takes at most 100
+    scores."""
 
-    run: str
-    name: str
-    value: float | bool
-    source: Literal["person", "code"] = "person"
-    comment: str = ""
+    run: field.RunId
+    name: Annotated[str, doc("Name of the score, like `helpful`: a letter, then up to 63 letters, digits, `_`, `.` and `-`.")]
+    value: Annotated[float | bool, doc("Value on a scale of your own, from -1e15 to 1e15; true is 1 and false is 0.")]
+    source: Annotated[Literal["person", "code"], doc("Kind of author: a person or a program.")] = "person"
+    comment: Annotated[str, doc("Comment, kept with the score; at most 4,096 bytes.")] = ""
 
 
 @command("operator", about={"run": Thing.RUN}, repeats=True)
 class Extend(Struct, frozen=True):
-    """Raise a limit of a run: on its steps, its tokens, its calls, its active time, its wall time or its lifespan, these in
-    seconds."""
+    """Raise a limit of a run, which must have that limit."""
 
-    run: str
-    limit: Literal["steps", "tokens", "model_calls", "tool_calls", "active", "wall", "lifespan"]
-    value: int
+    run: field.RunId
+    limit: Annotated[
+        Literal["steps", "tokens", "model_calls", "tool_calls", "active", "wall", "lifespan"],
+        doc("Limit to raise; `active` is working time, `wall` is time since the start, waits included."),
+    ]
+    value: Annotated[int, doc("New limit, above the current one: a number, or seconds for `active`, `wall` and `lifespan`.")]
 
 
 @command("admin", about={"run": Thing.RUN}, repeats=True)
 class RaiseBudget(Struct, frozen=True):
-    """Raise what a run may spend."""
+    """Raise the cost limit of a run."""
 
-    run: str
-    limit_usd: Usd
+    run: field.RunId
+    limit_usd: Annotated[Usd, doc("New cost limit in dollars, above the current one.")]
 
 
 @command("operator", about={"run": Thing.RUN}, key="key")
 class Signal(Struct, frozen=True):
-    """Send a run a signal; it is kept until a step asks for it. The same `key` again sends nothing."""
+    """Send a signal to a run. The run keeps it until a step asks for it."""
 
-    run: str
-    name: str
-    data: Any = None
-    key: str | None = None
+    run: field.RunId
+    name: field.SignalName
+    data: Annotated[Any, doc("Data of the signal, which must fit what the run expects under this name.")] = None
+    key: Annotated[
+        str | None, doc("Idempotency key: repeated, it sends nothing; with another name or other data, it is refused.")
+    ] = None
 
 
 @command("reviewer", about={"gate": Thing.GATE}, repeats=True)
 class Decide(Struct, frozen=True):
-    """Answer a gate. `shown_hash` binds the decision to what was seen."""
+    """Decide a gate."""
 
-    gate: str
-    decision: str = "approve"
-    data: Any | UnsetType = UNSET
-    reason: str | None = None
-    shown_hash: str | None = None
+    gate: field.GateId
+    decision: Annotated[str, doc("Decision that the gate allows: approve, edit, reject, answer, retry or one of its own.")] = (
+        "approve"
+    )
+    data: field.GateData = UNSET
+    reason: field.Reason = None
+    shown_hash: field.ShownHash = None
 
 
 class GateAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is decided of one of several gates."""
+    """The decision for one gate of several."""
 
-    decision: str
-    data: Any | UnsetType = UNSET
-    reason: str | None = None
+    decision: Annotated[str, doc("Decision that the gate allows.")]
+    data: field.GateData = UNSET
+    reason: field.Reason = None
 
 
 @command("reviewer", about={"gate": Thing.GATE, "decisions": Thing.GATES}, repeats=True)
 class DecideTogether(Struct, frozen=True):
-    """Answer calls of tools that a step asks about at the same time as `gate`, each by its gate, with a word or more: all of
-    the answers are taken, or none. Those that are not named stay open. `shown_hash` binds it to what is asked together."""
+    """Decide several tool calls that one step asks about at the same time. All of the decisions take effect, or none. Gates
+    that you do not name stay open."""
 
-    gate: str
-    decisions: Annotated[dict[str, str | GateAnswer], Meta(min_length=1, max_length=_MOST_TOGETHER)]
-    shown_hash: str | None = None
+    gate: Annotated[str, doc("Id of one of the gates; all of them belong to its run.")]
+    decisions: Annotated[
+        dict[str, str | GateAnswer],
+        Meta(min_length=1, max_length=_MOST_TOGETHER),
+        doc("Decision of each gate, by gate id: a word like `approve`, or an object with data and reason."),
+    ]
+    shown_hash: Annotated[
+        str | None,
+        doc(
+            "Hash of what the gates showed together; if that changed, nothing is decided. Required unless all make it optional."
+        ),
+    ] = None
 
 
 @command("reviewer", about={"gate": Thing.GATE}, repeats=True)
 class Delegate(Struct, frozen=True):
-    """Have a gate ask others, persons or roles, beside those whom it asks: whoever says so is one of them."""
+    """Ask more reviewers to decide a gate, beside the current ones. You must be one of its reviewers."""
 
-    gate: str
-    to: tuple[str, ...]
-    reason: str | None = None
+    gate: field.GateId
+    to: field.AssignTo
+    reason: field.Reason = None
 
 
 @command("reviewer", about={"gate": Thing.GATE}, repeats=True)
 class Reassign(Struct, frozen=True):
-    """Have a gate ask others, persons or roles, in the place of those whom it asks."""
+    """Replace the reviewers of a gate."""
 
-    gate: str
-    to: tuple[str, ...]
-    reason: str | None = None
+    gate: field.GateId
+    to: field.AssignTo
+    reason: field.Reason = None
 
 
 @command("reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True)
 class Resolve(Struct, frozen=True):
-    """Say what became of a tool's call of unknown outcome: `answer` (it happened, and this is its response), `reject` (it did
-    not), `retry` (call again). It is a decision of the gate that asks, and `shown_hash` binds it to what that shows."""
+    """Record the outcome of a tool call whose outcome is unknown. It decides the gate that asks about the call."""
 
-    call: str
-    decision: Literal["answer", "reject", "retry"]
-    response: Any | UnsetType = UNSET
-    reason: str | None = None
-    shown_hash: str | None = None
+    call: Annotated[str, doc("Id of the tool call.")]
+    decision: Annotated[
+        Literal["answer", "reject", "retry"],
+        doc("`answer` if the call took effect, `reject` if it did not, `retry` to make the call again."),
+    ]
+    response: Annotated[Any | UnsetType, doc("Response of the tool, with `answer`.")] = UNSET
+    reason: field.Reason = None
+    shown_hash: field.ShownHash = None
 
 
 @command("admin", about={"call": Thing.MODEL_CALL}, repeats=True)
 class Reconcile(Struct, frozen=True):
-    """Say what a model call in doubt really cost."""
+    """Record the actual cost of a model call whose cost is unknown."""
 
-    call: str
-    cost_usd: Usd
+    call: Annotated[str, doc("Id of the model call.")]
+    cost_usd: Annotated[Usd, doc("Actual cost in dollars; 0 if nothing was charged.")]
 
 
 @command("admin", whole=Whole.FLEET, repeats=True)
 class SetBudget(Struct, frozen=True):
-    """Limit what all runs of a tenant, or of a team of it, may spend in each day or month (UTC): in dollars, or with
-    `in_tokens` in tokens, `max_tokens`. None: no limit. The other one stays as it is."""
+    """Limit what all runs of a tenant or team may spend in each day or month (UTC). Each call sets either the limit in dollars
+    or the one in tokens."""
 
-    tenant: str
-    period: Period
-    limit_usd: Usd | None = None
-    team: str | None = None
-    in_tokens: bool = False
-    max_tokens: int | None = None
+    tenant: Annotated[str, doc("Tenant whose budget is set.")]
+    period: Annotated[Period, doc("Period of the limit: each day or each month (UTC).")]
+    limit_usd: Annotated[Usd | None, doc("Limit in dollars, without `in_tokens`; by default no limit.")] = None
+    team: field.TeamOfBudget = None
+    in_tokens: Annotated[bool, doc("True to set the limit in tokens, `max_tokens`, instead of the one in dollars.")] = False
+    max_tokens: Annotated[
+        int | None, doc("Limit in tokens, input and output together, with `in_tokens`; by default no limit.")
+    ] = None
 
 
 @command("admin", repeats=True)
 class SetTeamBudget(Struct, frozen=True, kw_only=True):
-    """Give agents a budget together, once and not for each day, or allot it anew; a number is an agent's priority. See
-    `Engine.set_team_budget`."""
+    """Set a budget that agents share, once and not for each day. If the budget exists, its total is allotted again; no agent
+    gets less than it has used."""
 
-    name: str
-    agents: dict[str, TeamAgent | float]
-    total_usd: Usd | None = None
-    total_tokens: int | None = None
-    tenant: str | None = None
+    name: field.TeamBudgetName
+    agents: Annotated[
+        dict[str, TeamAgent | float],
+        doc("Agents that share the budget, 1 to 100, by name: a priority, or an object with priority and initial allocation."),
+    ]
+    total_usd: Annotated[Usd | None, doc("Total in dollars; by default dollars are not limited.")] = None
+    total_tokens: Annotated[
+        int | None, doc("Total in tokens, input and output together; by default tokens are not limited.")
+    ] = None
+    tenant: field.Tenant = None
 
 
 @command("admin", repeats=True)
 class RemoveTeamBudget(Struct, frozen=True):
-    """Have a team budget limit nothing any more; what was used stays known."""
+    """Remove the limits of a team budget. What its agents have used stays recorded."""
 
-    name: str
-    tenant: str | None = None
+    name: field.TeamBudgetName
+    tenant: field.Tenant = None
 
 
 @command("operator", whole=Whole.FLEET, repeats=True)
 class RollUpCosts(Struct, frozen=True):
-    """Bring the costs up to date, as far as that takes some seconds; the row says whether they are. Said again it goes on."""
+    """Update the cost totals, for a few seconds at most. The row says whether they are up to date; if not, call it again."""
 
 
 @command("reviewer", about={"tool": Thing.TOOLS, "workflow": Thing.RUNS, "run": Thing.RUN})
 class GrantApproval(Struct, frozen=True, kw_only=True):
-    """Say that calls of the tools that `tool` names (`mail_*`) need not be asked about for so many seconds, `most` times at
-    most; see `Engine.grant_approval`."""
+    """Grant a standing approval: matching tool calls are approved in advance. Calls that the workflow denies stay denied."""
 
-    tool: str
-    for_s: float
-    most: int | None = None
-    when: Annotated[tuple[When, ...], Meta(max_length=_MOST_CONDITIONS)] = ()
-    workflow: str | None = None
-    run: str | None = None
-    reason: str = ""
-    tenant: str | None = None
+    tool: Annotated[str, doc("Name of the tool, or a pattern like `mail_*`.")]
+    for_s: Annotated[float, doc("Lifetime of the approval in seconds, above 0 and up to 366 days.")]
+    most: Annotated[int | None, doc("Maximum number of calls, 1 to 1,000,000; by default any number.")] = None
+    when: Annotated[
+        tuple[When, ...],
+        Meta(max_length=_MOST_CONDITIONS),
+        doc("Conditions on the call's arguments, all of which must hold; at most 100."),
+    ] = ()
+    workflow: Annotated[str | None, doc("Only calls in runs of this workflow, by its name.")] = None
+    run: Annotated[str | None, doc("Only calls of this run, by its id.")] = None
+    reason: Annotated[str, doc("Reason, kept with the approval.")] = ""
+    tenant: Annotated[
+        str | None, doc("Tenant; by default the run's, the caller's own, or `default` for a caller that acts for all tenants.")
+    ] = None
 
 
 @command("reviewer", about={"approval": Thing.APPROVAL}, repeats=True)
 class RevokeApproval(Struct, frozen=True):
-    """Have an approval stand for nothing more. Calls that were made by it stay made."""
+    """Revoke a standing approval. Calls that were already made stay made."""
 
-    approval: str
-    tenant: str | None = None
+    approval: Annotated[str, doc("Id of the standing approval.")]
+    tenant: field.Tenant = None
 
 
 @command("admin", whole=Whole.FLEET, repeats=True)
 class SetAdmission(Struct, frozen=True):
-    """Cap how many runs of a tenant, or of all together, are active at once; None: no cap."""
+    """Limit how many runs may be active at once, for one tenant or for all together. Runs that are active already stay so."""
 
-    runs: int | None = None
-    tenant: str | None = None
+    runs: Annotated[int | None, doc("Maximum number of active runs, 0 to 1,000,000,000; by default no limit.")] = None
+    tenant: Annotated[str | None, doc("Tenant to limit; by default all tenants together.")] = None
 
 
 @command("admin", whole=Whole.FLEET, repeats=True)
 class SetPool(Struct, frozen=True, kw_only=True):
-    """Declare a pool, or replace what was said of it; see `Engine.set_pool`."""
+    """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced."""
 
-    name: str
-    slots: int | None = None
-    rate: int | None = None
-    per_s: int | None = None
-    burst: int | None = None
-    counts: Counted | None = None
-    of: str | None = None
+    name: field.PoolName
+    slots: Annotated[int | None, doc("Slots that can be held at the same time, 1 to 10,000,000,000; instead of `rate`.")] = None
+    rate: Annotated[int | None, doc("Units available in each period, 1 to 10,000,000,000; instead of `slots`.")] = None
+    per_s: Annotated[int | None, doc("Period of the rate in seconds, 1 to 86,400; by default 1.")] = None
+    burst: Annotated[
+        int | None, doc("Units of a rate that can be taken at once after a pause; by default a tenth of the rate.")
+    ] = None
+    counts: Annotated[
+        Counted | None,
+        doc("Unit that the pool counts at a model or provider; requires `of`. By default steps ask for amounts."),
+    ] = None
+    of: Annotated[str | None, doc("Model or provider whose calls the pool counts; requires `counts`.")] = None
 
 
 @command("admin", whole=Whole.FLEET, repeats=True)
 class RemovePool(Struct, frozen=True):
-    """Remove a pool; steps that ask for it wait until it is declared again."""
+    """Remove a pool. Steps that ask for it wait until it is set again."""
 
-    name: str
+    name: field.PoolName
 
 
 @command("operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
 class SetSchedule(Struct, frozen=True, kw_only=True):
-    """Start a run of a workflow at each time of a cron line, or replace what was said under this name; see
-    `Engine.set_schedule`."""
+    """Set a schedule, which starts a run of a workflow at each time of a cron expression. An existing schedule of this name is
+    replaced; if it was paused, it stays paused."""
 
-    name: str
-    workflow: str
-    cron: str
-    timezone: str = "UTC"
-    input: Any = None
-    time_field: str | None = None
-    version: int | None = None
-    tenant: str | None = None
-    team: str | None = None
-    team_budget: str | None = None
-    agent: str | None = None
-    cost_limit_usd: Usd | None = None
-    jitter_s: float = 0
-    overlap: Overlap = "skip"
-    catch_up_s: float = 3600
+    name: field.ScheduleName
+    workflow: Annotated[str, doc("Name of the workflow.")]
+    cron: Annotated[
+        str,
+        doc("Cron expression of five fields, like `30 2 * * MON-FRI`: minute, hour, day of the month, month, day of the week."),
+    ]
+    timezone: Annotated[str, doc("IANA time zone of the cron expression, like `Europe/Berlin`.")] = "UTC"
+    input: Annotated[Any, doc("Input of each run, which must fit the workflow's input schema.")] = None
+    time_field: Annotated[
+        str | None, doc("Field of the input that is set to the scheduled time, like `2026-11-23T02:30:00Z`; by default none.")
+    ] = None
+    version: Annotated[int | None, doc("Version of the workflow; by default the highest at the time of each start.")] = None
+    tenant: field.Tenant = None
+    team: field.Team = None
+    team_budget: field.TeamBudget = None
+    agent: field.Agent = None
+    cost_limit_usd: Annotated[Usd | None, doc("Cost limit of each run in dollars; by default the workflow's.")] = None
+    jitter_s: Annotated[
+        float, doc("Maximum delay of a start in seconds, 0 to 86,400; each scheduled time has its own constant delay.")
+    ] = 0
+    overlap: Annotated[
+        Overlap,
+        doc("Action while the previous run is active: skip this time, queue it, allow both runs, or cancel the previous run."),
+    ] = "skip"
+    catch_up_s: Annotated[
+        float, doc("Times missed by more than this many seconds are left out; 0 to 31,622,400 (366 days).")
+    ] = 3600
 
 
 @command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class PauseSchedule(Struct, frozen=True):
-    """Let it start nothing until it is resumed."""
+    """Pause a schedule. It starts no runs until it is resumed."""
 
-    name: str
-    tenant: str | None = None
+    name: field.ScheduleName
+    tenant: field.Tenant = None
 
 
 @command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class ResumeSchedule(Struct, frozen=True):
-    """Let it go on from now."""
+    """Resume a paused schedule from now. Times that passed while it was paused are left out; use backfill to start them."""
 
-    name: str
-    tenant: str | None = None
+    name: field.ScheduleName
+    tenant: field.Tenant = None
 
 
 @command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class RemoveSchedule(Struct, frozen=True):
-    """Remove it; what it has started goes on."""
+    """Remove a schedule. Runs that it has started continue."""
 
-    name: str
-    tenant: str | None = None
+    name: field.ScheduleName
+    tenant: field.Tenant = None
 
 
 @command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
 class Backfill(Struct, frozen=True):
-    """Start the runs of a schedule's times from `since_ms` to `until_ms`, or to now, of those that have had none."""
+    """Start the runs of past times of a schedule, at most 1,000. Times that already had their run are left out."""
 
-    name: str
-    since_ms: int
-    until_ms: int | None = None
-    tenant: str | None = None
+    name: field.ScheduleName
+    since_ms: Annotated[int, doc("First time, inclusive, in Unix milliseconds.")]
+    until_ms: Annotated[int | None, doc("Last time, inclusive, in Unix milliseconds; not in the future. By default now.")] = (
+        None
+    )
+    tenant: field.Tenant = None
 
 
 @command("operator", about={"name": Thing.CONVERSATION, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
 class OpenConversation(Struct, frozen=True, kw_only=True):
-    """Begin a conversation with an agent, or go on with the one of that name; see `Engine.open_conversation`."""
+    """Open a conversation with an agent, or continue the one of this name. An existing conversation keeps its settings, except
+    for limits that you pass."""
 
-    name: str
-    workflow: str
-    on_busy: OnBusy = "enqueue"
-    tenant: str | None = None
-    team: str | None = None
-    team_budget: str | None = None
-    agent: str | None = None
-    cost_limit_usd: Usd | None = None
-    max_tokens: int | None = None
+    name: Annotated[str, doc("Name of the conversation, 1 to 128 bytes.")]
+    workflow: Annotated[str, doc("Name of the agent's workflow, whose input is a chat.")]
+    on_busy: Annotated[
+        OnBusy, doc("Action on a message while the agent is busy: reject, enqueue, interrupt, rollback or steer.")
+    ] = "enqueue"
+    tenant: field.Tenant = None
+    team: field.Team = None
+    team_budget: field.TeamBudget = None
+    agent: field.Agent = None
+    cost_limit_usd: Annotated[
+        Usd | None, doc("Cost limit in dollars for all runs of the conversation together; by default unchanged.")
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        doc("Maximum number of tokens, input and output together, for all runs of the conversation; by default unchanged."),
+    ] = None
 
 
 @command("operator", about={"conversation": Thing.CONVERSATION}, key="key")
 class Say(Struct, frozen=True, kw_only=True):
-    """Say something in a conversation. The same `key` again is the same message. `parts` are content parts as JSON has them:
-    `{"type": "image", "data": "BASE64"}`, or a `url`."""
+    """Send a message in a conversation. The agent answers it in a run."""
 
-    conversation: str
-    text: str
-    parts: list[Any] | None = None
-    after: int | None = None
-    on_busy: OnBusy | None = None
-    key: str | None = None
-    tenant: str | None = None
+    conversation: field.ConversationName
+    text: Annotated[str, doc("Text of the message; may be empty if the message has parts.")]
+    parts: Annotated[
+        list[Any] | None,
+        doc('Content parts, at most 20: objects like {"type": "image", "data": "BASE64"}, or with a `url` instead of data.'),
+    ] = None
+    after: Annotated[int | None, doc("Number of an earlier message to branch after; by default the latest.")] = None
+    on_busy: Annotated[
+        OnBusy | None,
+        doc("Action while the agent is busy: reject, enqueue, interrupt, rollback or steer; by default the conversation's."),
+    ] = None
+    key: Annotated[
+        str | None, doc("Idempotency key: repeated, it is the same message; with another text or other parts, it is refused.")
+    ] = None
+    tenant: field.Tenant = None
 
 
 @command("operator", about={"name": Thing.CONVERSATION}, repeats=True)
 class DeleteConversation(Struct, frozen=True):
-    """Delete a conversation with all that was said in it, for good; see `Engine.delete_conversation`."""
+    """Delete a conversation and all its messages permanently. The histories of its runs stay. Refused while the agent is at
+    work."""
 
-    name: str
-    tenant: str | None = None
+    name: field.ConversationName
+    tenant: field.Tenant = None
 
 
 @command("operator")
 class WriteSharedValue(Struct, frozen=True, kw_only=True):
-    """Write a version of a shared value; with `expected_version` only in the place of that one, 0 for none."""
+    """Write a new version of a shared value, which runs and agents of the tenant can read."""
 
-    space: str
-    key: str
-    value: Any = None
-    expected_version: int | None = None
-    tenant: str | None = None
+    space: Annotated[str, doc("Space of the shared value, 1 to 200 characters; it must not begin with `!`.")]
+    key: Annotated[str, doc("Key of the shared value in its space, 1 to 200 characters.")]
+    value: Annotated[Any, doc("Value: JSON data of at most 64 KiB.")] = None
+    expected_version: Annotated[
+        int | None, doc("Version to replace, 0 for none; if another is current, nothing is written. By default any version.")
+    ] = None
+    tenant: field.Tenant = None
 
 
 @command("operator", repeats=True)
 class ForgetCachedAnswer(Struct, frozen=True):
-    """Take an answer out of a semantic cache; see `Engine.forget_cached_answer`."""
+    """Remove an answer from a semantic cache. The next question of the same meaning is answered by the model."""
 
-    space: str
-    key: str
-    tenant: str | None = None
+    space: Annotated[str, doc("Space of the cached answer, as events of the runs that used it name it.")]
+    key: Annotated[str, doc("Key of the cached answer in its space.")]
+    tenant: field.Tenant = None
 
 
 @command("admin", about={"name": Thing.KEY}, makes="name")
 class MakeKey(Struct, frozen=True, kw_only=True):
-    """Make a key for a service, which is shown once. It acts for a tenant, or everybody, may do so much (viewer, operator,
-    reviewer, author, admin), with workflows and tools whose names fit a pattern; after `life_s` it is over."""
+    """Create an API key for a service. Its secret is shown only in this response."""
 
-    name: str
-    tenant: str | None = None
-    may: tuple[Grant, ...] = ("viewer",)
-    roles: tuple[str, ...] = ()
-    teams: tuple[str, ...] = ()
-    workflows: tuple[str, ...] = ANY
-    tools: tuple[str, ...] = ANY
-    life_s: int | None = None
+    name: Annotated[
+        str, doc("Name of the key, for good: 1 to 64 of a-z, 0-9, `_`, `.` and `-`, beginning with a letter or digit.")
+    ]
+    tenant: Annotated[
+        str | None, doc("Tenant for which the key acts; by default the caller's own, or all for a caller that acts for all.")
+    ] = None
+    may: Annotated[tuple[Grant, ...], doc("Grants of the key, at most the caller's own.")] = ("viewer",)
+    roles: Annotated[tuple[str, ...], doc("Roles in which the key decides gates.")] = ()
+    teams: Annotated[tuple[str, ...], doc("Teams to which the key belongs.")] = ()
+    workflows: Annotated[tuple[str, ...], doc("Workflows that the key reaches: names or patterns like `order*`.")] = ANY
+    tools: Annotated[tuple[str, ...], doc("Tools about whose calls the key decides: names or patterns like `mail_*`.")] = ANY
+    life_s: Annotated[int | None, doc("Lifetime in seconds, up to 10 years; by default the key does not expire.")] = None
 
 
 @command("operator", about={"run": Thing.RUN})
 class MakeLink(Struct, frozen=True):
-    """Make a link with which somebody who has no token sends a run one signal, once, within `life_s`. It is shown once."""
+    """Create a link that sends one signal to a run, once and without a token. It is shown only in this response."""
 
-    run: str
-    name: str
-    life_s: int = 7 * 86_400
+    run: field.RunId
+    name: field.SignalName
+    life_s: field.LinkLife = 7 * 86_400
 
 
 @command("reviewer", about={"gate": Thing.GATE})
 class MakeGateLink(Struct, frozen=True):
-    """Make a link with which somebody who has no token decides a gate, once, within `life_s`: as `reviewer`, in these `roles`,
-    about what it shows now. It is shown once."""
+    """Create a link that decides a gate, once and without a token. It is bound to what the gate shows now, and is shown only in
+    this response."""
 
-    gate: str
-    reviewer: str
-    roles: tuple[str, ...] = ()
-    life_s: int = 7 * 86_400
+    gate: field.GateId
+    reviewer: Annotated[str, doc("Person who decides with the link, by name.")]
+    roles: Annotated[tuple[str, ...], doc("Roles in which the reviewer decides.")] = ()
+    life_s: field.LinkLife = 7 * 86_400
 
 
 @command("admin", about={"name": Thing.KEY})
 class RotateKey(Struct, frozen=True):
-    """Give a key another secret, which is shown once; the one before is over at once. Callers that act for all tenants say
-    whose it is where several tenants have a key of the name."""
+    """Replace the secret of an API key. The old secret stops working at once; the new one is shown only in this response."""
 
-    name: str
-    tenant: str | None = None
+    name: field.KeyName
+    tenant: field.TenantOfKey = None
 
 
 @command("admin", about={"name": Thing.KEY})
 class RevokeKey(Struct, frozen=True):
-    """Take a key back, for good and at once. Callers that act for all tenants say whose it is where several tenants have a key
-    of the name."""
+    """Revoke an API key, permanently and at once."""
 
-    name: str
-    tenant: str | None = None
+    name: field.KeyName
+    tenant: field.TenantOfKey = None
 
 
 OfKey: TypeAlias = MakeKey | MakeLink | MakeGateLink | RotateKey | RevokeKey

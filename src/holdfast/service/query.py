@@ -6,14 +6,14 @@ Never here: finding the answer.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 
 from holdfast.core.nouns.memory import Kind
-from holdfast.core.values.money import Usd
 from holdfast.core.values.proposal import RiskLevel
-from holdfast.service.declaration import Thing, Whole, query
+from holdfast.service import field
+from holdfast.service.declaration import Thing, Whole, doc, query
 
 View: TypeAlias = dict[str, Any]
 """Plain data, as --json prints it (service.view)."""
@@ -32,380 +32,382 @@ class Page(NamedTuple):
 
 @query("viewer", rows="workflow")
 class Runs(Struct, frozen=True, kw_only=True):
-    """Runs, newest first. Times are those of a run's start."""
+    """List runs, newest first."""
 
-    tenant: str | None = None
-    workflow: str | None = None
-    status: tuple[str, ...] = ()
-    key: str | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    in_doubt: bool = False
-    parent: str | None = None
-    """Only those that this run has asked for."""
-    prefix: str | None = None
-    """How the run's id begins."""
-    tag: tuple[str, ...] = ()
-    """All of which they have."""
-    text: str | None = None
-    """Letters in their workflow's name, their key, who started them, or a tag."""
-    min_cost_usd: Usd | None = None
-    max_cost_usd: Usd | None = None
-    """What they have spent, inclusively."""
-    cursor: str | None = None
-    limit: int = USUAL
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    status: Annotated[tuple[str, ...], doc("Only runs with one of these statuses; by default any.")] = ()
+    key: field.StartedUnder = None
+    since_ms: field.StartedSince = None
+    until_ms: field.StartedUntil = None
+    in_doubt: Annotated[bool, doc("True to list only runs with money in doubt: model calls whose cost is unknown.")] = False
+    parent: Annotated[str | None, doc("Only children of this run, by its id.")] = None
+    prefix: Annotated[str | None, doc("Only runs whose id begins with this.")] = None
+    tag: field.WithTags = ()
+    text: field.WithText = None
+    min_cost_usd: field.MinCost = None
+    max_cost_usd: field.MaxCost = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Run(Struct, frozen=True):
-    """A run with its steps, its effects, its books and the scores that count, in one row."""
+    """Show a run with its steps, effects, budget and scores."""
 
-    run: str
+    run: field.RunId
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Steps(Struct, frozen=True):
-    """The latest visits of a run's nodes, in the order in which they began."""
+    """List the latest visit of each node of a run, in the order in which they began."""
 
-    run: str
+    run: field.RunId
 
 
 @query("viewer", about={"run": Thing.RUN})
 class RunCosts(Struct, frozen=True):
-    """What the calls of a run have cost so far, by node."""
+    """List what a run's calls have cost so far, by node."""
 
-    run: str
+    run: field.RunId
 
 
 @query("viewer", about={"run": Thing.RUN})
 class RunBudget(Struct, frozen=True):
-    """The books of a run, with its calls whose cost nobody knows, in one row."""
+    """Show the budget of a run, with its model calls whose cost is unknown."""
 
-    run: str
+    run: field.RunId
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Drawing(Struct, frozen=True):
-    """The graph of a run in one row: its nodes, how each stands and what it has cost, and its edges, taken or not."""
+    """Show the graph of a run: its nodes with status and cost, and its edges, taken or not."""
 
-    run: str
+    run: field.RunId
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Trace(Struct, frozen=True, kw_only=True):
-    """What happened at the nodes of a run, how long it took and what it cost, without what its data says."""
+    """List trace events of a run: what happened at each node, how long it took and what it cost, without data."""
 
-    run: str
-    cursor: str | None = None
-    limit: int = USUAL
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Logs(Struct, frozen=True, kw_only=True):
-    """What the jobs of a run have printed, as far as it is kept: by job and attempt, each piece from its first byte; or of one
-    job, attempt or piece. Without `text` it is told how much there is."""
+    """List the kept output of a run's jobs, in pieces, by job and attempt."""
 
-    run: str
-    job: str | None = None
-    attempt: int | None = None
-    first_byte: int | None = None
-    text: bool = True
+    run: field.RunId
+    job: Annotated[
+        str | None, doc("Only this job, by its id; that of a matrix job includes its combination, `greet (Ada)`.")
+    ] = None
+    attempt: Annotated[int | None, doc("Only this attempt, counted from 1.")] = None
+    first_byte: Annotated[int | None, doc("Only the piece that begins at this byte of the attempt's output.")] = None
+    text: Annotated[bool, doc("False to leave out the text and only list how many bytes each piece has.")] = True
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Scores(Struct, frozen=True):
-    """What a run was said to be worth: the latest of each name and giver, or all."""
+    """List the scores of a run: the latest of each name and author."""
 
-    run: str
-    all: bool = False
+    run: field.RunId
+    all: Annotated[bool, doc("True to list every score, in the order in which they were given.")] = False
 
 
 @query("viewer", rows="workflow")
 class ScoreMeans(Struct, frozen=True, kw_only=True):
-    """What runs were said to be worth, by version of their workflow, as the mean of what counts of what was given since
-    `since_ms`; at most `limit` rows, all of one page."""
+    """List mean scores of runs by version of their workflow and name of the score. The latest score of each author counts. The
+    list has one page."""
 
-    tenant: str | None = None
-    name: str | None = None
-    workflow: str | None = None
-    since_ms: int = 0
-    limit: int = USUAL
+    tenant: field.OfTenant = None
+    name: Annotated[str | None, doc("Only scores of this name.")] = None
+    workflow: field.OfWorkflow = None
+    since_ms: Annotated[int, doc("Only scores given at this time or later, in Unix milliseconds.")] = 0
+    limit: field.Limit = USUAL
 
 
 @query("viewer", rows="workflow")
 class Evaluations(Struct, frozen=True, kw_only=True):
-    """What suites of scenarios came to, as `holdfast eval --keep` kept it, newest first."""
+    """List saved results of evaluation suites, as `holdfast eval --keep` saves them, newest first."""
 
-    tenant: str | None = None
-    workflow: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"evaluation": Thing.EVALUATION})
 class Evaluation(Struct, frozen=True):
-    """One of them in one row, with what each of its runs missed."""
+    """Show the saved result of an evaluation suite, with each of its runs."""
 
-    evaluation: str
+    evaluation: Annotated[str, doc("Id of the evaluation.")]
 
 
 @query("viewer", about={"gate": Thing.GATE})
 class Gate(Struct, frozen=True):
-    """All about a gate in one row: whom it asks what, what they see, and what they decided."""
+    """Show a gate: what it asks, whom it asks, what it shows, and its decision."""
 
-    gate: str
+    gate: field.GateId
 
 
 @query("viewer", about={"run": Thing.RUN}, rows="run_id")
 class Gates(Struct, frozen=True, kw_only=True):
-    """Open gates, or with `all` every one, oldest first. Those that are `mine` ask the caller, by name, role or team, or
-    anybody. With `risk_level` those of one of these: low, medium, high, critical."""
+    """List gates, oldest first: open ones, or every one."""
 
-    run: str | None = None
-    tenant: str | None = None
-    all: bool = False
-    mine: bool = False
-    risk_level: tuple[RiskLevel, ...] = ()
-    cursor: str | None = None
-    limit: int = USUAL
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    all: Annotated[bool, doc("True to list decided, expired and withdrawn gates too.")] = False
+    mine: Annotated[bool, doc("True to list only gates that ask the caller, by name, role or team, or that ask anyone.")] = (
+        False
+    )
+    risk_level: Annotated[tuple[RiskLevel, ...], doc("Only gates with one of these risk levels; by default any.")] = ()
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN}, rows="run_id")
 class Effects(Struct, frozen=True, kw_only=True):
-    """Calls of tools, oldest first, with their requests and responses."""
+    """List tool calls, oldest first, with their requests and responses."""
 
-    run: str | None = None
-    tenant: str | None = None
-    state: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    state: Annotated[
+        str | None, doc("Only calls in this state: intended, completed, failed, released, in_doubt, repeated or orphaned.")
+    ] = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Events(Struct, frozen=True, kw_only=True):
-    """A run's history from its beginning."""
+    """List the events of a run, from its beginning."""
 
-    run: str
-    cursor: str | None = None
-    limit: int = USUAL
+    run: field.RunId
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN})
 class ForkQuote(Struct, frozen=True, kw_only=True):
-    """What a fork of a run would be, in one row: what is kept, what is reused, what is done anew, and the most it can cost."""
+    """Show what a fork of a run would keep, reuse and do again, and the most it can cost. Nothing is started."""
 
-    run: str
-    step: str
-    output: Any | UnsetType = UNSET
-    state: dict[str, Any] = {}
-    cost_limit_usd: str | int | float | None = None
+    run: field.RunId
+    step: field.ForkStep
+    output: field.ForkOutput = UNSET
+    state: field.ForkState = {}
+    cost_limit_usd: field.ForkCostLimit = None
 
 
 @query("viewer", about={"run": Thing.RUN})
 class CancelQuote(Struct, frozen=True):
-    """What cancelling a run would do, in one row: what is called off, what is in flight and may have happened, and what is
-    undone, in that order."""
+    """Show what cancelling a run would do: which steps it stops, which calls are in flight, and which effects it compensates.
+    Nothing is cancelled."""
 
-    run: str
+    run: field.RunId
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Tree(Struct, frozen=True, kw_only=True):
-    """A run with everything below it, in one row: how each of them stands, and what all of them have cost."""
+    """Show a run with everything below it: the status of each run, and what all of them have cost."""
 
-    run: str
+    run: field.RunId
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Items(Struct, frozen=True, kw_only=True):
-    """How the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did."""
+    """List the ended items of a map, in the order in which they ended."""
 
-    run: str
-    map: str
-    cursor: str | None = None
-    limit: int = USUAL
+    run: field.RunId
+    map: Annotated[str, doc("Map, by the name of its node, `review`, or in a flow with its place, `flow/2`.")]
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN})
 class Streams(Struct, frozen=True, kw_only=True):
-    """What is said in a run while it goes on: what models say, and what user code writes. The list goes on until the run has
-    ended and all is told; a page comes when there is something, or after `wait_s` (30 at most)."""
+    """List what models say in a run, and what user code writes to streams. The list goes on until the run has ended."""
 
-    run: str
-    name: str | None = None
-    """Only this stream, or this call (`draft#1:0:1`)."""
-    wait_s: float = 0.0
-    cursor: str | None = None
-    """Also `start`, `now`, and with a name the number of the value, or of the character of the call, that comes first; a
-    negative one counts the last values."""
-    limit: int = USUAL
+    run: field.RunId
+    name: Annotated[
+        str | None, doc("Only this stream, `model` for what models say, or one model call, like `draft#1:0:1`.")
+    ] = None
+    wait_s: Annotated[float, doc("Maximum time to wait for a first row when there is none yet, in seconds, 0 to 30.")] = 0.0
+    cursor: Annotated[
+        str | None,
+        doc("Cursor, `start` or `now`. With `name` also a number: of the first value or character; -5 is the last 5 values."),
+    ] = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"letter": Thing.LETTER, "run": Thing.RUN}, rows="workflow")
 class DeadLetters(Struct, frozen=True, kw_only=True):
-    """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved`, or any,
-    the oldest run's first. Times are those of the latest failure."""
+    """List dead letters: steps that failed permanently. The oldest run's come first."""
 
-    letter: str | None = None
-    """Only this one, `RUN:STEP`, with all about it."""
-    run: str | None = None
-    tenant: str | None = None
-    workflow: str | None = None
-    node: str | None = None
-    error_class: str | None = None
-    state: Literal["open", "resolved", "any"] = "open"
-    since_ms: int | None = None
-    until_ms: int | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    letter: Annotated[
+        str | None, doc("Only this dead letter, `RUN:STEP`, or `RUN` if that run has only one open, with all its details.")
+    ] = None
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    node: field.OfNode = None
+    error_class: field.OfErrorClass = None
+    state: Annotated[
+        Literal["open", "resolved", "any"], doc("Only open dead letters, only resolved ones (listed for three days), or any.")
+    ] = "open"
+    since_ms: field.FailedSince = None
+    until_ms: field.FailedUntil = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", rows="workflow")
 class DeadLetterSummary(Struct, frozen=True):
-    """How many there are by workflow, node and class of error, with the age of the oldest open one."""
+    """Count dead letters by workflow, node and error class, with the age of the oldest open one."""
 
-    tenant: str | None = None
+    tenant: field.OfTenant = None
 
 
 @query("viewer", rows="workflow")
 class Costs(Struct, frozen=True, kw_only=True):
-    """What models cost on the days from `first_day` to `last_day` (`2026-11-21`), by day, tenant, workflow, node and model."""
+    """List what models cost, by day, tenant, workflow, node and model."""
 
-    first_day: str = "0000-01-01"
-    last_day: str = "9999-12-31"
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
+    last_day: Annotated[str, doc("Last day (UTC), inclusive, like `2026-11-21`; by default the latest.")] = "9999-12-31"
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN}, rows="workflow")
 class Doubts(Struct, frozen=True, kw_only=True):
-    """Model calls of which nobody knows what they cost, of the newest run first. A page ends with the calls of a whole run."""
+    """List model calls whose cost is unknown, the newest run's first. A page may exceed the limit, to end with all calls of a
+    run."""
 
-    run: str | None = None
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    run: field.OfRun = None
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"name": Thing.CONVERSATION}, rows="agent")
 class Conversations(Struct, frozen=True, kw_only=True):
-    """Conversations by tenant and name; or the one of that `name`, with all that was said in it."""
+    """List conversations by tenant and name; or show one with all its messages."""
 
-    name: str | None = None
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    name: Annotated[str | None, doc("Only the conversation of this name, with all its messages.")] = None
+    tenant: field.TenantOrAll = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"name": Thing.SCHEDULE}, rows="workflow")
 class Schedules(Struct, frozen=True, kw_only=True):
-    """Schedules by tenant and name, or the one of that `name`."""
+    """List schedules by tenant and name; or show one."""
 
-    name: str | None = None
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    name: Annotated[str | None, doc("Only the schedule of this name.")] = None
+    tenant: field.TenantOrAll = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer")
 class SharedValues(Struct, frozen=True, kw_only=True):
-    """The latest versions of shared values by tenant, space and key; or, with `key`, all that are kept of one, the latest
-    last."""
+    """List the latest versions of shared values by tenant, space and key; or all kept versions of one value,
+    the latest last."""
 
-    space: str | None = None
-    key: str | None = None
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    space: Annotated[str | None, doc("Only values of this space; give it with `key`.")] = None
+    key: Annotated[str | None, doc("Only the value of this key in the space, with all its kept versions.")] = None
+    tenant: field.TenantOrAll = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer")
 class Memories(Struct, frozen=True, kw_only=True):
-    """What an agent of a tenant remembers, or of it and one `user`, the most relevant first; with `words` what has any of them,
-    the likest first. Looking counts as no use."""
+    """List what an agent remembers, the most relevant first. Reading does not count as use. The list has one page."""
 
-    agent: str
-    user: str | None = None
-    words: str | None = None
-    kind: tuple[Kind, ...] = ()
-    """Only of these."""
-    tenant: str | None = None
-    limit: int = USUAL
+    agent: Annotated[str, doc("Name of the agent, 1 to 64 characters.")]
+    user: Annotated[str | None, doc("Only memories about this user, 1 to 64 characters; by default those about no user.")] = (
+        None
+    )
+    words: Annotated[str | None, doc("Only memories with any of these words, the best match first.")] = None
+    kind: Annotated[tuple[Kind, ...], doc("Only memories of these kinds; by default any.")] = ()
+    tenant: field.Tenant = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", whole=Whole.COUNTS)
 class Pools(Struct, frozen=True):
-    """The pools that steps can ask amounts of, by name."""
+    """List pools by name; or show one with how much of it each process holds."""
 
-    name: str | None = None
-    """Only this one, with who has how much of it."""
+    name: Annotated[str | None, doc("Only the pool of this name, with how much of it each process holds.")] = None
 
 
 @query("viewer")
 class Budget(Struct, frozen=True):
-    """What a tenant, or a team of it, has spent this day and this month."""
+    """Show what a tenant or team has spent today and this month (UTC), and its limits."""
 
-    tenant: str
-    team: str | None = None
+    tenant: Annotated[str, doc("Tenant whose budget is shown.")]
+    team: field.TeamOfBudget = None
 
 
 @query("viewer")
 class TeamBudgets(Struct, frozen=True, kw_only=True):
-    """The team budgets of a tenant by name; or the one of that `name`, with how each agent stands."""
+    """List the team budgets of a tenant by name; or show one with each of its agents."""
 
-    name: str | None = None
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    name: Annotated[str | None, doc("Only the team budget of this name, with each of its agents.")] = None
+    tenant: field.Tenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"approval": Thing.APPROVAL}, rows="workflow")
 class Approvals(Struct, frozen=True, kw_only=True):
-    """The standing approvals of a tenant by their ids, or that `approval`, also those that stand for nothing more."""
+    """List the standing approvals of a tenant by id, including those that are expired, used up or revoked."""
 
-    approval: str | None = None
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    approval: Annotated[str | None, doc("Only the standing approval of this id.")] = None
+    tenant: field.Tenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"name": Thing.SUPERVISOR}, rows="workflows")
 class Supervisors(Struct, frozen=True, kw_only=True):
-    """Supervisors by tenant and name, how much they have to do; or the one of that `name`, with how its workers stand."""
+    """List supervisors by tenant and name, with their load; or show one with each of its workers."""
 
-    name: str | None = None
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    name: Annotated[str | None, doc("Only the supervisor of this name, with each of its workers.")] = None
+    tenant: field.TenantOrAll = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", whole=Whole.COUNTS)
 class Admission(Struct, frozen=True):
-    """How many runs of a tenant, or of all together, are active, and how many may be."""
+    """Show how many runs are active and how many may be, for one tenant or for all together."""
 
-    tenant: str | None = None
+    tenant: Annotated[
+        str | None, doc("Tenant to show; by default the caller's own, or all together for a caller that acts for all tenants.")
+    ] = None
 
 
 @query("viewer", about={"name": Thing.WORKFLOW}, rows="workflow")
 class Workflows(Struct, frozen=True, kw_only=True):
-    """The workflows whose code some process has loaded, by name, the highest version first, with how many living processes can
-    run each."""
+    """List workflows that a process has loaded or the tenant has submitted, by name, the highest version first; or show one.
+    Each row says how many live processes can run it."""
 
-    name: str | None = None
-    """Only this one, in `version` or the highest, with its definition and what its input must fit."""
-    version: int | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    name: Annotated[str | None, doc("Only the workflow of this name, with its definition and input schema.")] = None
+    version: Annotated[int | None, doc("Version of the workflow, with `name`; by default the highest.")] = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("viewer", about={"run": Thing.RUN}, rows="workflow")
 class Queue(Struct, frozen=True):
-    """The steps that wait for a worker or a pool, longest first; with `run` why those of one run do. Who acts for a tenant sees
-    its own, and of each how many are `ahead`."""
+    """List steps that wait for a worker or a pool, longest first; or why the steps of one run wait."""
 
-    run: str | None = None
-    step: str | None = None
+    run: Annotated[str | None, doc("Only steps of this run, by its id, each with the reason why it waits.")] = None
+    step: Annotated[str | None, doc("Only this step of the run, like `draft#1`; with `run`.")] = None
 
 
 START: Final = "start"
@@ -414,44 +416,47 @@ NOW: Final = "now"
 
 @query("viewer", rows="workflow")
 class Tail(Struct, frozen=True, kw_only=True):
-    """Every committed event of all runs, once, in order within a run; each has the cursor after it. The list goes on for ever,
-    or with `ends` until there is nothing more now: `start` is the oldest event that is known, `now` the end."""
+    """List the committed events of all runs, each once, in order within a run. Each event has the cursor after it. The list
+    never ends, unless you pass `ends`."""
 
-    tenant: str | None = None
-    workflow: str | None = None
-    ends: bool = False
-    cursor: str = START
-    limit: int = USUAL
+    tenant: field.OfTenant = None
+    workflow: field.OfWorkflow = None
+    ends: Annotated[bool, doc("True to end the list when it has reached the newest event.")] = False
+    cursor: Annotated[
+        str, doc("Cursor to go on after; `start` is before the oldest known event, `now` is after the newest one.")
+    ] = START
+    limit: field.Limit = USUAL
 
 
 @query("viewer", whole=Whole.COUNTS)
 class Workers(Struct, frozen=True):
-    """The living processes that execute steps: what they can run, how many slots they have, how many are free. Who acts for a
-    tenant is told their number and slots, in one row."""
+    """List live processes that execute steps, with their workflows and slots. A caller that acts for one tenant gets only
+    totals, in one row."""
 
 
 @query("admin", rows="workflows", reach=True)
 class Keys(Struct, frozen=True, kw_only=True):
-    """The keys of services, by name, also those that were taken back; of none what it is."""
+    """List API keys by name, including revoked ones, without their secrets."""
 
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("admin")
 class Audit(Struct, frozen=True, kw_only=True):
-    """What was done from outside, by whom, from where and with what result, in its order, each chained to the one before."""
+    """List the audit log: who did what from outside, from where and with what result, oldest first. Each entry is chained to
+    the one before."""
 
-    tenant: str | None = None
-    cursor: str | None = None
-    limit: int = USUAL
+    tenant: field.OfTenant = None
+    cursor: field.Cursor = None
+    limit: field.Limit = USUAL
 
 
 @query("admin", whole=Whole.COUNTS)
 class AuditHead(Struct, frozen=True):
-    """Which entry of the audit log is the last, with its hash and its signature if it has one; number 0 before the first.
-    No row for a caller who acts for a tenant, who sees only some of them."""
+    """Show the last entry of the audit log: its number (0 before the first), hash and signature. A caller that acts for one
+    tenant gets no row."""
 
 
 Query: TypeAlias = (
