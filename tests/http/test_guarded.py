@@ -293,6 +293,31 @@ async def test_a_connection_comes_back_as_it_was_whatever_became_of_the_reading(
     await store.aclose()
 
 
+@pytest.mark.parametrize("of", ["acme", None], ids=["a tenant", "all"])
+async def test_what_is_called_off_as_it_begins_is_not_gone_on_with_by_others(
+    guarded: str, monkeypatch: pytest.MonkeyPatch, of: str | None
+) -> None:
+    store = await PostgresStore.connect(guarded)
+    whole = store.context.connections
+    words = f"{connection.BEGIN}; set local role {READER}; select pg_sleep(60)"
+
+    async def read() -> None:
+        if of is not None:
+            monkeypatch.setattr(connection, "BEGIN", words)
+            await whole.of_tenant(of).fetch("select 1")
+        async with whole.taken() as db, connection.transaction(db, words):
+            pass
+
+    reading = asyncio.ensure_future(read())
+    async with asyncio.timeout(MOST_S):
+        while not await whole.value("select count(*) from pg_stat_activity where wait_event = 'PgSleep'"):
+            await asyncio.sleep(0.005)
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    assert [await whole.value("select current_user") for _ in range(4)] == [WORKER] * 4
+    await store.aclose()
+
+
 SLEEPS = "select pg_sleep(60)"
 IN_A_ROLE = pytest.mark.parametrize("role", [READER, None], ids=["role", "no role"])
 

@@ -359,10 +359,10 @@ def _is_sound(db: Connection) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def transaction(db: Connection, begin: str = BEGIN) -> AsyncIterator[None]:
+async def transaction(db: Connection, words: str = BEGIN) -> AsyncIterator[None]:
     """A transaction that waits for nobody for long, nor keeps others waiting. Raises UnknownCommit as `durable` does;
     errors pass as they are."""
-    await db.execute(begin)
+    await begin(db, words)
     try:
         yield
     except LOST:
@@ -371,6 +371,17 @@ async def transaction(db: Connection, begin: str = BEGIN) -> AsyncIterator[None]
         await db.execute("rollback")
         raise
     await durable(db, db.execute("commit"))
+
+
+async def begin(db: Connection, words: str = BEGIN) -> None:
+    """Begin a transaction. One that is called off meanwhile may begin all the same, and the next statements on the connection
+    would be within it: so it is thrown away."""
+    try:
+        await db.execute(words)
+    except asyncio.CancelledError:
+        with contextlib.suppress(*_GIVEN_BACK):
+            db.terminate()
+        raise
 
 
 async def durable(db: Connection, committing: Awaitable[T]) -> T:

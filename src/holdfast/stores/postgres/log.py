@@ -22,7 +22,7 @@ from holdfast.stores.month import Month
 from holdfast.stores.postgres import child
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger, write_one
 from holdfast.stores.postgres.archive import Archives
-from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Connection, durable, explain, transaction
+from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, begin, durable, explain, transaction
 from holdfast.stores.postgres.context import StoreContext, StorePort, is_run
 from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.history import MOST_EVENTS, Asked, Histories, Read
@@ -301,7 +301,7 @@ class Log(Archives):
         async with self._alone:
             try:
                 async with self._db.taken() as db:
-                    await db.execute(BEGIN)
+                    await begin(db)
                     await db.execute(self._sql["lock_runs"], [run])
                     self._held[run] = held = Held(db)
                     try:
