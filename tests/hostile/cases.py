@@ -395,7 +395,7 @@ FORMS = (
     Case(
         "many items that are none of the form's",
         doors.form,
-        lambda: (field(items={"type": "string"}), {"edited_body": [1] * 100_000}),
+        lambda: (field(items={"type": "string"}), {"edited_body": [1] * 200_000}),
         "InvalidDecision.{,4000}$",
     ),
     Case(

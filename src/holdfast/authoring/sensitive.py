@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_core import core_schema
 
-from holdfast.core.values.payload import SEALED, SENSITIVE
+from holdfast.core.values.payload import SEALED, SENSITIVE, is_sensitive
 from holdfast.core.views.sealing import Sealing
 from holdfast.errors import CorruptHistory, KeyMissing
 
@@ -144,7 +144,8 @@ def shown(name: object) -> str:
 
 def sealed_by(schema: Mapping[str, Any], data: Any) -> Any:
     """Return JSON data with the texts sealed that its JSON Schema says are sensitive. For who has not the code."""
-    return _sealed_by(schema, schema, data, 0)
+    # Where none is, nothing is looked at: a person or a model may have given a hundred thousand values.
+    return _sealed_by(schema, schema, data, 0) if is_sensitive(schema) else data
 
 
 def _sealed_by(root: Mapping[str, Any], schema: Any, data: Any, depth: int) -> Any:

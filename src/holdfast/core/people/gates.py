@@ -35,7 +35,7 @@ from holdfast.core.values import policies, proposal
 from holdfast.core.values.claim import folded, suffices
 from holdfast.core.values.ids import CallId, GateId, StepId, gate_id, node_of, run_of
 from holdfast.core.values.money import nanousd
-from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline
+from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline, is_sensitive
 from holdfast.core.values.policies import LIMIT, TOOL
 from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, HoldfastError, InvalidDecision, InvalidInput, NotFound
 
@@ -406,10 +406,10 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
 
 def expect_fields(gate: GateId, form: dict[str, Any], data: Any) -> None:
     """Raise InvalidDecision for data whose sensitive fields do not fit their form: once they are sealed nobody sees that."""
+    if not isinstance(data, dict) or not is_sensitive(form):
+        return
     from holdfast.core.values import schema  # noqa: PLC0415 - see above
 
-    if not isinstance(data, dict) or not schema.is_sensitive(form):
-        return
     given = {name: each for name, each in form.items() if name != "required"}  # what is shown fills in the rest
     _expect_fit(gate, schema, given, data)
 

@@ -6,6 +6,7 @@ Never here: reading a blob, redacting, validating against a user's model.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,11 @@ SEALED: Final = "[sensitive:"
 """How a sensitive text begins that is sealed."""
 SENSITIVE: Final = "x-holdfast-sensitive"
 """What the JSON Schema of a sensitive text has, for processes without the code that declares it."""
+
+
+def is_sensitive(schema: Any) -> bool:
+    """Return True if texts of a JSON Schema are stored sealed: then no error shows a value."""
+    return isinstance(schema, Mapping) and SENSITIVE.encode() in msgspec.json.encode(schema)
 
 
 class Payload(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,7 +24,7 @@ from jsonschema.validators import extend
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_jsonable_python
 
-from holdfast.core.values.payload import SEALED, SENSITIVE
+from holdfast.core.values.payload import SEALED, SENSITIVE, is_sensitive
 
 MOST_LOOKS: Final = 3_000
 """Of keywords at values, for one value: less than a tenth of a second at the worst."""
@@ -114,11 +114,6 @@ def _bounded(looks: int) -> Iterator[None]:
         raise TooMuch("it is nested too deep") from None
     finally:
         _looks.reset(token)
-
-
-def is_sensitive(schema: Any) -> bool:
-    """Return True if texts of it are stored sealed: then no error shows a value."""
-    return isinstance(schema, Mapping) and SENSITIVE.encode() in msgspec.json.encode(schema)
 
 
 def _words_of_schema(problem: Any) -> str:
