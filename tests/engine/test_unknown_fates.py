@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ from tests.engine.history import events_of
 from tests.engine.kit import eventually, gate_of, opened
 
 
-def two() -> Workflow:
+def two(guard: Any = None) -> Workflow:
     wf = Workflow("two")
     wf.node("a")(task(lambda state: 1))
     wf.node("b")(task(lambda state: 2))
-    wf.edge("a", "b")
+    wf.edge("a", "b", guard=guard)
     return wf
 
 
@@ -242,3 +243,44 @@ async def test_who_waits_hears_of_another_process_although_the_store_was_away_wh
                 await waits
     finally:
         await store.aclose()
+
+
+@pytest.mark.parametrize("part", ["what is left above", "what was said"])
+async def test_guards_that_could_not_be_asked_are_asked_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    """The store is away before a guard speaks, or after: a warning says so, and no task ends with what nobody has heard."""
+    asked: list[int] = []
+    unheard: list[dict[str, Any]] = []
+    wf = two(guard=lambda state: asked.append(1) or True)
+    store = await SqliteStore.connect(tmp_path / "holdfast.db")
+    balances, append, refused = store.scopes.balances, store.log.append, list[None]()
+
+    def is_away(now: bool) -> None:
+        if now and not refused:
+            refused.append(None)
+            raise StoreError("The disk is away.")
+
+    async def read(scopes: Any) -> Any:
+        is_away(part == "what is left above")
+        return await balances(scopes)
+
+    async def write(appends: Sequence[Append]) -> Any:
+        is_away(part == "what was said" and any(isinstance(e.event, ev.GuardJudged) for each in appends for e in each.events))
+        return await append(appends)
+
+    store.scopes.balances = read  # type: ignore[method-assign]
+    store.log.append = write  # type: ignore[method-assign]
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    try:
+        async with opened(store) as engine:
+            run = await engine.start(wf)
+            assert await run.result() == 2
+            assert len(await events_of(run, ev.GuardJudged)) == 1
+        gc.collect()
+    finally:
+        await store.aclose()
+    assert refused
+    assert len(asked) == (1 if part == "what is left above" else 2)
+    assert unheard == []
+    assert "could not ask the guards" in caplog.text
