@@ -123,11 +123,11 @@ async def test_what_runs_share_is_said_and_asked(client: AsyncClient) -> None:
     await client.tell(command.SetPool(name="GPU", slots=4))
     await client.tell(command.SetPool(name="RPS", rate=10, per_s=1, counts="requests", of="anthropic"))
     assert [(row["name"], row["limit"]) for row in (await client.ask(query.Pools())).rows] == [("GPU", 4), ("RPS", 10)]
-    (gpu,) = (await client.ask(query.Pools("GPU"))).rows
+    (gpu,) = (await client.ask(query.Pool("GPU"))).rows
     assert gpu["shares"] == []
     await client.tell(command.RemovePool("GPU"))
     with pytest.raises(NotFound, match="no pool"):
-        await client.ask(query.Pools("GPU"))
+        await client.ask(query.Pool("GPU"))
     await client.tell(command.SetBudget("acme", "day", "5.00", "search"))
     (owner,) = (await client.ask(query.Budget("acme", "search"))).rows
     assert [(book["period"], book["limit_usd"]) for book in owner["books"]] == [("day", "5.00"), ("month", None)]
@@ -154,12 +154,12 @@ async def test_agents_are_given_a_budget_together(client: AsyncClient) -> None:
     given = command.SetTeamBudget(name="papers", agents=agents, total_usd="0.02", total_tokens=1000, tenant="acme")
     await client.tell(given)
     assert (await client.ask(query.TeamBudgets(tenant="acme"))).rows == [{"name": "papers", "tenant": "acme"}]
-    (shown,) = (await client.ask(query.TeamBudgets(name="papers", tenant="acme"))).rows
+    (shown,) = (await client.ask(query.TeamBudget(name="papers", tenant="acme"))).rows
     assert (shown["money"]["total_usd"], shown["money"]["agents"]["critic"]["allocated_usd"]) == ("0.02", "0.005")
     assert (shown["tokens"]["total_tokens"], shown["tokens"]["agents"]["writer"]["priority"]) == (1000, 1.5)
     await client.tell(command.RemoveTeamBudget("papers", "acme"))
     with pytest.raises(NotFound, match="has no team budget 'papers'"):
-        await client.ask(query.TeamBudgets(name="papers", tenant="acme"))
+        await client.ask(query.TeamBudget(name="papers", tenant="acme"))
 
 
 async def test_calls_are_approved_beforehand_or_together(client: AsyncClient) -> None:
@@ -189,7 +189,7 @@ async def test_costs_are_counted_and_supervisors_listed(client: AsyncClient) -> 
     assert await client.tell(command.RollUpCosts()) == {"up_to_date": True}
     assert await client.ask(query.Supervisors()) == Page([], None)
     with pytest.raises(NotFound, match="no supervisor 'desk'"):
-        await client.ask(query.Supervisors(name="desk"))
+        await client.ask(query.Supervisor(name="desk"))
 
 
 async def test_shared_values_are_written_and_listed(client: AsyncClient) -> None:
@@ -200,7 +200,7 @@ async def test_shared_values_are_written_and_listed(client: AsyncClient) -> None
         await client.tell(told)
     (row,) = (await client.ask(query.SharedValues(tenant="shares"))).rows
     assert (row["version"], row["value"], row["by"]) == (2, {"n": 2}, "ann")
-    rows = (await client.ask(query.SharedValues(space="board", key="n", tenant="shares"))).rows
+    rows = (await client.ask(query.SharedVersions(space="board", key="n", tenant="shares"))).rows
     assert [each["version"] for each in rows] == [1, 2]
     with pytest.raises(InvalidInput, match="'board' is no space of cached answers"):
         await client.tell(command.ForgetCachedAnswer("board", "n", "shares"))
@@ -216,7 +216,7 @@ async def test_schedules_are_set_paused_made_up_for_and_removed(client: AsyncCli
     (row,) = (await client.ask(query.Schedules(tenant="nightly"))).rows
     assert (row["by"], row["timezone"], row["catch_up_s"], row["overlap"]) == ("ann", "UTC", 3600, "queue")
     await client.tell(command.PauseSchedule("nightly", "nightly"))
-    (row,) = (await client.ask(query.Schedules(name="nightly", tenant="nightly"))).rows
+    (row,) = (await client.ask(query.Schedule(name="nightly", tenant="nightly"))).rows
     assert (row["paused"], row["next_times"]) == (True, [])
     await client.tell(command.ResumeSchedule("nightly", "nightly"))
     day_ms = 86_400_000
@@ -245,15 +245,15 @@ async def test_something_is_said_in_a_conversation_once(client: AsyncClient) -> 
         await client.tell(command.Say(conversation="c", text="hello", key="m1", tenant="talks"))
     (row,) = (await client.ask(query.Conversations(tenant="talks"))).rows
     assert (row["name"], row["agent"], row["messages"], row["by"]) == ("c", "gated", 1, "ann")
-    (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
+    (talk,) = (await client.ask(query.Conversation(name="c", tenant="talks"))).rows
     assert [(each["number"], each["text"], each["by"]) for each in talk["exchanges"]] == [(1, "hello", "ann")]
     assert (talk["limit_usd"], talk["spent_usd"], talk["max_tokens"]) == ("0.50", "0.00", 700)
     picture = {"type": "image", "data": base64.b64encode(media.png()).decode()}
     await client.tell(command.Say(conversation="c", text="See:", parts=[picture], tenant="talks"))
-    (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
+    (talk,) = (await client.ask(query.Conversation(name="c", tenant="talks"))).rows
     assert [part["media_type"] for part in talk["exchanges"][1]["parts"]] == ["image/png"]
     await client.tell(command.Say(conversation="c", text="Quick!", on_busy="steer", tenant="talks"))
-    (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
+    (talk,) = (await client.ask(query.Conversation(name="c", tenant="talks"))).rows
     assert [each["steers"] for each in talk["exchanges"]] == [None, None, 1]
     assert talk["exchanges"][2]["run"] == talk["exchanges"][0]["run"]
     with pytest.raises(NotFound, match="no conversation"):
@@ -311,7 +311,7 @@ async def test_a_dead_letter_is_shown_edited_replayed_and_resolved(client: Async
     assert (kind["node"], kind["error_class"], kind["open"]) == ("post", "error", 2)
     listed = [row async for row in client.rows(query.DeadLetters(tenant="letters", node="post", limit=1))]
     assert [row["letter"] for row in listed] == [f"{run}:post#1" for run in runs]
-    (shown,) = (await client.ask(query.DeadLetters(letter=f"{runs[0]}:post#1"))).rows
+    (shown,) = (await client.ask(query.DeadLetter(letter=f"{runs[0]}:post#1"))).rows
     assert (shown["input"], shown["attempts"]) == ({"address": "nowhere"}, 1)
     await client.acting("grace").tell(command.EditDeadLetter(f"{runs[0]}:post#1", {"address": "a@example.org"}))
     replayed = await client.acting("grace").tell(command.ReplayDeadLetter(f"{runs[0]}:post#1"))
@@ -362,10 +362,10 @@ async def test_the_workflows_that_the_store_knows_are_listed_and_started(client:
     assert names == sorted(names)
     assert {"gated", "chain", "echo"} <= set(names)
     assert {row["processes"] for row in seen} == {1}
-    (gated,) = (await client.ask(query.Workflows(name="gated"))).rows
+    (gated,) = (await client.ask(query.Workflow(name="gated"))).rows
     assert (gated["input_schema"], [node["name"] for node in gated["definition"]["nodes"]]) == (None, ["ask"])
     with pytest.raises(NotFound, match="nowhere"):
-        await client.ask(query.Workflows(name="nowhere"))
+        await client.ask(query.Workflow(name="nowhere"))
     with pytest.raises(NotFound, match="nowhere"):
         await started(client, "nowhere")
 

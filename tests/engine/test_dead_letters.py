@@ -14,7 +14,7 @@ from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.ports import DeadLettered
 from holdfast.service import command as cmd
 from holdfast.service.principal import Principal
-from holdfast.service.query import DeadLetters, DeadLetterSummary
+from holdfast.service.query import DeadLetter, DeadLetters, DeadLetterSummary
 from holdfast.service.service import Service
 from tests.engine.history import events_of
 from tests.engine.kit import Time, engine_at, gate_of, opened
@@ -128,7 +128,7 @@ async def test_a_call_that_failed_is_made_with_the_arguments_of_a_person_under_a
         with pytest.raises(InvalidInput, match="input=, arguments=, or both"):
             await engine.edit_dead_letter(letter)
         await service.tell(grace, cmd.EditDeadLetter(letter, arguments={"address": "ada@example.org"}))
-        ((shown,), _) = await service.ask(grace, DeadLetters(letter=letter))
+        ((shown,), _) = await service.ask(grace, DeadLetter(letter=letter))
         assert (shown["failed_at"], shown["arguments"]) == ("1", {"address": "nowhere"})
         assert (shown["edited"], shown["edited_arguments"]) == (True, {"address": "ada@example.org"})
         await service.tell(grace, cmd.ReplayDeadLetter(letter))
@@ -162,11 +162,11 @@ async def test_letters_are_listed_by_what_they_are_counted_and_resolved_and_each
         page = await service.ask(acme, DeadLetters(limit=2))
         rest = await service.ask(acme, DeadLetters(limit=2, cursor=page.cursor))
         assert [row["run_id"] for row in (*page.rows, *rest.rows)] == [run.id for run in runs]
-        ((whole,), _) = await service.ask(acme, DeadLetters(letter=runs[0].id))
+        ((whole,), _) = await service.ask(acme, DeadLetter(letter=runs[0].id))
         assert [(each["name"], each["status"]) for each in whole["operations"]] == [("enrol", "done"), ("deliver", "failed")]
         assert (whole["input"], whole["failed_at"], whole["gate"]) == (WRONG, "1", None)
         with pytest.raises(NotFound):
-            await service.ask(acme, DeadLetters(letter=asks.id))
+            await service.ask(acme, DeadLetter(letter=asks.id))
         counts = {each.workflow: each for each in await engine.dead_letter_counts()}
         assert (counts["welcome"].open, counts["parks"].open, counts["parks"].error_class) == (3, 1, "error")
         assert counts["welcome"].oldest_open_ms is not None

@@ -293,7 +293,7 @@ async def test_who_acts_for_a_tenant_has_schedules_of_his_own(store: str) -> Non
             await service.tell(other, command.RemoveSchedule("nightly", "acme"))
         await service.tell(other, command.RemoveSchedule("nightly"))
         with pytest.raises(NotFound):
-            await service.ask(other, query.Schedules(name="nightly"))
+            await service.ask(other, query.Schedule(name="nightly"))
         everybody = Principal("root")
         await service.tell(everybody, told)
         page = await service.ask(everybody, query.Schedules(limit=1))

@@ -172,7 +172,7 @@ def queries(run: str) -> Iterator[Any]:
         if all(not each.required or each.name in given for each in fields):
             yield kind(**given)
     yield query.Streams(run=run, name="told")
-    yield query.SharedValues(space="board", key="card", tenant="acme")
+    yield query.SharedVersions(space="board", key="card", tenant="acme")
     yield query.Memories(agent="me", tenant="acme")
 
 

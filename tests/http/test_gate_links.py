@@ -249,7 +249,7 @@ async def test_a_link_whose_answer_broke_off_is_told_what_happened_and_decides_o
     body = {"decision": "approve"}
     async with asking(port, "mails", "") as (mails, stranger):
         for where, what, told in (
-            (Service, "done", None),
+            (Service, "stands", None),
             (ApiKeys, "used", (409, "already_decided")),
             (api, "_json", (410, "used")),
         ):

@@ -66,7 +66,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             await engine.open_conversation(name, harriet, tenant="acme")
             await engine.set_schedule(name, harriet, "0 9 * * *", tenant="acme", input={})
             await engine.grant_approval(f"{HIDDEN}_{number}*", for_s=60, by="ida", workflow=harriet.name, tenant="acme")
-            await service.tell_row(Principal("ops"), MakeKey(name=name, tenant="acme", workflows=(harriet.name,)))
+            await service.tell(Principal("ops"), MakeKey(name=name, tenant="acme", workflows=(harriet.name,)))
         yield World(engine, service, ids)
 
 

@@ -87,8 +87,8 @@ async def test_who_has_no_say_about_a_tool_settles_nothing_of_what_failed_at_it(
             await world.service.tell(peek, deed)
     for bulk in (BulkDeadLetters(deed="replay"), BulkDeadLetters(deed="resolve", output="forged", run=run), Bulk(deed="retry")):
         with pytest.raises(NotPermitted, match="no say about the tool"):
-            await world.service.tell_many(peek, bulk)
-    assert (await world.service.ask(peek, query.DeadLetters(letter=letter))).rows[0]["state"] == "open", "they look"
+            await world.service.tell(peek, bulk)
+    assert (await world.service.ask(peek, query.DeadLetter(letter=letter))).rows[0]["state"] == "open", "they look"
     await world.service.tell(of("pay"), EditDeadLetter(letter, arguments={"amount": 5}))
     await world.service.tell(of("pay"), ReplayDeadLetter(letter))
     assert await world.engine.run(run).result() == "paid 5"

@@ -110,13 +110,13 @@ async def test_a_submitted_name_means_what_its_own_tenant_has_submitted(world: W
     for tenant, meant in ((ACME, own), (GLOBEX, theirs)):
         who = of(tenant, "operator")
         assert await world.start(who, workflow="build", input={"x": True}) == meant
-        ((row,), _) = await world.service.ask(who, query.Workflows(name="build"))
+        ((row,), _) = await world.service.ask(who, query.Workflow(name="build"))
         assert (row["graph_hash"], row["tenant"]) == (meant, tenant)
         assert await world.names(who) == ["build", "quick"]
         await world.service.tell(who, SetSchedule(name="nightly", workflow="build", cron="* * * * *", input={"x": True}))
         now_ms = world.engine.now_ms()
         past = Backfill("nightly", now_ms - 2 * MINUTE_MS, now_ms)
-        runs = [row["run_id"] for row in (await world.service.tell_many(who, past)).rows]
+        runs = [row["run_id"] for row in (await world.service.tell(who, past)).rows]
         assert {await world.graph_of(run) for run in runs} == {meant}
     for asked in (
         Start(workflow="build"),
@@ -126,7 +126,7 @@ async def test_a_submitted_name_means_what_its_own_tenant_has_submitted(world: W
         with pytest.raises(NotFound, match="There is no workflow 'build'"):
             await world.service.tell(of("initech"), asked)
     with pytest.raises(NotFound, match="There is no workflow 'build'"):
-        await world.service.ask(of("initech"), query.Workflows(name="build"))
+        await world.service.ask(of("initech"), query.Workflow(name="build"))
     assert await world.names(of("initech")) == ["quick"]
 
 
@@ -152,7 +152,7 @@ async def test_a_key_reaches_no_workflow_that_its_maker_does_not(world: World) -
     await world.start(of(GLOBEX), yaml=file("globex-private", "a"), input={"x": True})
     for maker, seen in ((of(ACME), ["quick"]), (Principal("ops"), ["hidden", "quick"])):
         name = f"wide-{maker.tenant or 'ops'}"
-        made = await world.service.tell_row(maker, MakeKey(name=name, may=("admin",), workflows=("?*",), tenant=ACME))
+        made = await world.service.tell(maker, MakeKey(name=name, may=("admin",), workflows=("?*",), tenant=ACME))
         holder = await world.service.keys.holder(made["key"])
         assert holder is not None
         assert await world.names(holder.principal()) == seen
@@ -172,13 +172,13 @@ async def test_a_key_is_in_the_hand_of_a_person_however_many_keys_are_between(wo
         assert holder is not None
         return holder.principal()
 
-    first = await come_with(await world.service.tell_row(boss, MakeKey(name="first", may=("admin",))))
-    second = await come_with(await world.service.tell_row(first, MakeKey(name="second", may=("admin",))))
+    first = await come_with(await world.service.tell(boss, MakeKey(name="first", may=("admin",))))
+    second = await come_with(await world.service.tell(first, MakeKey(name="second", may=("admin",))))
     as_zoe = second._replace(name="zoe")
-    third = await come_with(await world.service.tell_row(as_zoe, MakeKey(name="third", may=("reviewer",))))
+    third = await come_with(await world.service.tell(as_zoe, MakeKey(name="third", may=("reviewer",))))
     assert [each.maker for each in (first, second, third)] == ["boss"] * 3
-    await world.service.tell_row(other, MakeKey(name="theirs", may=("reviewer",)))
-    rotated = await come_with(await world.service.tell_row(second, RotateKey("theirs")))
+    await world.service.tell(other, MakeKey(name="theirs", may=("reviewer",)))
+    rotated = await come_with(await world.service.tell(second, RotateKey("theirs")))
     assert (rotated.name, rotated.maker) == ("keys.theirs", "boss")
     link = await world.service.keys.link(second, ACME, ToDecide("run:gate", "hash", "ida"), 60)
     opened = await world.service.keys.opened(link["link"])
@@ -187,7 +187,7 @@ async def test_a_key_is_in_the_hand_of_a_person_however_many_keys_are_between(wo
 
 
 async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None:
-    tell = world.service.tell_row
+    tell = world.service.tell
     await tell(of(ACME), MakeKey(name="all", may=("admin",)))
     await tell(of(ACME), MakeKey(name="part", may=("operator",), workflows=("quick",), tools=("mail_*",)))
     part = of(ACME, workflows=("quick",), tools=("mail_*",))
@@ -211,7 +211,7 @@ async def test_a_key_hands_on_no_more_than_its_maker_holds(world: World) -> None
 
 async def test_a_key_acts_in_no_role_that_its_maker_has_not(world: World) -> None:
     """At creation, rotation and links; and neither does it say that somebody for whom it speaks acts in one."""
-    tell, ops = world.service.tell_row, Principal("ops")
+    tell, ops = world.service.tell, Principal("ops")
     ann = Principal("ann", ACME, ("legal",), client="ann", teams=("ops",), is_person=True, vouches=False)
     app = Principal("clients.app", ACME, ("legal",), client="clients.app")
     for who in (ann, app):
@@ -259,7 +259,7 @@ async def test_a_schedule_whose_tenant_s_key_is_gone_is_deleted_by_who_reaches_a
 
 
 async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_own_tenant_s(world: World) -> None:
-    tell, ops, acme, globex = world.service.tell_row, Principal("ops"), of(ACME), of("globex")
+    tell, ops, acme, globex = world.service.tell, Principal("ops"), of(ACME), of("globex")
     theirs = await tell(acme, MakeKey(name="shop"))
     mine = await tell(globex, MakeKey(name="shop"))
     with pytest.raises(Conflict, match="There is a key 'shop'"):
@@ -290,7 +290,7 @@ async def test_the_name_of_a_key_tells_nothing_of_other_tenants_and_means_its_ow
 
 async def test_a_key_is_rotated_only_by_who_could_make_it(world: World) -> None:
     """Patterns are compared by all that fits them, and code that no server offers is there for whom the fleet has named it."""
-    tell, admin = world.service.tell_row, of(ACME)
+    tell, admin = world.service.tell, of(ACME)
     await tell(Principal("ops"), MakeKey(name="opskey", may=("operator",), workflows=("hidden",), tenant=ACME))
     with pytest.raises(NotPermitted, match="code that no server offers"):
         await tell(admin, RotateKey("opskey"))
@@ -316,17 +316,17 @@ async def test_a_private_thread_is_no_program_s_that_speaks_for_its_owner(world:
     may = Access(("operator",))
     ann = Principal("ann", ACME, client="ann", access=may, is_person=True)
     app, key = (ann._replace(client=client, is_person=False) for client in ("clients.app", "keys.k"))
-    await world.service.open_private(ann, OpenConversation(name="hers", workflow="quick"))
-    await world.service.open_private(app, OpenConversation(name="of-app", workflow="quick"))
+    await world.service.tell(ann, OpenConversation(name="hers", workflow="quick"), private=True)
+    await world.service.tell(app, OpenConversation(name="of-app", workflow="quick"), private=True)
     for own, others, thread in ((ann, (app, key, ann._replace(name="bob", client="bob")), "hers"), (app, (ann, key), "of-app")):
         for other in others:
-            for asked in (query.Conversations(name=thread), query.Conversations()):
+            for asked in (query.Conversation(name=thread), query.Conversations()):
                 with suppress(NotFound):
                     assert thread not in [row["name"] for row in (await world.service.ask(other, asked)).rows]
             for deed in (DeleteConversation(thread), Say(conversation=thread, text="x")):
                 with pytest.raises(NotFound, match="There is no conversation"):
                     await world.service.tell(other, deed)
-        assert (await world.service.ask(own, query.Conversations(name=thread))).rows[0]["private"]
+        assert (await world.service.ask(own, query.Conversation(name=thread))).rows[0]["private"]
         assert [row["name"] for row in (await world.service.ask(own, query.Conversations())).rows] == [thread]
-        assert (await world.service.ask(Principal("ops"), query.Conversations(name=thread, tenant=ACME))).rows
+        assert (await world.service.ask(Principal("ops"), query.Conversation(name=thread, tenant=ACME))).rows
     await world.service.tell(ann, DeleteConversation("hers"))

@@ -98,13 +98,19 @@ Gates                viewer             403 404 ok  ok  h
 Effects              viewer             403 404 ok  ok  h
 Doubts               viewer             403 404 ok  ok  h
 DeadLetters          viewer             403 404 ok  ok  h
+DeadLetter           viewer             404 404 ok  ok  h
 Queue                viewer             404 404 ok  ok  h
-Conversations        viewer             403 404 ok  ok  h
-Schedules            viewer             403 404 ok  ok  h
-Supervisors          viewer             403 404 ok  ok  h
-Approvals            viewer             403 404 ok  ok  h
+Conversations        viewer             403 ok  ok  ok  h
+Conversation         viewer             403 404 ok  ok  h
+Schedules            viewer             403 ok  ok  ok  h
+Schedule             viewer             403 404 ok  ok  h
+Supervisors          viewer             403 ok  ok  ok  h
+Supervisor           viewer             403 404 ok  ok  h
+Approvals            viewer             403 ok  ok  ok  h
+Approval             viewer             403 404 ok  ok  h
 Evaluation           viewer             404 404 ok  ok  h
-Workflows            viewer             ok  404 ok  ok  h
+Workflows            viewer             ok  ok  ok  ok  h
+Workflow             viewer             ok  404 ok  ok  h
 Runs                 viewer             403 ok  ok  ok  hg
 ScoreMeans           viewer             403 ok  ok  ok  h
 Evaluations          viewer             403 ok  ok  ok  h
@@ -115,11 +121,14 @@ Keys                 admin              403 ok  ok  ok  h
 Audit                admin              403 403 403 ok  h
 AuditHead            admin              ok  ok  ok  ok  h
 SharedValues         viewer             403 403 403 ok  h
+SharedVersions       viewer             403 403 403 ok  h
 Memories             viewer             403 403 403 ok  h
 TeamBudgets          viewer             403 403 403 ok  h
+TeamBudget           viewer             403 403 403 ok  h
 Budget               viewer             403 403 403 ok  h
 Admission            viewer             403 ok  ok  ok  h
 Pools                viewer             ok  ok  ok  ok  h
+Pool                 viewer             ok  ok  ok  ok  h
 Workers              viewer             ok  ok  ok  ok  h
 """
 """What becomes of each: with one of these grants alone; about another tenant's thing; about another workflow's, with a token of
@@ -191,7 +200,7 @@ async def _filled(engine: Engine, service: Service, tenant: str, workflow: Workf
     await engine.set_supervisor(name, [WorkerAgent(name, workflow, ["x"])], tenant=tenant)
     kept = await engine.keep_evaluation(name, workflow, [Judged("x", run)], min_passed=1, tenant=tenant)
     approval = await engine.grant_approval("pay", for_s=60, by="ida", workflow=workflow.name, tenant=tenant)
-    await service.tell_row(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
+    await service.tell(admin, MakeKey(name=name, tenant=tenant, workflows=(workflow.name,)))
     call = f"{run}:flow#1:0"
     return {
         Thing.RUN: run,
@@ -323,11 +332,11 @@ async def test_what_declares_nothing_is_refused(world: World) -> None:
     with pytest.raises(TypeError, match="Declare what DropEverything takes"):
         await world.permission.expect(Principal(), DropEverything("x"))
     with pytest.raises(TypeError, match="Declare what DropEverything takes"):
-        route.Route("POST", "/everything", DropEverything, route.Answer.NOTHING).takes  # noqa: B018 - it is a property
+        route.Route("POST", "/everything", DropEverything).takes  # noqa: B018 - it is a property
     with pytest.raises(TypeError, match="no field 'gate'"):
-        command("viewer", about={"gate": Thing.GATE})(DropEverything)
+        command("POST /everything", "viewer", about={"gate": Thing.GATE})(DropEverything)
     with pytest.raises(TypeError, match="takes one grant at least"):
-        command(about={"run": Thing.RUN})(DropEverything)
+        command("POST /everything", about={"run": Thing.RUN})(DropEverything)
 
 
 async def test_a_workflow_file_takes_a_grant_of_its_own(world: World) -> None:

@@ -141,7 +141,7 @@ async def test_a_script_at_a_worker_is_told_what_it_has_of_pools_and_its_use_is_
     server.process.says(r"line 2: 'X' is no pool that the job takes of")
     async with asyncio.timeout(MOST_S), Engine.open(str(server.folder / "runs.db"), execute=False) as engine:
         service = Service(engine, [])
-        while not (learned := (await service.ask(Principal(), query.Pools(name="LICENCES"))).rows[0]["estimates"]):
+        while not (learned := (await service.ask(Principal(), query.Pool(name="LICENCES"))).rows[0]["estimates"]):
             await asyncio.sleep(0.05)
     assert [(each["node"], each["amount"]) for each in learned] == [("work", 3)]
 

@@ -17,12 +17,12 @@ import msgspec
 from holdfast.errors import Unreachable
 from holdfast.service import listing, view
 from holdfast.service import query as asked
-from holdfast.service.query import MOST, Page, Query, View
+from holdfast.service.query import MOST, Page, View
 
 if TYPE_CHECKING:
     from holdfast.client import AsyncClient
     from holdfast.control.inquiry import Inquiries
-    from holdfast.service.command import Command, OfMany, OfRow
+    from holdfast.service.declaration import Command, Query
     from holdfast.service.principal import Principal
     from holdfast.service.service import Service
 
@@ -74,12 +74,13 @@ class Backend(Asking):
     """Asked and told by one person."""
 
     @abstractmethod
-    async def tell(self, command: Command | OfRow) -> View | None:
+    async def tell(self, command: Command) -> View | None:
         """Do it, durably; the run, the message, the key or the approval as it stands afterwards, if it is about one."""
 
     @abstractmethod
-    async def tell_many(self, bulk: OfMany) -> Page:
-        """See `Service.tell_many`."""
+    async def tell_many(self, bulk: Command) -> Page:
+        """Do the same to a page of runs or dead letters, or for the times of a schedule; a row for each says what became of it,
+        or why it refused."""
 
     @abstractmethod
     async def settled(self, run: str) -> View:
@@ -133,18 +134,12 @@ class Here(Backend):
     async def ask(self, query: Query) -> Page:
         return await self.service.ask(self._who, query)
 
-    async def tell(self, command: Command | OfRow) -> View | None:
-        from holdfast.service.command import OfRow, Say
+    async def tell(self, command: Command) -> View | None:
+        return await self.service.stands(self._who, command)
 
-        if isinstance(command, OfRow):
-            return await self.service.tell_row(self._who, command)
-        if isinstance(command, Say):
-            return await self.service.said(self._who, command)
-        run = await self.service.tell(self._who, command)
-        return None if run is None else await self.service.run(self._who, run)
-
-    async def tell_many(self, bulk: OfMany) -> Page:
-        return await self.service.tell_many(self._who, bulk)
+    async def tell_many(self, bulk: Command) -> Page:
+        page: Page = await self.service.tell(self._who, bulk)
+        return page
 
     async def settled(self, run: str) -> View:
         await self.service.control.run(run).settled()
@@ -166,9 +161,7 @@ class Here(Backend):
                 return
 
     async def listen(self, query: asked.Streams, *, follow: bool) -> AsyncGenerator[View, None]:
-        from holdfast.service.answers import since_of
-
-        since = since_of(query.cursor)
+        since = listing.since_of(query.cursor)
         telling = self.service.control.watch_stream(query.run, query.name, since=since, follow=follow)
         async with aclosing(telling):
             async for told in telling:
@@ -190,10 +183,10 @@ class There(Backend):
     async def ask(self, query: Query) -> Page:
         return await self._client.ask(query)
 
-    async def tell(self, command: Command | OfRow) -> View | None:
+    async def tell(self, command: Command) -> View | None:
         return await self._client.tell(command)
 
-    async def tell_many(self, bulk: OfMany) -> Page:
+    async def tell_many(self, bulk: Command) -> Page:
         return await self._client.tell_many(bulk)
 
     async def settled(self, run: str) -> View:
@@ -214,7 +207,7 @@ class There(Backend):
         heard_s = time.monotonic()
         while True:
             try:
-                talk = await self.row(asked.Conversations(name=conversation, tenant=tenant))
+                talk = await self.row(asked.Conversation(conversation, tenant))
             except Unreachable:  # the conversation goes on meanwhile
                 if time.monotonic() - heard_s > _PATIENCE_S:
                     raise

@@ -21,7 +21,7 @@ from holdfast.service import query
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking, Backend
     from holdfast.cli.filter import Asked
-    from holdfast.service.command import Fork, OfRun
+    from holdfast.service.declaration import Command
     from holdfast.service.principal import Principal
     from holdfast.service.query import View
 
@@ -36,7 +36,7 @@ Limit = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="With --all: at most so many, newest first.")
 ]
 
-Deed = Callable[[str], "OfRun | Fork"]
+Deed = Callable[[str], "Command"]
 """What is told a run, of the run's id."""
 
 
@@ -130,7 +130,7 @@ async def tell_each(service: Backend, name: str, ids: Sequence[str], deed: Deed,
 
 async def _is_settled(service: Backend, letter: str) -> bool:
     """Whether a dead letter is done with since it was found: it was replayed with another of its run, say."""
-    return bool((await service.row(query.DeadLetters(letter=letter)))["state"] == "resolved")
+    return bool((await service.row(query.DeadLetter(letter)))["state"] == "resolved")
 
 
 async def _each(

@@ -177,7 +177,7 @@ async def _list(tenant: str | None, limit: int, store: str | None) -> tuple[list
 
 async def _show(name: str, tenant: str | None, store: str | None) -> dict[str, Any]:
     async with backend(store, who(None)) as service:
-        return await service.row(query.Conversations(name=name, tenant=tenant))
+        return await service.row(query.Conversation(name, tenant))
 
 
 async def _delete(name: str, tenant: str | None, store: str | None) -> None:

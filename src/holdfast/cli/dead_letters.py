@@ -26,7 +26,7 @@ from holdfast.service import query
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking, Backend
-    from holdfast.service.command import OfRun
+    from holdfast.service.declaration import Command
 
 app = typer.Typer(
     help="See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
@@ -157,7 +157,7 @@ def show(letter: LetterArgument, as_json: AsJson = False, store: Store = None) -
 
     async def work() -> dict[str, Any]:
         async with backend(store, who(None)) as service:
-            return await service.row(query.DeadLetters(letter=await _named(service, letter)))
+            return await service.row(query.DeadLetter(await _named(service, letter)))
 
     found = asyncio.run(work())
     if as_json:
@@ -301,7 +301,7 @@ def resolve(
         raise UsageError("Say what is to become of it: --output JSON or --fail. Nothing was done.")
     given = {} if output is None else {"output": json_value(output, "--output")}
 
-    def told(id_: str) -> OfRun:
+    def told(id_: str) -> Command:
         return cmd.ResolveDeadLetter(id_, reason=reason, **given)
 
     sought = (run, tenant, workflow, node, error, since, until)
@@ -315,7 +315,7 @@ async def _named(asking: Asking, letter: str) -> str:
     return f"{found}:{step}" if step else found
 
 
-def _tell(deed: Callable[[str], OfRun], letter: str, by: str | None, as_json: bool, store: str | None) -> None:
+def _tell(deed: Callable[[str], Command], letter: str, by: str | None, as_json: bool, store: str | None) -> None:
     async def work() -> dict[str, Any]:
         async with backend(store, who(by)) as service:
             run = await service.tell(deed(await _named(service, letter)))
@@ -327,7 +327,7 @@ def _tell(deed: Callable[[str], OfRun], letter: str, by: str | None, as_json: bo
 
 def _do(
     name: str,
-    deed: Callable[[str], OfRun],
+    deed: Callable[[str], Command],
     letter: str | None,
     every: bool,
     sought: Sequence[str | None],
@@ -364,7 +364,7 @@ def _do(
 
 async def _found(service: Backend, letter: str | None, sought: Sequence[str | None], limit: int) -> tuple[list[str], bool]:
     if letter is not None:
-        return [(await service.row(query.DeadLetters(letter=await _named(service, letter))))["letter"]], False
+        return [(await service.row(query.DeadLetter(await _named(service, letter))))["letter"]], False
     run, *others = sought
     named = None if run is None else await reference.run_id(service, run)
     rows = await service.rows(query.DeadLetters(run=named, **_sought(service, *others)), limit + 1)

@@ -152,7 +152,7 @@ async def _list(store: str | None) -> list[dict[str, Any]]:
 
 async def _show(name: str, store: str | None) -> dict[str, Any]:
     async with backend(store, who(None)) as service:
-        return await service.row(query.Pools(name))
+        return await service.row(query.Pool(name))
 
 
 async def _set(name: str, how: dict[str, Any], store: str | None) -> dict[str, Any]:
@@ -160,7 +160,7 @@ async def _set(name: str, how: dict[str, Any], store: str | None) -> dict[str, A
 
     async with backend(store, who(None), make=True) as service:  # pools come before runs
         await service.tell(SetPool(name=name, **how))
-        return await service.row(query.Pools(name))
+        return await service.row(query.Pool(name))
 
 
 async def _remove(name: str, store: str | None) -> None:

@@ -100,7 +100,7 @@ class Replies:
 
     async def talk(self) -> View:
         """The conversation as it stands."""
-        return await self._service.row(query.Conversations(name=self._name, tenant=self._tenant))
+        return await self._service.row(query.Conversation(self._name, self._tenant))
 
     async def _show(self, number: int) -> None:
         """Show the reply as it comes, and what keeps it from coming."""

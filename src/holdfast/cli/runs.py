@@ -29,7 +29,7 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow as Definition
-    from holdfast.service.command import OfRun
+    from holdfast.service.declaration import Command
     from holdfast.service.principal import Principal
 
 app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend, signal or score one.", no_args_is_help=True)
@@ -189,10 +189,10 @@ for _name, _help in (
 def _telling(kind: str, *fields: Any) -> Deed:
     """What makes of a run the command of that kind to it."""
 
-    def made(run: str) -> OfRun:
+    def made(run: str) -> Command:
         from holdfast.service import command
 
-        told: OfRun = getattr(command, kind)(run, *fields)
+        told: Command = getattr(command, kind)(run, *fields)
         return told
 
     return made

@@ -19,7 +19,7 @@ from holdfast.cli.table import ID, Column
 from holdfast.cli.target import is_name, load
 
 if TYPE_CHECKING:
-    from holdfast.service.command import OfSchedule
+    from holdfast.service.command import PauseSchedule, ResumeSchedule, SetSchedule
     from holdfast.service.principal import Principal
     from holdfast.service.query import Page, View
 
@@ -183,7 +183,7 @@ async def _set(name: str, target: str, cron: str, how: dict[str, Any], by: Princ
     if is_name(target):
         async with backend(store, by, make=True) as named:
             await named.tell(SetSchedule(name=name, workflow=target, cron=cron, **how))
-            return await named.row(query.Schedules(name=name, tenant=how.get("tenant")))
+            return await named.row(query.Schedule(name, how.get("tenant")))
     meant = load(target)
     async with acting(store, make=True) as service:
         kept = await service.control.set_schedule(name, meant, cron, **how, by=by.claim)
@@ -201,15 +201,15 @@ async def _show(name: str, tenant: str | None, store: str | None) -> dict[str, A
     from holdfast.service import query
 
     async with backend(store, who(None)) as service:
-        return await service.row(query.Schedules(name=name, tenant=tenant))
+        return await service.row(query.Schedule(name, tenant))
 
 
-async def _told(command: OfSchedule, store: str | None) -> dict[str, Any]:
+async def _told(command: SetSchedule | PauseSchedule | ResumeSchedule, store: str | None) -> dict[str, Any]:
     from holdfast.service import query
 
     async with backend(store, who(None)) as service:
         await service.tell(command)
-        return await service.row(query.Schedules(name=command.name, tenant=command.tenant))
+        return await service.row(query.Schedule(command.name, command.tenant))
 
 
 async def _remove(name: str, tenant: str | None, store: str | None) -> None:

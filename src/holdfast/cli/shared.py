@@ -62,7 +62,7 @@ def list_(
 @app.command()
 def show(space: Space, key: Key, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
     """Show the versions of a value that are kept, the latest last."""
-    rows = asyncio.run(_ask(query.SharedValues(space=space, key=key, tenant=tenant), store)).rows
+    rows = asyncio.run(_ask(query.SharedVersions(space, key, tenant), store)).rows
     if as_json:
         terminal.emit(rows)
     else:
@@ -111,7 +111,7 @@ async def _forget(command: ForgetCachedAnswer, by: str | None, store: str | None
         await service.tell(command)
 
 
-async def _ask(asked: query.SharedValues, store: str | None) -> query.Page:
+async def _ask(asked: query.SharedValues | query.SharedVersions, store: str | None) -> query.Page:
     async with backend(store, who(None)) as service:
         return await service.ask(asked)
 
@@ -119,7 +119,7 @@ async def _ask(asked: query.SharedValues, store: str | None) -> query.Page:
 async def _write(command: WriteSharedValue, by: str | None, store: str | None) -> dict[str, Any]:
     async with backend(store, who(by), make=True) as service:
         await service.tell(command)
-        asked = query.SharedValues(space=command.space, key=command.key, tenant=command.tenant)
+        asked = query.SharedVersions(command.space, command.key, command.tenant)
         return (await service.ask(asked)).rows[-1]
 
 

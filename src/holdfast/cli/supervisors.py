@@ -82,7 +82,7 @@ async def _list(tenant: str | None, after: str | None, limit: int, store: str | 
 
 async def _show(name: str, tenant: str | None, store: str | None) -> View:
     async with backend(store, who(None)) as service:
-        return await service.row(query.Supervisors(name=name, tenant=tenant))
+        return await service.row(query.Supervisor(name, tenant))
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

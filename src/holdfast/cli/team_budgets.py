@@ -114,7 +114,7 @@ async def _list(tenant: str | None, store: str | None) -> list[View]:
 
 async def _show(name: str, tenant: str | None, store: str | None) -> View:
     async with backend(store, who(None)) as service:
-        return await service.row(query.TeamBudgets(name=name, tenant=tenant))
+        return await service.row(query.TeamBudget(name, tenant))
 
 
 async def _set(
@@ -124,7 +124,7 @@ async def _set(
 
     async with backend(store, who(None), make=True) as service:  # limits come before runs
         await service.tell(SetTeamBudget(name=name, agents=agents, total_usd=usd, total_tokens=tokens, tenant=tenant))
-        return await service.row(query.TeamBudgets(name=name, tenant=tenant))
+        return await service.row(query.TeamBudget(name, tenant))
 
 
 async def _remove(name: str, tenant: str | None, store: str | None) -> None:

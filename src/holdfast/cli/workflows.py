@@ -88,7 +88,7 @@ def show(
 
 async def _show(name: str, version: int | None, as_json: bool, store: str | None) -> None:
     async with backend(store, who(None)) as service:
-        found = await service.row(query.Workflows(name=name, version=version))
+        found = await service.row(query.Workflow(name, version))
         now_ms = service.now_ms()
     if as_json:
         terminal.emit(found)

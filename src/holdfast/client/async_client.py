@@ -22,7 +22,8 @@ from holdfast.client.server import Server, acting
 from holdfast.errors import Unreachable
 from holdfast.service import command as cmd
 from holdfast.service import query as asked
-from holdfast.service.query import Page, Query, View
+from holdfast.service.declaration import Command, Query
+from holdfast.service.query import Page, View
 
 
 class AsyncClient:
@@ -74,12 +75,12 @@ class AsyncClient:
 
     # --- Anything that there is -----------------------------------------------------------------------------------
 
-    async def tell(self, command: cmd.Command | cmd.OfRow, *, wait_s: int = 0) -> View | None:
+    async def tell(self, command: Command, *, wait_s: int = 0) -> View | None:
         """Do it, durably; the run (or the message) as it stands afterwards, if it is about one. With `wait_s` (30 at most) that
         is when it has ended or waits for somebody, or that time is over."""
         return await self._held(exchange.tell(command, wait_s))
 
-    async def tell_many(self, bulk: cmd.OfMany) -> Page:
+    async def tell_many(self, bulk: Command) -> Page:
         """Do the same to a page of runs or dead letters; what became of each."""
         return await self._held(exchange.tell_many(bulk))
 

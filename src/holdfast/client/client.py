@@ -22,7 +22,8 @@ from holdfast.client.server import Server, acting
 from holdfast.errors import Unreachable
 from holdfast.service import command as cmd
 from holdfast.service import query as asked
-from holdfast.service.query import Page, Query, View
+from holdfast.service.declaration import Command, Query
+from holdfast.service.query import Page, View
 
 
 class Client:
@@ -72,12 +73,12 @@ class Client:
 
     # --- Anything that there is -----------------------------------------------------------------------------------
 
-    def tell(self, command: cmd.Command | cmd.OfRow, *, wait_s: int = 0) -> View | None:
+    def tell(self, command: Command, *, wait_s: int = 0) -> View | None:
         """Do it, durably; the run (or the message) as it stands afterwards, if it is about one. With `wait_s` (30 at most) that
         is when it has ended or waits for somebody, or that time is over."""
         return self._held(exchange.tell(command, wait_s))
 
-    def tell_many(self, bulk: cmd.OfMany) -> Page:
+    def tell_many(self, bulk: Command) -> Page:
         """Do the same to a page of runs or dead letters; what became of each."""
         return self._held(exchange.tell_many(bulk))
 

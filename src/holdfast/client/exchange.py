@@ -17,14 +17,12 @@ import msgspec
 
 from holdfast.errors import HoldfastError, RunFailed, Unreachable, UsageError
 from holdfast.http.code import error_of
-from holdfast.http.route import ROUTES, Answer, Route
-from holdfast.service import command as cmd
-from holdfast.service.query import Page, Query, View
+from holdfast.http.route import ROUTES, Route
+from holdfast.service.declaration import Answer, Command, Query, declaration_of
+from holdfast.service.query import Page, View
 
 _PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0)
 """Between tries; at least half of each, so that not all come back at once."""
-_KEYED: Final = (cmd.Start, cmd.Fork, cmd.Say)
-"""What bears a `key` under which it is done once, however often it is said."""
 
 
 class Request(NamedTuple):
@@ -51,13 +49,13 @@ Made = TypeVar("Made")
 Talk: TypeAlias = Generator[Request, Reply | Unreachable, Made]
 
 
-def tell(command: cmd.Command | cmd.OfRow, wait_s: int = 0) -> Talk[View | None]:
+def tell(command: Command, wait_s: int = 0) -> Talk[View | None]:
     """The run, the message or the row that comes of it."""
     found: View | None = yield from _said(request_of(command, wait_s))
     return found
 
 
-def tell_many(bulk: cmd.OfMany) -> Talk[Page]:
+def tell_many(bulk: Command) -> Talk[Page]:
     """What became of each of a page."""
     return _page((yield from _said(request_of(bulk))))
 
@@ -65,7 +63,7 @@ def tell_many(bulk: cmd.OfMany) -> Talk[Page]:
 def ask(query: Query, wait_s: int = 0) -> Talk[Page]:
     """A page of a list; a single row is a page of one."""
     found = yield from _said(request_of(query, wait_s))
-    return Page([found], None) if route_of(query).answer is Answer.ROW else _page(found)
+    return Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else _page(found)
 
 
 def me() -> Talk[View]:
@@ -92,9 +90,8 @@ def _page(found: Any) -> Page:
 
 def route_of(said: msgspec.Struct) -> Route:
     """The first path that says all of it. Raises UsageError."""
-    for route in [each for each in ROUTES if each.what is type(said)]:
-        is_given = all(getattr(said, name) == value for name, value in route.given.items())
-        if is_given and all(getattr(said, name) for name in route.in_path):
+    for route in ROUTES:
+        if route.what is type(said) and all(getattr(said, name) for name in route.in_path):
             return route
     raise UsageError(f"The HTTP API has no path for {type(said).__name__} without a name. Nothing was sent.")
 
@@ -114,15 +111,15 @@ def request_of(said: msgspec.Struct, wait_s: int = 0) -> Request:
     except (TypeError, ValueError) as problem:
         raise UsageError(f"{type(said).__name__} holds what JSON cannot say: {problem}. Nothing was sent.") from None
     headers = {"Content-Type": "application/json"} if body is not None else {}
-    reads = route.method == "GET" or route.answer is Answer.ROW
-    keyed = isinstance(said, _KEYED) and said.key is not None
+    takes = route.takes
+    may_repeat = not takes.is_command or bool(takes.key and getattr(said, takes.key) is not None)
     return Request(
         route.method,
         path,
         {} if body is not None else {name: _in_query(value) for name, value in given.items()},
         body,
         headers | ({"Prefer": f"wait={wait_s}"} if wait_s else {}),
-        reads or keyed,
+        may_repeat,
     )
 
 

@@ -182,9 +182,8 @@ class _Thread:
         try:
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
         except NotFound:
-            await self.service.open_private(
-                self.who, command.OpenConversation(name=self.name, workflow=self.workflow, on_busy="reject")
-            )
+            begin = command.OpenConversation(name=self.name, workflow=self.workflow, on_busy="reject")
+            await self.service.tell(self.who, begin, private=True)
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
         if found.by != self.who.claim.name:
             raise NotFound(f"There is no thread {self.name!r:.200} for {self.who.claim}. Nothing was done.")
@@ -199,10 +198,9 @@ class _Thread:
         message = _said(given)
         words, parts = _parts(message)
         known = await self.exchanges()
-        said = await self.service.say(
-            self.who, command.Say(conversation=self.name, text=words, parts=parts, key=message.id), **_brought(given)
-        )
-        return said.number, any(each.key == message.id for each in known.values())
+        say = command.Say(conversation=self.name, text=words, parts=parts, key=message.id)
+        said = await self.service.tell(self.who, say, **_brought(given))
+        return said["number"], any(each.key == message.id for each in known.values())
 
     async def decide(self, entries: list[ResumeEntry], results: Sequence[ToolMessage]) -> tuple[int, bool]:
         """Decide the gates at which the agent waits, also by what the front end's tools came to. The message that it is at, and

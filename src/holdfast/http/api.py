@@ -24,11 +24,12 @@ from holdfast.http import once, openapi, problem, request, sse
 from holdfast.http.browser import Browser
 from holdfast.http.problem import END, Problem
 from holdfast.http.request import Caller
-from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route, methods_for, methods_of
+from holdfast.http.route import BASE, ROUTES, Route, methods_for, methods_of
 from holdfast.http.single_flight import SingleFlight
 from holdfast.ports import ApiKey
 from holdfast.service import query
 from holdfast.service.command import Decide, Signal
+from holdfast.service.declaration import Answer, Declaration, Query
 from holdfast.service.identity import SCHEME, Identity
 from holdfast.service.key import told_by
 from holdfast.service.principal import Principal
@@ -144,19 +145,21 @@ class Api:
     # --- What is asked ------------------------------------------------------------------------------------------------
 
     def _endpoint(self, route: Route) -> Callable[..., Any]:
+        takes = route.takes
+
         async def answered(service: Service, caller: Caller, asked: Request, body: str) -> Response:
             said = await request.made(route, asked, body)
             if sse.is_wanted(asked) and isinstance(said, query.Events | query.Streams | query.Tail):
                 return await self._listening(service, caller, said, asked)
 
             async def answer(said: Any) -> Response:
-                if route.tag and (tag := asked.headers.get("if-match")) is not None:
-                    said = await _expect_tag(service, caller.who, route, said, tag)
-                return await _ANSWERS[route.answer](service, caller.who, said, asked)
+                if takes.tag and (tag := asked.headers.get("if-match")) is not None:
+                    said = await _expect_tag(service, caller.who, takes.tag, said, tag)
+                return await _answered(service, caller.who, takes, said, asked)
 
             if asked.method != "POST" or once.HEADER not in asked.headers:
                 return await answer(said)
-            if route.answer in ONCE:
+            if not takes.keeps:
                 words = "What is answered here is not kept, so it takes no Idempotency-Key. Nothing was done."
                 raise Problem(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", words)
             control = service.control
@@ -219,7 +222,7 @@ class Api:
             with ExitStack() as counted:
                 counted.enter_context(service.turns.listening(caller.holder.share))
                 told = await agui.answer(service, caller.who, workflow, said)
-                talk = query.Conversations(name=str(said.get("threadId", "")))
+                talk = query.Conversation(str(said.get("threadId", "")))
                 check, over = self._checking(service, asked, talk), counted.pop_all().close
                 return sse.response(told, caller.who.trace_id or "", check, over)
 
@@ -259,7 +262,18 @@ class _AsSent:
 # --- Answers ----------------------------------------------------------------------------------------------------------
 
 
-async def _page(service: Service, who: Principal, said: Any, asked: Request) -> Response:
+async def _answered(service: Service, who: Principal, takes: Declaration, said: Any, asked: Request) -> Response:
+    if not takes.is_command:
+        return await (_row if takes.answers is Answer.ROW else _page)(service, who, said, asked)
+    made, status = await service.tell(who, said), HTTPStatus.CREATED if takes.creates else HTTPStatus.OK
+    if takes.answers is Answer.RUN:
+        return await _standing(service, who, made, asked, status)
+    if takes.answers is Answer.PAGE:
+        return _json({"rows": made.rows, "cursor": made.cursor})
+    return Response(status_code=HTTPStatus.NO_CONTENT) if takes.answers is Answer.NOTHING else _json(made, status)
+
+
+async def _page(service: Service, who: Principal, said: Query, asked: Request) -> Response:
     page = await service.ask(who, said)
     return _json({"rows": page.rows, "cursor": page.cursor})
 
@@ -276,24 +290,12 @@ async def _row(service: Service, who: Principal, said: Any, asked: Request) -> R
     return Response(body + END, media_type=_JSON, headers=kept)
 
 
-async def _one(service: Service, who: Principal, said: query.Query) -> query.View:
+async def _one(service: Service, who: Principal, said: Query) -> query.View:
     """The row that is asked for. Raises NotFound where it is not there for this caller."""
     rows = (await service.ask(who, said)).rows
     if not rows:
         raise NotFound("There is no such thing here, or not for this token.")
     return rows[0]
-
-
-async def _made(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    run = await service.tell(who, said)
-    assert run is not None
-    return await _standing(service, who, run, asked, HTTPStatus.CREATED)
-
-
-async def _run(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    run = await service.tell(who, said)
-    assert run is not None
-    return await _standing(service, who, run, asked, HTTPStatus.OK)
 
 
 async def _standing(service: Service, who: Principal, run: RunId, asked: Request, status: HTTPStatus) -> Response:
@@ -310,39 +312,6 @@ async def _settled(service: Service, run: str, wait_s: int) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(wait_s):
             await service.control.run(run).settled()
-
-
-async def _said(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    return _json(await service.said(who, said), HTTPStatus.CREATED)
-
-
-async def _outcomes(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    page = await service.tell_many(who, said)
-    return _json({"rows": page.rows, "cursor": page.cursor})
-
-
-async def _told(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    status = HTTPStatus.CREATED if isinstance(said, MAKES) else HTTPStatus.OK
-    return _json(await service.tell_row(who, said), status)
-
-
-async def _nothing(service: Service, who: Principal, said: Any, asked: Request) -> Response:
-    await service.tell(who, said)
-    return Response(status_code=HTTPStatus.NO_CONTENT)
-
-
-_ANSWERS: Final[Mapping[Answer, Callable[[Service, Principal, Any, Request], Awaitable[Response]]]] = {
-    Answer.PAGE: _page,
-    Answer.ROW: _row,
-    Answer.MADE: _made,
-    Answer.RUN: _run,
-    Answer.SAID: _said,
-    Answer.OUTCOMES: _outcomes,
-    Answer.NOTHING: _nothing,
-    Answer.KEY: _told,
-    Answer.TOLD: _told,
-    Answer.RECORD: _told,
-}
 
 
 def _json(data: Any, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:
@@ -391,12 +360,11 @@ async def _through_link(service: Service, key: ApiKey, asked: Request, body: str
 # --- Preconditions (RFC 9110, section 13) -----------------------------------------------------------------------------
 
 
-async def _expect_tag(service: Service, who: Principal, route: Route, said: Any, tag: str) -> Any:
-    """Return what is said, of a decision with the hash of what its sender saw. Raise Problem if the row that the path is about
-    is not as they saw it."""
-    about = next(each for each in ROUTES if each.method == "GET" and each.path == route.tag)
-    told = {name: getattr(said, name, None) for name in (*about.in_path, *about.elsewhere)}
-    row = await _one(service, who, _asked(about, told))
+async def _expect_tag(service: Service, who: Principal, path: str, said: Any, tag: str) -> Any:
+    """Return what is said, of a decision with the hash of what its sender saw. Raise Problem if the row at `path`, which the
+    command is about, is not as they saw it."""
+    kind: Any = next(each.what for each in ROUTES if each.method == "GET" and each.path == path)
+    row = await _one(service, who, kind(**{name: getattr(said, name, None) for name in kind.__struct_fields__}))
     now = _tag(msgspec.json.encode(row))
     tags = {*map(str.strip, tag.split(","))}
     if tags.isdisjoint({"*", now}):
@@ -405,12 +373,6 @@ async def _expect_tag(service: Service, who: Principal, route: Route, said: Any,
     if now in tags and isinstance(said, Decide) and said.shown_hash is None:
         return msgspec.structs.replace(said, shown_hash=row["shown_hash"])
     return said
-
-
-def _asked(about: Route, told: Mapping[str, Any]) -> query.Query:
-    kind: Any = about.what
-    found: query.Query = kind(**told)
-    return found
 
 
 def _tag(body: bytes) -> str:

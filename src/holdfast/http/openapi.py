@@ -15,8 +15,9 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.http import problem, sse
-from holdfast.http.route import BASE, MAKES, ONCE, ROUTES, Answer, Route
+from holdfast.http.route import BASE, ROUTES, Route
 from holdfast.service import query
+from holdfast.service.declaration import Answer
 
 _REF: Final = "#/components/schemas/{name}"
 _OBJECT: Final[Mapping[str, Any]] = {"type": "object", "additionalProperties": True}
@@ -139,12 +140,12 @@ def _headers(route: Route) -> dict[str, str]:
     if route.method == "POST":
         found["Holdfast-As"] = "Who acts, as the holder of the token says; nobody verifies it."
         found["Holdfast-Roles"] = "In which roles, with commas between them; nobody verifies it either."
-        if route.answer not in ONCE:
+        if route.takes.keeps:
             found[_KEY] = "The same request under the same key is done once, and answered alike, for 24 hours."
-    if route.answer in (Answer.MADE, Answer.RUN) or route.path == "/runs/{run}":
+    if route.takes.answers is Answer.RUN or route.path == "/runs/{run}":
         found["Prefer"] = "`wait=20`: wait so many seconds at most for the run to end, or to wait for somebody."
-    if route.tag:
-        found["If-Match"] = f"Only if `GET {route.tag}` still answers with this ETag."
+    if tag := route.takes.tag:
+        found["If-Match"] = f"Only if `GET {tag}` still answers with this ETag."
     if route.path in _STREAMED:
         found["Last-Event-ID"] = "As events: go on after this one."
     return found
@@ -158,14 +159,15 @@ def _header(name: str, words: str) -> dict[str, Any]:
 
 
 def _responses(route: Route) -> dict[str, Any]:
-    made = route.answer in (Answer.MADE, Answer.SAID) or route.what in MAKES
-    done: dict[str, Any] = {"description": route.answer.value}
-    if route.answer is not Answer.NOTHING:
-        listed = route.answer in (Answer.PAGE, Answer.OUTCOMES)
-        done["content"] = {"application/json": {"schema": {"$ref": _REF.format(name="Page")} if listed else dict(_OBJECT)}}
+    answers = route.takes.answers
+    done: dict[str, Any] = {"description": answers.value}
+    if answers is not Answer.NOTHING:
+        schema = {"$ref": _REF.format(name="Page")} if answers is Answer.PAGE else dict(_OBJECT)
+        done["content"] = {"application/json": {"schema": schema}}
     if route.path in _STREAMED:
         done["content"][sse.MEDIA_TYPE] = {"schema": {"type": "string"}}
-    status = HTTPStatus.CREATED if made else HTTPStatus.NO_CONTENT if route.answer is Answer.NOTHING else HTTPStatus.OK
+    status = HTTPStatus.NO_CONTENT if answers is Answer.NOTHING else HTTPStatus.OK
+    status = HTTPStatus.CREATED if route.takes.creates else status
     return {str(status.value): done} | _problems()
 
 

@@ -99,7 +99,7 @@ async def made(route: Route, request: Request, body: str) -> Any:
         words = f"There is no field {wrong[0]!r:.80} here; there are: {may}. Nothing was done."
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_input", words, errors=mistakes)
     try:
-        return msgspec.convert({**said, **in_path(request), **route.given}, route.what, strict=posts)
+        return msgspec.convert({**said, **in_path(request)}, route.what, strict=posts)
     except msgspec.ValidationError as problem:
         raise InvalidInput(f"This request cannot be: {problem}. Nothing was done.") from None
 

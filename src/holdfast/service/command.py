@@ -5,7 +5,7 @@ Amounts of money are dollars (`"0.25"`), data is what JSON can say. Never here: 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -19,15 +19,23 @@ from holdfast.core.values.money import Usd
 from holdfast.core.values.policies import OnLimit
 from holdfast.core.values.scopes import Period
 from holdfast.service import field
-from holdfast.service.declaration import Thing, Whole, command, doc
+from holdfast.service.declaration import Answer, Command, Thing, Whole, command, doc
 
 _MOST_TOGETHER: Final = 1_000
 _MOST_CONDITIONS: Final = 100
 """Each is looked at with each call of such a tool."""
 
 
-@command("operator", about={"workflow": Thing.WORKFLOW}, also={"yaml": "author"}, key="key")
-class Start(Struct, frozen=True, kw_only=True):
+@command(
+    "POST /runs",
+    "operator",
+    about={"workflow": Thing.WORKFLOW},
+    also={"yaml": "author"},
+    key="key",
+    answers=Answer.RUN,
+    creates=True,
+)
+class Start(Command, frozen=True, kw_only=True):
     """Start a run of a workflow. Name the workflow, or pass the text of a workflow file as `yaml`."""
 
     workflow: Annotated[str, doc("Name of the workflow; leave it out with `yaml`.")] = ""
@@ -68,8 +76,8 @@ class Start(Struct, frozen=True, kw_only=True):
     ] = ()
 
 
-@command("operator", about={"run": Thing.RUN}, key="key")
-class Fork(Struct, frozen=True, kw_only=True):
+@command("POST /runs/{run}/fork", "operator", about={"run": Thing.RUN}, key="key", answers=Answer.RUN, creates=True)
+class Fork(Command, frozen=True, kw_only=True):
     """Start a new run from a step of another run, with the history before that step. Calls that match the original run's calls
     reuse their outcomes. The original run must have ended or be paused."""
 
@@ -84,29 +92,29 @@ class Fork(Struct, frozen=True, kw_only=True):
     queue: field.Queue = False
 
 
-@command("operator", about={"run": Thing.RUN}, repeats=True)
-class Pause(Struct, frozen=True):
+@command("POST /runs/{run}/pause", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
+class Pause(Command, frozen=True):
     """Pause a run. Steps under way may finish, and no new step starts."""
 
     run: field.RunId
 
 
-@command("operator", about={"run": Thing.RUN}, repeats=True)
-class Resume(Struct, frozen=True):
+@command("POST /runs/{run}/resume", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
+class Resume(Command, frozen=True):
     """Resume a paused run."""
 
     run: field.RunId
 
 
-@command("operator", about={"run": Thing.FAILED})
-class Retry(Struct, frozen=True):
+@command("POST /runs/{run}/retry", "operator", about={"run": Thing.FAILED}, answers=Answer.RUN)
+class Retry(Command, frozen=True):
     """Retry a failed run from where it failed. Completed steps and spent money stay as they are."""
 
     run: field.RunId
 
 
-@command("operator", about={"run": Thing.RUN}, repeats=True)
-class Cancel(Struct, frozen=True):
+@command("POST /runs/{run}/cancel", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
+class Cancel(Command, frozen=True):
     """Cancel a run. No new step starts, a flow cleans up, effects are compensated, and then the run ends. Cancelling again cuts
     the clean-up of the flow short."""
 
@@ -114,16 +122,16 @@ class Cancel(Struct, frozen=True):
     reason: field.CancelReason = "cancelled"
 
 
-@command("operator", about={"run": Thing.RUN}, repeats=True)
-class Migrate(Struct, frozen=True):
+@command("POST /runs/{run}/migrate", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
+class Migrate(Command, frozen=True):
     """Continue a run with another definition of its workflow."""
 
     run: field.RunId
     version: Annotated[int, doc("Version of the workflow to continue with; 0 means the highest.")] = 0
 
 
-@command("operator", about={"run": Thing.RUN})
-class ExportRun(Struct, frozen=True):
+@command("POST /runs/{run}/record", "operator", about={"run": Thing.RUN}, answers=Answer.ROW, keeps=False)
+class ExportRun(Command, frozen=True):
     """Export the record of an ended run, for `holdfast replay`. Personal data is replaced unless you pass `whole`. The server's
     setting `exports` limits which records may be exported."""
 
@@ -135,8 +143,15 @@ class ExportRun(Struct, frozen=True):
     whole: Annotated[bool, doc("True to replace nothing, if the server's setting `exports` is `whole`.")] = False
 
 
-@command("operator", about={"letter": Thing.LETTER}, repeats=True)
-class EditDeadLetter(Struct, frozen=True):
+@command(
+    "POST /dead-letters/{letter}/edit",
+    "operator",
+    about={"letter": Thing.LETTER},
+    repeats=True,
+    answers=Answer.RUN,
+    tag="/dead-letters/{letter}",
+)
+class EditDeadLetter(Command, frozen=True):
     """Change the input or arguments with which a permanently failed step is tried again. Replay the dead letter afterwards."""
 
     letter: field.LetterId
@@ -146,15 +161,28 @@ class EditDeadLetter(Struct, frozen=True):
     )
 
 
-@command("operator", about={"letter": Thing.LETTER})
-class ReplayDeadLetter(Struct, frozen=True):
+@command(
+    "POST /dead-letters/{letter}/replay",
+    "operator",
+    about={"letter": Thing.LETTER},
+    answers=Answer.RUN,
+    tag="/dead-letters/{letter}",
+)
+class ReplayDeadLetter(Command, frozen=True):
     """Try a permanently failed step again. If its run has failed, every failed step of the run is tried again."""
 
     letter: field.LetterId
 
 
-@command("operator", about={"letter": Thing.LETTER}, repeats=True)
-class ResolveDeadLetter(Struct, frozen=True):
+@command(
+    "POST /dead-letters/{letter}/resolve",
+    "operator",
+    about={"letter": Thing.LETTER},
+    repeats=True,
+    answers=Answer.RUN,
+    tag="/dead-letters/{letter}",
+)
+class ResolveDeadLetter(Command, frozen=True):
     """Close a dead letter without another attempt. If its run waits, give it an `output` or let it fail. Closed dead letters
     stay listed for three days."""
 
@@ -163,8 +191,8 @@ class ResolveDeadLetter(Struct, frozen=True):
     reason: field.Reason = None
 
 
-@command("operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)})
-class Bulk(Struct, frozen=True, kw_only=True):
+@command("POST /runs/bulk", "operator", about={"workflow": Thing.RUNS}, any_tool={"deed": ("retry",)}, answers=Answer.PAGE)
+class Bulk(Command, frozen=True, kw_only=True):
     """Retry, cancel, pause, resume or fork all runs that match, newest first. Each call does one page and returns a row per
     run."""
 
@@ -194,8 +222,14 @@ class Bulk(Struct, frozen=True, kw_only=True):
     dry_run: field.DryRun = False
 
 
-@command("operator", about={"run": Thing.RUN, "workflow": Thing.RUNS}, any_tool={"deed": ("replay", "resolve")})
-class BulkDeadLetters(Struct, frozen=True, kw_only=True):
+@command(
+    "POST /dead-letters/bulk",
+    "operator",
+    about={"run": Thing.RUN, "workflow": Thing.RUNS},
+    any_tool={"deed": ("replay", "resolve")},
+    answers=Answer.PAGE,
+)
+class BulkDeadLetters(Command, frozen=True, kw_only=True):
     """Replay or resolve all open dead letters that match, the oldest run's first. Each call does one page and returns a row per
     dead letter."""
 
@@ -214,8 +248,8 @@ class BulkDeadLetters(Struct, frozen=True, kw_only=True):
     dry_run: field.DryRun = False
 
 
-@command("reviewer", "operator", about={"run": Thing.RUN})
-class GiveScore(Struct, frozen=True):
+@command("POST /runs/{run}/scores", "reviewer", "operator", about={"run": Thing.RUN}, answers=Answer.RUN)
+class GiveScore(Command, frozen=True):
     """Score a run, during the run or after its end. The latest score of each name and author counts. A run takes at most 100
     scores."""
 
@@ -226,8 +260,8 @@ class GiveScore(Struct, frozen=True):
     comment: Annotated[str, doc("Comment, kept with the score; at most 4,096 bytes.")] = ""
 
 
-@command("operator", about={"run": Thing.RUN}, repeats=True)
-class Extend(Struct, frozen=True):
+@command("POST /runs/{run}/extend", "operator", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
+class Extend(Command, frozen=True):
     """Raise a limit of a run, which must have that limit."""
 
     run: field.RunId
@@ -238,16 +272,16 @@ class Extend(Struct, frozen=True):
     value: Annotated[int, doc("New limit, above the current one: a number, or seconds for `active`, `wall` and `lifespan`.")]
 
 
-@command("admin", about={"run": Thing.RUN}, repeats=True)
-class RaiseBudget(Struct, frozen=True):
+@command("POST /runs/{run}/budget", "admin", about={"run": Thing.RUN}, repeats=True, answers=Answer.RUN)
+class RaiseBudget(Command, frozen=True):
     """Raise the cost limit of a run."""
 
     run: field.RunId
     limit_usd: Annotated[Usd, doc("New cost limit in dollars, above the current one.")]
 
 
-@command("operator", about={"run": Thing.RUN}, key="key")
-class Signal(Struct, frozen=True):
+@command("POST /runs/{run}/signals/{name}", "operator", about={"run": Thing.RUN}, key="key", answers=Answer.RUN)
+class Signal(Command, frozen=True):
     """Send a signal to a run. The run keeps it until a step asks for it."""
 
     run: field.RunId
@@ -258,8 +292,10 @@ class Signal(Struct, frozen=True):
     ] = None
 
 
-@command("reviewer", about={"gate": Thing.GATE}, repeats=True)
-class Decide(Struct, frozen=True):
+@command(
+    "POST /gates/{gate}/decision", "reviewer", about={"gate": Thing.GATE}, repeats=True, answers=Answer.RUN, tag="/gates/{gate}"
+)
+class Decide(Command, frozen=True):
     """Decide a gate."""
 
     gate: field.GateId
@@ -279,8 +315,15 @@ class GateAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     reason: field.Reason = None
 
 
-@command("reviewer", about={"gate": Thing.GATE, "decisions": Thing.GATES}, repeats=True)
-class DecideTogether(Struct, frozen=True):
+@command(
+    "POST /gates/{gate}/together",
+    "reviewer",
+    about={"gate": Thing.GATE, "decisions": Thing.GATES},
+    repeats=True,
+    answers=Answer.RUN,
+    tag="/gates/{gate}",
+)
+class DecideTogether(Command, frozen=True):
     """Decide several tool calls that one step asks about at the same time. All of the decisions take effect, or none. Gates
     that you do not name stay open."""
 
@@ -298,8 +341,10 @@ class DecideTogether(Struct, frozen=True):
     ] = None
 
 
-@command("reviewer", about={"gate": Thing.GATE}, repeats=True)
-class Delegate(Struct, frozen=True):
+@command(
+    "POST /gates/{gate}/delegate", "reviewer", about={"gate": Thing.GATE}, repeats=True, answers=Answer.RUN, tag="/gates/{gate}"
+)
+class Delegate(Command, frozen=True):
     """Ask more reviewers to decide a gate, beside the current ones. You must be one of its reviewers."""
 
     gate: field.GateId
@@ -307,8 +352,10 @@ class Delegate(Struct, frozen=True):
     reason: field.Reason = None
 
 
-@command("reviewer", about={"gate": Thing.GATE}, repeats=True)
-class Reassign(Struct, frozen=True):
+@command(
+    "POST /gates/{gate}/reassign", "reviewer", about={"gate": Thing.GATE}, repeats=True, answers=Answer.RUN, tag="/gates/{gate}"
+)
+class Reassign(Command, frozen=True):
     """Replace the reviewers of a gate."""
 
     gate: field.GateId
@@ -316,8 +363,10 @@ class Reassign(Struct, frozen=True):
     reason: field.Reason = None
 
 
-@command("reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True)
-class Resolve(Struct, frozen=True):
+@command(
+    "POST /effects/{call}/resolution", "reviewer", "operator", about={"call": Thing.TOOL_CALL}, repeats=True, answers=Answer.RUN
+)
+class Resolve(Command, frozen=True):
     """Record the outcome of a tool call whose outcome is unknown. It decides the gate that asks about the call."""
 
     call: Annotated[str, doc("Id of the tool call.")]
@@ -330,16 +379,16 @@ class Resolve(Struct, frozen=True):
     shown_hash: field.ShownHash = None
 
 
-@command("admin", about={"call": Thing.MODEL_CALL}, repeats=True)
-class Reconcile(Struct, frozen=True):
+@command("POST /doubts/{call}/reconcile", "admin", about={"call": Thing.MODEL_CALL}, repeats=True, answers=Answer.RUN)
+class Reconcile(Command, frozen=True):
     """Record the actual cost of a model call whose cost is unknown."""
 
     call: Annotated[str, doc("Id of the model call.")]
     cost_usd: Annotated[Usd, doc("Actual cost in dollars; 0 if nothing was charged.")]
 
 
-@command("admin", whole=Whole.FLEET, repeats=True)
-class SetBudget(Struct, frozen=True):
+@command("POST /budgets", "admin", whole=Whole.FLEET, repeats=True, tag="/budgets")
+class SetBudget(Command, frozen=True):
     """Limit what all runs of a tenant or team may spend in each day or month (UTC). Each call sets either the limit in dollars
     or the one in tokens."""
 
@@ -353,8 +402,8 @@ class SetBudget(Struct, frozen=True):
     ] = None
 
 
-@command("admin", repeats=True)
-class SetTeamBudget(Struct, frozen=True, kw_only=True):
+@command("POST /team-budgets", "admin", repeats=True, tag="/team-budgets/{name}")
+class SetTeamBudget(Command, frozen=True, kw_only=True):
     """Set a budget that agents share, once and not for each day. If the budget exists, its total is allotted again; no agent
     gets less than it has used."""
 
@@ -370,21 +419,27 @@ class SetTeamBudget(Struct, frozen=True, kw_only=True):
     tenant: field.Tenant = None
 
 
-@command("admin", repeats=True)
-class RemoveTeamBudget(Struct, frozen=True):
+@command("DELETE /team-budgets/{name}", "admin", repeats=True)
+class RemoveTeamBudget(Command, frozen=True):
     """Remove the limits of a team budget. What its agents have used stays recorded."""
 
     name: field.TeamBudgetName
     tenant: field.Tenant = None
 
 
-@command("operator", whole=Whole.FLEET, repeats=True)
-class RollUpCosts(Struct, frozen=True):
+@command("POST /costs/rollup", "operator", whole=Whole.FLEET, repeats=True, answers=Answer.ROW)
+class RollUpCosts(Command, frozen=True):
     """Update the cost totals, for a few seconds at most. The row says whether they are up to date; if not, call it again."""
 
 
-@command("reviewer", about={"tool": Thing.TOOLS, "workflow": Thing.RUNS, "run": Thing.RUN})
-class GrantApproval(Struct, frozen=True, kw_only=True):
+@command(
+    "POST /approvals",
+    "reviewer",
+    about={"tool": Thing.TOOLS, "workflow": Thing.RUNS, "run": Thing.RUN},
+    answers=Answer.ROW,
+    creates=True,
+)
+class GrantApproval(Command, frozen=True, kw_only=True):
     """Grant a standing approval: matching tool calls are approved in advance. Calls that the workflow denies stay denied."""
 
     tool: Annotated[str, doc("Name of the tool, or a pattern like `mail_*`.")]
@@ -403,24 +458,24 @@ class GrantApproval(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-@command("reviewer", about={"approval": Thing.APPROVAL}, repeats=True)
-class RevokeApproval(Struct, frozen=True):
+@command("POST /approvals/{approval}/revoke", "reviewer", about={"approval": Thing.APPROVAL}, repeats=True)
+class RevokeApproval(Command, frozen=True):
     """Revoke a standing approval. Calls that were already made stay made."""
 
-    approval: Annotated[str, doc("Id of the standing approval.")]
+    approval: field.ApprovalId
     tenant: field.Tenant = None
 
 
-@command("admin", whole=Whole.FLEET, repeats=True)
-class SetAdmission(Struct, frozen=True):
+@command("POST /admission", "admin", whole=Whole.FLEET, repeats=True)
+class SetAdmission(Command, frozen=True):
     """Limit how many runs may be active at once, for one tenant or for all together. Runs that are active already stay so."""
 
     runs: Annotated[int | None, doc("Maximum number of active runs, 0 to 1,000,000,000; by default no limit.")] = None
     tenant: Annotated[str | None, doc("Tenant to limit; by default all tenants together.")] = None
 
 
-@command("admin", whole=Whole.FLEET, repeats=True)
-class SetPool(Struct, frozen=True, kw_only=True):
+@command("POST /pools", "admin", whole=Whole.FLEET, repeats=True)
+class SetPool(Command, frozen=True, kw_only=True):
     """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced."""
 
     name: field.PoolName
@@ -437,15 +492,15 @@ class SetPool(Struct, frozen=True, kw_only=True):
     of: Annotated[str | None, doc("Model or provider whose calls the pool counts; requires `counts`.")] = None
 
 
-@command("admin", whole=Whole.FLEET, repeats=True)
-class RemovePool(Struct, frozen=True):
+@command("DELETE /pools/{name}", "admin", whole=Whole.FLEET, repeats=True)
+class RemovePool(Command, frozen=True):
     """Remove a pool. Steps that ask for it wait until it is set again."""
 
     name: field.PoolName
 
 
-@command("operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
-class SetSchedule(Struct, frozen=True, kw_only=True):
+@command("POST /schedules", "operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
+class SetSchedule(Command, frozen=True, kw_only=True):
     """Set a schedule, which starts a run of a workflow at each time of a cron expression. An existing schedule of this name is
     replaced; if it was paused, it stays paused."""
 
@@ -478,32 +533,32 @@ class SetSchedule(Struct, frozen=True, kw_only=True):
     ] = 3600
 
 
-@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
-class PauseSchedule(Struct, frozen=True):
+@command("POST /schedules/{name}/pause", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+class PauseSchedule(Command, frozen=True):
     """Pause a schedule. It starts no runs until it is resumed."""
 
     name: field.ScheduleName
     tenant: field.Tenant = None
 
 
-@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
-class ResumeSchedule(Struct, frozen=True):
+@command("POST /schedules/{name}/resume", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+class ResumeSchedule(Command, frozen=True):
     """Resume a paused schedule from now. Times that passed while it was paused are left out; use backfill to start them."""
 
     name: field.ScheduleName
     tenant: field.Tenant = None
 
 
-@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
-class RemoveSchedule(Struct, frozen=True):
+@command("DELETE /schedules/{name}", "operator", about={"name": Thing.SCHEDULE}, repeats=True)
+class RemoveSchedule(Command, frozen=True):
     """Remove a schedule. Runs that it has started continue."""
 
     name: field.ScheduleName
     tenant: field.Tenant = None
 
 
-@command("operator", about={"name": Thing.SCHEDULE}, repeats=True)
-class Backfill(Struct, frozen=True):
+@command("POST /schedules/{name}/backfill", "operator", about={"name": Thing.SCHEDULE}, repeats=True, answers=Answer.PAGE)
+class Backfill(Command, frozen=True):
     """Start the runs of past times of a schedule, at most 1,000. Times that already had their run are left out."""
 
     name: field.ScheduleName
@@ -514,8 +569,14 @@ class Backfill(Struct, frozen=True):
     tenant: field.Tenant = None
 
 
-@command("operator", about={"name": Thing.CONVERSATION, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
-class OpenConversation(Struct, frozen=True, kw_only=True):
+@command(
+    "POST /conversations",
+    "operator",
+    about={"name": Thing.CONVERSATION, "workflow": Thing.WORKFLOW},
+    makes="name",
+    repeats=True,
+)
+class OpenConversation(Command, frozen=True, kw_only=True):
     """Open a conversation with an agent, or continue the one of this name. An existing conversation keeps its settings, except
     for limits that you pass."""
 
@@ -537,8 +598,15 @@ class OpenConversation(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-@command("operator", about={"conversation": Thing.CONVERSATION}, key="key")
-class Say(Struct, frozen=True, kw_only=True):
+@command(
+    "POST /conversations/{conversation}/messages",
+    "operator",
+    about={"conversation": Thing.CONVERSATION},
+    key="key",
+    answers=Answer.ROW,
+    creates=True,
+)
+class Say(Command, frozen=True, kw_only=True):
     """Send a message in a conversation. The agent answers it in a run."""
 
     conversation: field.ConversationName
@@ -558,8 +626,8 @@ class Say(Struct, frozen=True, kw_only=True):
     tenant: field.Tenant = None
 
 
-@command("operator", about={"name": Thing.CONVERSATION}, repeats=True)
-class DeleteConversation(Struct, frozen=True):
+@command("DELETE /conversations/{name}", "operator", about={"name": Thing.CONVERSATION}, repeats=True)
+class DeleteConversation(Command, frozen=True):
     """Delete a conversation and all its messages permanently. The histories of its runs stay. Refused while the agent is at
     work."""
 
@@ -567,8 +635,8 @@ class DeleteConversation(Struct, frozen=True):
     tenant: field.Tenant = None
 
 
-@command("operator")
-class WriteSharedValue(Struct, frozen=True, kw_only=True):
+@command("POST /state", "operator")
+class WriteSharedValue(Command, frozen=True, kw_only=True):
     """Write a new version of a shared value, which runs and agents of the tenant can read."""
 
     space: Annotated[str, doc("Space of the shared value, 1 to 200 characters; it must not begin with `!`.")]
@@ -580,8 +648,8 @@ class WriteSharedValue(Struct, frozen=True, kw_only=True):
     tenant: field.Tenant = None
 
 
-@command("operator", repeats=True)
-class ForgetCachedAnswer(Struct, frozen=True):
+@command("POST /state/forget", "operator", repeats=True)
+class ForgetCachedAnswer(Command, frozen=True):
     """Remove an answer from a semantic cache. The next question of the same meaning is answered by the model."""
 
     space: Annotated[str, doc("Space of the cached answer, as events of the runs that used it name it.")]
@@ -589,8 +657,8 @@ class ForgetCachedAnswer(Struct, frozen=True):
     tenant: field.Tenant = None
 
 
-@command("admin", about={"name": Thing.KEY}, makes="name")
-class MakeKey(Struct, frozen=True, kw_only=True):
+@command("POST /keys", "admin", about={"name": Thing.KEY}, makes="name", answers=Answer.ROW, creates=True, keeps=False)
+class MakeKey(Command, frozen=True, kw_only=True):
     """Create an API key for a service. Its secret is shown only in this response."""
 
     name: Annotated[
@@ -607,8 +675,10 @@ class MakeKey(Struct, frozen=True, kw_only=True):
     life_s: Annotated[int | None, doc("Lifetime in seconds, up to 10 years; by default the key does not expire.")] = None
 
 
-@command("operator", about={"run": Thing.RUN})
-class MakeLink(Struct, frozen=True):
+@command(
+    "POST /runs/{run}/signals/{name}/link", "operator", about={"run": Thing.RUN}, answers=Answer.ROW, creates=True, keeps=False
+)
+class MakeLink(Command, frozen=True):
     """Create a link that sends one signal to a run, once and without a token. It is shown only in this response."""
 
     run: field.RunId
@@ -616,8 +686,16 @@ class MakeLink(Struct, frozen=True):
     life_s: field.LinkLife = 7 * 86_400
 
 
-@command("reviewer", about={"gate": Thing.GATE})
-class MakeGateLink(Struct, frozen=True):
+@command(
+    "POST /gates/{gate}/link",
+    "reviewer",
+    about={"gate": Thing.GATE},
+    answers=Answer.ROW,
+    creates=True,
+    keeps=False,
+    tag="/gates/{gate}",
+)
+class MakeGateLink(Command, frozen=True):
     """Create a link that decides a gate, once and without a token. It is bound to what the gate shows now, and is shown only in
     this response."""
 
@@ -627,32 +705,17 @@ class MakeGateLink(Struct, frozen=True):
     life_s: field.LinkLife = 7 * 86_400
 
 
-@command("admin", about={"name": Thing.KEY})
-class RotateKey(Struct, frozen=True):
+@command("POST /keys/{name}/rotate", "admin", about={"name": Thing.KEY}, answers=Answer.ROW, keeps=False)
+class RotateKey(Command, frozen=True):
     """Replace the secret of an API key. The old secret stops working at once; the new one is shown only in this response."""
 
     name: field.KeyName
     tenant: field.TenantOfKey = None
 
 
-@command("admin", about={"name": Thing.KEY})
-class RevokeKey(Struct, frozen=True):
+@command("POST /keys/{name}/revoke", "admin", about={"name": Thing.KEY}, answers=Answer.ROW, keeps=False)
+class RevokeKey(Command, frozen=True):
     """Revoke an API key, permanently and at once."""
 
     name: field.KeyName
     tenant: field.TenantOfKey = None
-
-
-OfKey: TypeAlias = MakeKey | MakeLink | MakeGateLink | RotateKey | RevokeKey
-OfRow: TypeAlias = OfKey | GrantApproval | RollUpCosts | ExportRun
-"""What is answered with a row of its own."""
-OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
-OfGate: TypeAlias = Decide | DecideTogether | Delegate | Reassign
-OfOne: TypeAlias = Pause | Resume | Retry | Migrate | Cancel | Extend | RaiseBudget | Signal | Resolve | Reconcile | GiveScore
-OfRun: TypeAlias = OfOne | OfGate | OfLetter
-OfMany: TypeAlias = Bulk | BulkDeadLetters | Backfill
-OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
-OfTenant: TypeAlias = WriteSharedValue | ForgetCachedAnswer | SetTeamBudget | RemoveTeamBudget | RevokeApproval
-OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule
-OfConversation: TypeAlias = OpenConversation | Say | DeleteConversation
-Command: TypeAlias = Start | Fork | OfRun | OfAll | OfTenant | OfSchedule | OfConversation

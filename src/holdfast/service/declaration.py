@@ -1,23 +1,40 @@
-"""What a command or query takes, declared once on its class: a grant, and the things that it is about. One that declares
-nothing cannot be served: what serves it does not import.
+"""What a command or query takes, declared once on its class: where HTTP has it, a grant, the things that it is about, how it is
+answered. One that declares nothing cannot be served: what serves it does not import.
 
-    @command("operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name")
-    class SetSchedule(Struct): ...
+    @command("POST /schedules", "operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name")
+    class SetSchedule(Command, frozen=True): ...
 
-Never here: whose a thing is (ownership), refusing somebody (permission).
+Never here: whose a thing is (ownership), refusing somebody (permission), doing it (handler).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from holdfast.core.values.access import GRANTS, Grant
 
 _Kind = TypeVar("_Kind", bound=type[msgspec.Struct])
+
+
+class Command(msgspec.Struct, frozen=True):
+    """Something to do."""
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Something to find out."""
+
+
+class Answer(Enum):
+    """What comes back, as the description of the API says it."""
+
+    PAGE = "A page of a list, and where it goes on."
+    ROW = "The row."
+    RUN = "The run, as it stands afterwards."
+    NOTHING = "Done."
 
 
 class Thing(Enum):
@@ -51,18 +68,20 @@ class Whole(Enum):
 
 
 class Declaration(NamedTuple):
-    """What one command or query takes. A caller needs one of the `grants`, and those that the fields of `also` take where they
-    are given. `about` says which field names which thing; the one that `makes` names may be a new one. `whole` is what it is
-    about where no field names a thing; in a list the field `rows` of a row names its workflow, its workflows or its run,
-    or with `reach` the patterns of those that it reaches."""
+    """What one command or query takes. It is `at` these routes of the HTTP API (`GET /runs/{run}`). A caller needs one of the
+    `grants`, and those that the fields of `also` take where they are given. `about` says which field names which thing; the
+    one that `makes` names may be a new one. `whole` is what it is about where no field names a thing; in a list the field
+    `rows` of a row names its workflow, its workflows or its run, or with `reach` the patterns of those that it reaches."""
 
+    at: tuple[str, ...]
     grants: tuple[Grant, ...]
+    answers: Answer
     about: Mapping[str, Thing]
     whole: Whole
-    rows: str
-    also: Mapping[str, Grant]
-    makes: str
     is_command: bool
+    rows: str = ""
+    also: Mapping[str, Grant] = {}
+    makes: str = ""
     repeats: bool = False
     """True where the same command again comes to what it came to once: it sets something, or is refused where it was done."""
     key: str = ""
@@ -70,30 +89,45 @@ class Declaration(NamedTuple):
     any_tool: Mapping[str, tuple[str, ...]] = {}
     """The fields and values with which a command decides about calls of tools that nobody looks up."""
     reach: bool = False
+    offers: bool = False
+    """True for a list of code: a caller sees what they may start."""
+    creates: bool = False
+    """True where something new is answered with."""
+    keeps: bool = True
+    """False where the answer is not kept to be given again: it holds a secret, or is large."""
+    tag: str = ""
+    """The row that a precondition (`If-Match`) is about, as the path at which it is read."""
 
 
 _DECLARED: Final[dict[type[msgspec.Struct], Declaration]] = {}
 
 
 def command(
+    at: str,
     *grants: Grant,
     about: Mapping[str, Thing] = {},
     whole: Whole = Whole.TENANT,
-    also: Mapping[str, Grant] = {},
-    makes: str = "",
-    repeats: bool = False,
-    key: str = "",
-    any_tool: Mapping[str, tuple[str, ...]] = {},
+    answers: Answer = Answer.NOTHING,
+    **more: Any,
 ) -> Callable[[_Kind], _Kind]:
-    """Declare what a command takes: one of the grants, and more (`Declaration`). Raises TypeError for what means nothing."""
-    return _declaring(Declaration(grants, about, whole, "", also, makes, True, repeats or bool(key), key, any_tool))
+    """Declare a command: its route (`POST /runs`), the grants of which a caller needs one, and more (`Declaration`). Raises
+    TypeError for what means nothing."""
+    more["repeats"] = more.get("repeats", False) or bool(more.get("key"))
+    return _declaring(Declaration((at,), grants, answers, about, whole, True, **more))
 
 
 def query(
-    *grants: Grant, about: Mapping[str, Thing] = {}, whole: Whole = Whole.TENANT, rows: str = "", reach: bool = False
+    at: str | tuple[str, ...],
+    *grants: Grant,
+    about: Mapping[str, Thing] = {},
+    whole: Whole = Whole.TENANT,
+    answers: Answer = Answer.PAGE,
+    rows: str = "",
+    **more: Any,
 ) -> Callable[[_Kind], _Kind]:
-    """The same for a query. A list names its `rows`."""
-    return _declaring(Declaration(grants, about, Whole.ROWS if rows else whole, rows, {}, "", is_command=False, reach=reach))
+    """The same for a query, which may have several routes. A list names its `rows`."""
+    whole = Whole.ROWS if rows else whole
+    return _declaring(Declaration((at,) if isinstance(at, str) else at, grants, answers, about, whole, False, rows, **more))
 
 
 def doc(text: str) -> msgspec.Meta:

@@ -17,9 +17,11 @@ from holdfast.service.declaration import doc
 RunId = Annotated[str, doc("Id of the run.")]
 GateId = Annotated[str, doc("Id of the gate.")]
 LetterId = Annotated[str, doc("Id of the dead letter, `RUN:STEP`, or `RUN` if that run has only one open.")]
+ApprovalId = Annotated[str, doc("Id of the standing approval.")]
 SignalName = Annotated[str, doc("Name of the signal.")]
 ScheduleName = Annotated[str, doc("Name of the schedule.")]
 ConversationName = Annotated[str, doc("Name of the conversation.")]
+SupervisorName = Annotated[str, doc("Name of the supervisor.")]
 PoolName = Annotated[
     str, doc("Name of the pool, as steps ask for it, like `OPENAI_RPS`; `NAME@TENANT` for a pool of one tenant.")
 ]
@@ -43,10 +45,6 @@ TenantOfKey = Annotated[
 
 OfTenant = Annotated[
     str | None, doc("Only this tenant; by default the caller's own, or all for a caller that acts for all tenants.")
-]
-TenantOrAll = Annotated[
-    str | None,
-    doc("Tenant; by default the caller's own. A caller that acts for all tenants lists all, or with a name means `default`."),
 ]
 OfRun = Annotated[str | None, doc("Only this run, by its id.")]
 OfWorkflow = Annotated[str | None, doc("Only this workflow, by its name.")]

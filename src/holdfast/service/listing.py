@@ -5,8 +5,10 @@ Never here: who may see them (answers, principal).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+
+import msgspec
 
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.money import Usd, nanousd
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from holdfast.control.inquiry import Inquiries
     from holdfast.ports import RunFilter
     from holdfast.service.command import Bulk
+
+_Key = TypeVar("_Key")
+OF_TENANTS: Final = msgspec.json.Decoder(tuple[str, str])
+"""The cursor of a list by tenant and name."""
 
 
 async def runs(inquiries: Inquiries, query: asked.Runs, tenant: str | None) -> Page:
@@ -118,6 +124,27 @@ def expect_statuses(given: Iterable[str]) -> None:
 def page(rows: list[View], limit: int, cursor: str) -> Page:
     """The first `limit` of the rows; the list goes on after what its last says under the name `cursor`, if there are more."""
     return Page(rows[:limit], str(rows[limit - 1][cursor]) if len(rows) > limit else None)
+
+
+def keyed_page(rows: Sequence[View], keys: Sequence[Any], limit: int) -> Page:
+    """The first `limit` of the rows, of which each stands at the place of its key in a list that goes on after the last."""
+    return Page(list(rows[:limit]), msgspec.json.encode(keys[limit - 1]).decode() if len(keys) > limit else None)
+
+
+def key_of(cursor: str | None, decoder: msgspec.json.Decoder[_Key]) -> _Key | None:
+    """After which key a list goes on. Raises InvalidInput."""
+    if cursor is None:
+        return None
+    try:
+        return decoder.decode(cursor)
+    except msgspec.DecodeError:
+        raise no_cursor(cursor) from None
+
+
+def since_of(cursor: str | None) -> str | int:
+    """Where a list of what is said begins: after a cursor, or at a number."""
+    number = (cursor or "").removeprefix("-")
+    return int(cursor or "") if number.isascii() and number.isdecimal() and len(number) < 16 else cursor or START
 
 
 def seq_of(cursor: str | None) -> int:

@@ -67,7 +67,7 @@ class Permission:
         if not declared.rows or any(named(declared, asked)):
             return rows
         rows = [row for row in rows if is_own(who, Person(row["by"], row["client"]) if row.get("private") else None)]
-        if Thing.WORKFLOW in declared.about.values():
+        if declared.offers:
             return [row for row in rows if self._is_startable_row(who, row)]
         if who.access.workflows == ANY:
             return rows

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from holdfast.core.nouns.memory import Kind
 from holdfast.core.values.proposal import RiskLevel
 from holdfast.service import field
-from holdfast.service.declaration import Thing, Whole, doc, query
+from holdfast.service.declaration import Answer, Query, Thing, Whole, doc, query
 
 View: TypeAlias = dict[str, Any]
 """Plain data, as --json prints it (service.view)."""
@@ -30,8 +30,8 @@ class Page(NamedTuple):
     cursor: str | None
 
 
-@query("viewer", rows="workflow")
-class Runs(Struct, frozen=True, kw_only=True):
+@query(("GET /runs", "GET /runs/{parent}/children"), "viewer", rows="workflow")
+class Runs(Query, frozen=True, kw_only=True):
     """List runs, newest first."""
 
     tenant: field.OfTenant = None
@@ -51,43 +51,43 @@ class Runs(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Run(Struct, frozen=True):
+@query("GET /runs/{run}", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class Run(Query, frozen=True):
     """Show a run with its steps, effects, budget and scores."""
 
     run: field.RunId
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Steps(Struct, frozen=True):
+@query("GET /runs/{run}/steps", "viewer", about={"run": Thing.RUN})
+class Steps(Query, frozen=True):
     """List the latest visit of each node of a run, in the order in which they began."""
 
     run: field.RunId
 
 
-@query("viewer", about={"run": Thing.RUN})
-class RunCosts(Struct, frozen=True):
+@query("GET /runs/{run}/costs", "viewer", about={"run": Thing.RUN})
+class RunCosts(Query, frozen=True):
     """List what a run's calls have cost so far, by node."""
 
     run: field.RunId
 
 
-@query("viewer", about={"run": Thing.RUN})
-class RunBudget(Struct, frozen=True):
+@query("GET /runs/{run}/budget", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class RunBudget(Query, frozen=True):
     """Show the budget of a run, with its model calls whose cost is unknown."""
 
     run: field.RunId
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Drawing(Struct, frozen=True):
+@query("GET /runs/{run}/graph", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class Drawing(Query, frozen=True):
     """Show the graph of a run: its nodes with status and cost, and its edges, taken or not."""
 
     run: field.RunId
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Trace(Struct, frozen=True, kw_only=True):
+@query("GET /runs/{run}/trace", "viewer", about={"run": Thing.RUN})
+class Trace(Query, frozen=True, kw_only=True):
     """List trace events of a run: what happened at each node, how long it took and what it cost, without data."""
 
     run: field.RunId
@@ -95,8 +95,8 @@ class Trace(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Logs(Struct, frozen=True, kw_only=True):
+@query("GET /runs/{run}/logs", "viewer", about={"run": Thing.RUN})
+class Logs(Query, frozen=True, kw_only=True):
     """List the kept output of a run's jobs, in pieces, by job and attempt."""
 
     run: field.RunId
@@ -108,16 +108,16 @@ class Logs(Struct, frozen=True, kw_only=True):
     text: Annotated[bool, doc("False to leave out the text and only list how many bytes each piece has.")] = True
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Scores(Struct, frozen=True):
+@query("GET /runs/{run}/scores", "viewer", about={"run": Thing.RUN})
+class Scores(Query, frozen=True):
     """List the scores of a run: the latest of each name and author."""
 
     run: field.RunId
     all: Annotated[bool, doc("True to list every score, in the order in which they were given.")] = False
 
 
-@query("viewer", rows="workflow")
-class ScoreMeans(Struct, frozen=True, kw_only=True):
+@query("GET /scores", "viewer", rows="workflow")
+class ScoreMeans(Query, frozen=True, kw_only=True):
     """List mean scores of runs by version of their workflow and name of the score. The latest score of each author counts. The
     list has one page."""
 
@@ -128,8 +128,8 @@ class ScoreMeans(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", rows="workflow")
-class Evaluations(Struct, frozen=True, kw_only=True):
+@query("GET /evals", "viewer", rows="workflow")
+class Evaluations(Query, frozen=True, kw_only=True):
     """List saved results of evaluation suites, as `holdfast eval --keep` saves them, newest first."""
 
     tenant: field.OfTenant = None
@@ -138,22 +138,22 @@ class Evaluations(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"evaluation": Thing.EVALUATION})
-class Evaluation(Struct, frozen=True):
+@query("GET /evals/{evaluation}", "viewer", about={"evaluation": Thing.EVALUATION}, answers=Answer.ROW)
+class Evaluation(Query, frozen=True):
     """Show the saved result of an evaluation suite, with each of its runs."""
 
     evaluation: Annotated[str, doc("Id of the evaluation.")]
 
 
-@query("viewer", about={"gate": Thing.GATE})
-class Gate(Struct, frozen=True):
+@query("GET /gates/{gate}", "viewer", about={"gate": Thing.GATE}, answers=Answer.ROW)
+class Gate(Query, frozen=True):
     """Show a gate: what it asks, whom it asks, what it shows, and its decision."""
 
     gate: field.GateId
 
 
-@query("viewer", about={"run": Thing.RUN}, rows="run_id")
-class Gates(Struct, frozen=True, kw_only=True):
+@query("GET /gates", "viewer", about={"run": Thing.RUN}, rows="run_id")
+class Gates(Query, frozen=True, kw_only=True):
     """List gates, oldest first: open ones, or every one."""
 
     run: field.OfRun = None
@@ -167,8 +167,8 @@ class Gates(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN}, rows="run_id")
-class Effects(Struct, frozen=True, kw_only=True):
+@query("GET /effects", "viewer", about={"run": Thing.RUN}, rows="run_id")
+class Effects(Query, frozen=True, kw_only=True):
     """List tool calls, oldest first, with their requests and responses."""
 
     run: field.OfRun = None
@@ -180,8 +180,8 @@ class Effects(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Events(Struct, frozen=True, kw_only=True):
+@query("GET /runs/{run}/events", "viewer", about={"run": Thing.RUN})
+class Events(Query, frozen=True, kw_only=True):
     """List the events of a run, from its beginning."""
 
     run: field.RunId
@@ -189,8 +189,8 @@ class Events(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN})
-class ForkQuote(Struct, frozen=True, kw_only=True):
+@query("POST /runs/{run}/fork/quote", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class ForkQuote(Query, frozen=True, kw_only=True):
     """Show what a fork of a run would keep, reuse and do again, and the most it can cost. Nothing is started."""
 
     run: field.RunId
@@ -200,23 +200,23 @@ class ForkQuote(Struct, frozen=True, kw_only=True):
     cost_limit_usd: field.ForkCostLimit = None
 
 
-@query("viewer", about={"run": Thing.RUN})
-class CancelQuote(Struct, frozen=True):
+@query("GET /runs/{run}/cancel/quote", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class CancelQuote(Query, frozen=True):
     """Show what cancelling a run would do: which steps it stops, which calls are in flight, and which effects it compensates.
     Nothing is cancelled."""
 
     run: field.RunId
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Tree(Struct, frozen=True, kw_only=True):
+@query("GET /runs/{run}/tree", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+class Tree(Query, frozen=True, kw_only=True):
     """Show a run with everything below it: the status of each run, and what all of them have cost."""
 
     run: field.RunId
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Items(Struct, frozen=True, kw_only=True):
+@query("GET /runs/{run}/items", "viewer", about={"run": Thing.RUN})
+class Items(Query, frozen=True, kw_only=True):
     """List the ended items of a map, in the order in which they ended."""
 
     run: field.RunId
@@ -225,8 +225,8 @@ class Items(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN})
-class Streams(Struct, frozen=True, kw_only=True):
+@query("GET /runs/{run}/stream", "viewer", about={"run": Thing.RUN})
+class Streams(Query, frozen=True, kw_only=True):
     """List what models say in a run, and what user code writes to streams. The list goes on until the run has ended."""
 
     run: field.RunId
@@ -241,13 +241,10 @@ class Streams(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"letter": Thing.LETTER, "run": Thing.RUN}, rows="workflow")
-class DeadLetters(Struct, frozen=True, kw_only=True):
+@query("GET /dead-letters", "viewer", about={"run": Thing.RUN}, rows="workflow")
+class DeadLetters(Query, frozen=True, kw_only=True):
     """List dead letters: steps that failed permanently. The oldest run's come first."""
 
-    letter: Annotated[
-        str | None, doc("Only this dead letter, `RUN:STEP`, or `RUN` if that run has only one open, with all its details.")
-    ] = None
     run: field.OfRun = None
     tenant: field.OfTenant = None
     workflow: field.OfWorkflow = None
@@ -262,15 +259,22 @@ class DeadLetters(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", rows="workflow")
-class DeadLetterSummary(Struct, frozen=True):
+@query("GET /dead-letters/{letter}", "viewer", about={"letter": Thing.LETTER}, answers=Answer.ROW)
+class DeadLetter(Query, frozen=True):
+    """Show a dead letter with all its details."""
+
+    letter: field.LetterId
+
+
+@query("GET /dead-letters/summary", "viewer", rows="workflow")
+class DeadLetterSummary(Query, frozen=True):
     """Count dead letters by workflow, node and error class, with the age of the oldest open one."""
 
     tenant: field.OfTenant = None
 
 
-@query("viewer", rows="workflow")
-class Costs(Struct, frozen=True, kw_only=True):
+@query("GET /costs", "viewer", rows="workflow")
+class Costs(Query, frozen=True, kw_only=True):
     """List what models cost, by day, tenant, workflow, node and model."""
 
     first_day: Annotated[str, doc("First day (UTC), inclusive, like `2026-11-21`; by default the earliest.")] = "0000-01-01"
@@ -280,8 +284,8 @@ class Costs(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN}, rows="workflow")
-class Doubts(Struct, frozen=True, kw_only=True):
+@query("GET /doubts", "viewer", about={"run": Thing.RUN}, rows="workflow")
+class Doubts(Query, frozen=True, kw_only=True):
     """List model calls whose cost is unknown, the newest run's first. A page may exceed the limit, to end with all calls of a
     run."""
 
@@ -291,40 +295,61 @@ class Doubts(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"name": Thing.CONVERSATION}, rows="agent")
-class Conversations(Struct, frozen=True, kw_only=True):
-    """List conversations by tenant and name; or show one with all its messages."""
+@query("GET /conversations", "viewer", rows="agent")
+class Conversations(Query, frozen=True, kw_only=True):
+    """List conversations by tenant and name."""
 
-    name: Annotated[str | None, doc("Only the conversation of this name, with all its messages.")] = None
-    tenant: field.TenantOrAll = None
+    tenant: field.OfTenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"name": Thing.SCHEDULE}, rows="workflow")
-class Schedules(Struct, frozen=True, kw_only=True):
-    """List schedules by tenant and name; or show one."""
+@query("GET /conversations/{name}", "viewer", about={"name": Thing.CONVERSATION}, answers=Answer.ROW)
+class Conversation(Query, frozen=True):
+    """Show a conversation with all its messages."""
 
-    name: Annotated[str | None, doc("Only the schedule of this name.")] = None
-    tenant: field.TenantOrAll = None
+    name: field.ConversationName
+    tenant: field.Tenant = None
+
+
+@query("GET /schedules", "viewer", rows="workflow")
+class Schedules(Query, frozen=True, kw_only=True):
+    """List schedules by tenant and name."""
+
+    tenant: field.OfTenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
 
-@query("viewer")
-class SharedValues(Struct, frozen=True, kw_only=True):
-    """List the latest versions of shared values by tenant, space and key; or all kept versions of one value,
-    the latest last."""
+@query("GET /schedules/{name}", "viewer", about={"name": Thing.SCHEDULE}, answers=Answer.ROW)
+class Schedule(Query, frozen=True):
+    """Show a schedule, with its next times and the status of its last run."""
 
-    space: Annotated[str | None, doc("Only values of this space; give it with `key`.")] = None
-    key: Annotated[str | None, doc("Only the value of this key in the space, with all its kept versions.")] = None
-    tenant: field.TenantOrAll = None
+    name: field.ScheduleName
+    tenant: field.Tenant = None
+
+
+@query("GET /state", "viewer")
+class SharedValues(Query, frozen=True, kw_only=True):
+    """List the latest versions of shared values by tenant, space and key."""
+
+    space: Annotated[str | None, doc("Only values of this space.")] = None
+    tenant: field.OfTenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
 
-@query("viewer")
-class Memories(Struct, frozen=True, kw_only=True):
+@query("GET /state/{space}/{key}", "viewer")
+class SharedVersions(Query, frozen=True):
+    """List all kept versions of a shared value, the latest last."""
+
+    space: Annotated[str, doc("Space of the shared value.")]
+    key: Annotated[str, doc("Key of the shared value in its space.")]
+    tenant: field.Tenant = None
+
+
+@query("GET /memory", "viewer")
+class Memories(Query, frozen=True, kw_only=True):
     """List what an agent remembers, the most relevant first. Reading does not count as use. The list has one page."""
 
     agent: Annotated[str, doc("Name of the agent, 1 to 64 characters.")]
@@ -337,53 +362,79 @@ class Memories(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", whole=Whole.COUNTS)
-class Pools(Struct, frozen=True):
-    """List pools by name; or show one with how much of it each process holds."""
-
-    name: Annotated[str | None, doc("Only the pool of this name, with how much of it each process holds.")] = None
+@query("GET /pools", "viewer", whole=Whole.COUNTS)
+class Pools(Query, frozen=True):
+    """List pools by name."""
 
 
-@query("viewer")
-class Budget(Struct, frozen=True):
+@query("GET /pools/{name}", "viewer", whole=Whole.COUNTS, answers=Answer.ROW)
+class Pool(Query, frozen=True):
+    """Show a pool, with how much of it each process holds."""
+
+    name: field.PoolName
+
+
+@query("GET /budgets", "viewer", answers=Answer.ROW)
+class Budget(Query, frozen=True):
     """Show what a tenant or team has spent today and this month (UTC), and its limits."""
 
     tenant: Annotated[str, doc("Tenant whose budget is shown.")]
     team: field.TeamOfBudget = None
 
 
-@query("viewer")
-class TeamBudgets(Struct, frozen=True, kw_only=True):
-    """List the team budgets of a tenant by name; or show one with each of its agents."""
+@query("GET /team-budgets", "viewer")
+class TeamBudgets(Query, frozen=True, kw_only=True):
+    """List the team budgets of a tenant by name."""
 
-    name: Annotated[str | None, doc("Only the team budget of this name, with each of its agents.")] = None
     tenant: field.Tenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"approval": Thing.APPROVAL}, rows="workflow")
-class Approvals(Struct, frozen=True, kw_only=True):
+@query("GET /team-budgets/{name}", "viewer", answers=Answer.ROW)
+class TeamBudget(Query, frozen=True):
+    """Show a team budget with each of its agents."""
+
+    name: field.TeamBudgetName
+    tenant: field.Tenant = None
+
+
+@query("GET /approvals", "viewer", rows="workflow")
+class Approvals(Query, frozen=True, kw_only=True):
     """List the standing approvals of a tenant by id, including those that are expired, used up or revoked."""
 
-    approval: Annotated[str | None, doc("Only the standing approval of this id.")] = None
     tenant: field.Tenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"name": Thing.SUPERVISOR}, rows="workflows")
-class Supervisors(Struct, frozen=True, kw_only=True):
-    """List supervisors by tenant and name, with their load; or show one with each of its workers."""
+@query("GET /approvals/{approval}", "viewer", about={"approval": Thing.APPROVAL}, answers=Answer.ROW)
+class Approval(Query, frozen=True):
+    """Show a standing approval, also one that is expired, used up or revoked."""
 
-    name: Annotated[str | None, doc("Only the supervisor of this name, with each of its workers.")] = None
-    tenant: field.TenantOrAll = None
+    approval: field.ApprovalId
+    tenant: field.Tenant = None
+
+
+@query("GET /supervisors", "viewer", rows="workflows")
+class Supervisors(Query, frozen=True, kw_only=True):
+    """List supervisors by tenant and name, with their load."""
+
+    tenant: field.OfTenant = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
 
-@query("viewer", whole=Whole.COUNTS)
-class Admission(Struct, frozen=True):
+@query("GET /supervisors/{name}", "viewer", about={"name": Thing.SUPERVISOR}, answers=Answer.ROW)
+class Supervisor(Query, frozen=True):
+    """Show a supervisor with each of its workers."""
+
+    name: field.SupervisorName
+    tenant: field.Tenant = None
+
+
+@query("GET /admission", "viewer", whole=Whole.COUNTS, answers=Answer.ROW)
+class Admission(Query, frozen=True):
     """Show how many runs are active and how many may be, for one tenant or for all together."""
 
     tenant: Annotated[
@@ -391,19 +442,25 @@ class Admission(Struct, frozen=True):
     ] = None
 
 
-@query("viewer", about={"name": Thing.WORKFLOW}, rows="workflow")
-class Workflows(Struct, frozen=True, kw_only=True):
-    """List workflows that a process has loaded or the tenant has submitted, by name, the highest version first; or show one.
-    Each row says how many live processes can run it."""
+@query("GET /workflows", "viewer", rows="workflow", offers=True)
+class Workflows(Query, frozen=True, kw_only=True):
+    """List workflows that a process has loaded or the tenant has submitted, by name, the highest version first. Each row says
+    how many live processes can run it."""
 
-    name: Annotated[str | None, doc("Only the workflow of this name, with its definition and input schema.")] = None
-    version: Annotated[int | None, doc("Version of the workflow, with `name`; by default the highest.")] = None
     cursor: field.Cursor = None
     limit: field.Limit = USUAL
 
 
-@query("viewer", about={"run": Thing.RUN}, rows="workflow")
-class Queue(Struct, frozen=True):
+@query("GET /workflows/{name}", "viewer", about={"name": Thing.WORKFLOW}, answers=Answer.ROW)
+class Workflow(Query, frozen=True):
+    """Show a workflow with its definition and input schema, and how many live processes can run it."""
+
+    name: Annotated[str, doc("Name of the workflow.")]
+    version: Annotated[int | None, doc("Version of the workflow; by default the highest.")] = None
+
+
+@query("GET /queue", "viewer", about={"run": Thing.RUN}, rows="workflow")
+class Queue(Query, frozen=True):
     """List steps that wait for a worker or a pool, longest first; or why the steps of one run wait."""
 
     run: Annotated[str | None, doc("Only steps of this run, by its id, each with the reason why it waits.")] = None
@@ -414,8 +471,8 @@ START: Final = "start"
 NOW: Final = "now"
 
 
-@query("viewer", rows="workflow")
-class Tail(Struct, frozen=True, kw_only=True):
+@query("GET /events", "viewer", rows="workflow")
+class Tail(Query, frozen=True, kw_only=True):
     """List the committed events of all runs, each once, in order within a run. Each event has the cursor after it. The list
     never ends, unless you pass `ends`."""
 
@@ -428,14 +485,14 @@ class Tail(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("viewer", whole=Whole.COUNTS)
-class Workers(Struct, frozen=True):
+@query("GET /workers", "viewer", whole=Whole.COUNTS)
+class Workers(Query, frozen=True):
     """List live processes that execute steps, with their workflows and slots. A caller that acts for one tenant gets only
     totals, in one row."""
 
 
-@query("admin", rows="workflows", reach=True)
-class Keys(Struct, frozen=True, kw_only=True):
+@query("GET /keys", "admin", rows="workflows", reach=True)
+class Keys(Query, frozen=True, kw_only=True):
     """List API keys by name, including revoked ones, without their secrets."""
 
     tenant: field.OfTenant = None
@@ -443,8 +500,8 @@ class Keys(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("admin")
-class Audit(Struct, frozen=True, kw_only=True):
+@query("GET /audit", "admin")
+class Audit(Query, frozen=True, kw_only=True):
     """List the audit log: who did what from outside, from where and with what result, oldest first. Each entry is chained to
     the one before."""
 
@@ -453,53 +510,7 @@ class Audit(Struct, frozen=True, kw_only=True):
     limit: field.Limit = USUAL
 
 
-@query("admin", whole=Whole.COUNTS)
-class AuditHead(Struct, frozen=True):
+@query("GET /audit/head", "admin", whole=Whole.COUNTS)
+class AuditHead(Query, frozen=True):
     """Show the last entry of the audit log: its number (0 before the first), hash and signature. A caller that acts for one
     tenant gets no row."""
-
-
-Query: TypeAlias = (
-    Run
-    | Runs
-    | Steps
-    | RunCosts
-    | RunBudget
-    | Drawing
-    | Trace
-    | Logs
-    | Scores
-    | ScoreMeans
-    | Gate
-    | Gates
-    | Effects
-    | Events
-    | Evaluations
-    | Evaluation
-    | Streams
-    | ForkQuote
-    | CancelQuote
-    | Items
-    | Tree
-    | DeadLetters
-    | DeadLetterSummary
-    | Costs
-    | Doubts
-    | Schedules
-    | Conversations
-    | SharedValues
-    | Memories
-    | Pools
-    | Budget
-    | Admission
-    | Workflows
-    | Queue
-    | Tail
-    | Workers
-    | Keys
-    | Audit
-    | AuditHead
-    | TeamBudgets
-    | Approvals
-    | Supervisors
-)

@@ -17,10 +17,10 @@ from holdfast.core.facts.state import State
 from holdfast.core.views.status import describe, status, waiting_for
 from holdfast.errors import InvalidInput
 from holdfast.service import command, query
+from holdfast.service.declaration import Query
 from holdfast.service.identity import ANYBODY, Holder
 from holdfast.service.json_text import decoded
 from holdfast.service.principal import Principal
-from holdfast.service.query import Query
 from holdfast.service.service import Service
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES

@@ -1,0 +1,81 @@
+"""Handlers: the code behind commands and queries, one function for each, found by what it takes.
+
+    @handles
+    async def pause_schedule(on: Request, said: PauseSchedule) -> None: ...
+
+Never here: whether a caller may (permission), a transport's fields.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
+
+import msgspec
+
+from holdfast.control.base import NOT_GIVEN
+from holdfast.control.naming import DEFAULT_TENANT
+from holdfast.core.values.claim import Claim
+from holdfast.service.declaration import declared
+from holdfast.service.principal import Principal
+
+if TYPE_CHECKING:
+    from holdfast.control.control import Control
+    from holdfast.service.key import ApiKeys
+    from holdfast.service.permission import Permission
+    from holdfast.service.records import Records
+    from holdfast.service.startable import Startable
+
+
+class Request(NamedTuple):
+    """For whom a handler works, and on what. The caller may do it: that was checked before."""
+
+    who: Principal
+    whose: str | None
+    """The tenant that is meant; None for all."""
+    control: Control
+    """The engine, to find something out: what it reads is the caller's tenant's, also where a filter is forgotten."""
+    engine: Control
+    """The engine, to do something."""
+    startable: Startable
+    keys: ApiKeys
+    permission: Permission
+    records: Records
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that is meant, where it must be one."""
+        return self.whose or DEFAULT_TENANT
+
+    @property
+    def by(self) -> Claim:
+        """Who acts."""
+        return self.who.claim
+
+
+Handler: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+_Function = TypeVar("_Function", bound=Handler)
+_HANDLERS: Final[dict[type[msgspec.Struct], Handler]] = {}
+
+
+def handles(handler: _Function) -> _Function:
+    """Have a function answer the command or query that its second parameter takes. Raises TypeError for a second one."""
+    _, said, *_ = inspect.signature(handler).parameters
+    kind = get_type_hints(handler)[said]
+    if kind in _HANDLERS:
+        raise TypeError(f"{kind.__name__} is handled by {_HANDLERS[kind].__qualname__} already.")
+    _HANDLERS[kind] = handler
+    return handler
+
+
+def handlers() -> Mapping[type[msgspec.Struct], Handler]:
+    """Return the handler of each command and query that is declared. Raises TypeError where one has none."""
+    if missing := [kind.__name__ for kind in declared() if kind not in _HANDLERS]:
+        raise TypeError(f"Nothing handles {', '.join(missing)}: write a function with @handles.")
+    return _HANDLERS
+
+
+def given(value: Any) -> Any:
+    """Return the value of a field that may be left out, as the engine takes it."""
+    return NOT_GIVEN if value is msgspec.UNSET else value

@@ -1,0 +1,1 @@
+"""The handlers of commands and queries, by what they are about."""

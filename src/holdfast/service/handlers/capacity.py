@@ -1,0 +1,65 @@
+"""Handlers of what a fleet has room for: pools, active runs, workers, and the queue."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from holdfast.service import command as cmd
+from holdfast.service import query as ask
+from holdfast.service import view
+from holdfast.service.handler import Request, handles
+from holdfast.service.query import Page, View
+
+
+@handles
+async def pools(request: Request, query: ask.Pools) -> Page:
+    return Page([view.of_pool(pool) for pool in await request.control.pools()], None)
+
+
+@handles
+async def pool(request: Request, query: ask.Pool) -> View:
+    row = await view.of_pool_in_use(request.control, query.name)
+    if request.who.tenant is None:
+        return row
+    return view.of_pool_for_one(row, partial(request.permission.is_startable, request.who))
+
+
+@handles
+async def set_pool(request: Request, command: cmd.SetPool) -> None:
+    await request.engine.set_pool(**msgspec.structs.asdict(command))
+
+
+@handles
+async def remove_pool(request: Request, command: cmd.RemovePool) -> None:
+    await request.engine.remove_pool(command.name)
+
+
+@handles
+async def admission(request: Request, query: ask.Admission) -> View:
+    return await view.of_admission(request.control, request.whose)
+
+
+@handles
+async def set_admission(request: Request, command: cmd.SetAdmission) -> None:
+    await request.engine.set_admission(command.runs, tenant=command.tenant)
+
+
+@handles
+async def workers(request: Request, query: ask.Workers) -> Page:
+    reports = await request.control.reports()
+    if request.whose is not None:
+        return Page([view.of_workers(reports)], None)
+    names = await request.control.names_of({each.worker for each in reports})
+    return Page([view.of_worker(each, names.get(each.worker)) for each in reports], None)
+
+
+@handles
+async def queue(request: Request, query: ask.Queue) -> Page:
+    """From everybody's work: why a step waits is in who is before it. The row of its run is one's own."""
+    control, tenant = request.engine, request.whose
+    if query.run is not None:
+        return Page([view.of_wait(each) for each in await control.why(query.run, query.step)], None)
+    line = enumerate(await control.line())
+    return Page([view.of_placed(each, ahead) for ahead, each in line if tenant in (None, each.tenant)], None)

@@ -1,0 +1,49 @@
+"""Handlers of conversations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.service import command as cmd
+from holdfast.service import query as ask
+from holdfast.service import view
+from holdfast.service.handler import Request, handles
+from holdfast.service.listing import OF_TENANTS, key_of, keyed_page
+from holdfast.service.query import Page, View
+
+
+@handles
+async def conversations(request: Request, query: ask.Conversations) -> Page:
+    after = key_of(query.cursor, OF_TENANTS)
+    found = await request.control.conversations(tenant=request.whose, after=after, limit=query.limit + 1)
+    rows = [view.of_conversation(each) for each in found]
+    return keyed_page(rows, [(each.tenant, each.id) for each in found], query.limit)
+
+
+@handles
+async def conversation(request: Request, query: ask.Conversation) -> View:
+    return view.of_talk(await request.control.conversation(query.name, tenant=request.tenant))
+
+
+@handles
+async def open_conversation(request: Request, command: cmd.OpenConversation, *, private: bool = False) -> None:
+    """With `private` it is there for nobody but the caller."""
+    await request.startable.named(request.who, command.workflow, 0, request.tenant)
+    options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
+    await request.engine.open_conversation(**options, private=private, by=request.by)
+
+
+@handles
+async def say(request: Request, command: cmd.Say, **brought: Any) -> View:
+    """`brought` are the `tools` and `context` of a front end."""
+    options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
+    text, parts = options.pop("text"), options.pop("parts")
+    message = text if not parts else [text, *parts]
+    return view.of_exchange(await request.engine.say(options.pop("conversation"), message, **options, **brought, by=request.by))
+
+
+@handles
+async def delete_conversation(request: Request, command: cmd.DeleteConversation) -> None:
+    await request.engine.delete_conversation(command.name, tenant=request.tenant)

@@ -1,0 +1,84 @@
+"""Handlers of steps that have failed for good."""
+
+from __future__ import annotations
+
+from holdfast.core.values.ids import RunId
+from holdfast.service import command as cmd
+from holdfast.service import listing, view
+from holdfast.service import query as ask
+from holdfast.service.handler import Request, given, handles
+from holdfast.service.query import Page, View
+
+
+@handles
+async def dead_letters(request: Request, query: ask.DeadLetters) -> Page:
+    found = await request.control.dead_letters(
+        run_id=query.run,
+        tenant=request.whose,
+        workflow=query.workflow,
+        node=query.node,
+        error_class=query.error_class,
+        state=None if query.state == "any" else query.state,
+        since_ms=query.since_ms,
+        until_ms=query.until_ms,
+        after=query.cursor,
+        limit=query.limit + 1,
+    )
+    return listing.page([view.of_letter(each) for each in found], query.limit, "letter")
+
+
+@handles
+async def dead_letter(request: Request, query: ask.DeadLetter) -> View:
+    return await view.of_letter_whole(request.control, *await request.control.dead_letter(query.letter))
+
+
+@handles
+async def dead_letter_summary(request: Request, query: ask.DeadLetterSummary) -> Page:
+    now_ms = request.control.now_ms()
+    return Page([view.of_letters(each, now_ms) for each in await request.control.dead_letter_counts(request.whose)], None)
+
+
+@handles
+async def edit(request: Request, command: cmd.EditDeadLetter) -> RunId:
+    arguments = given(command.arguments)
+    await request.engine.edit_dead_letter(command.letter, given(command.input), arguments=arguments, by=request.by)
+    return _run_of(command.letter)
+
+
+@handles
+async def replay(request: Request, command: cmd.ReplayDeadLetter) -> RunId:
+    await request.engine.replay_dead_letter(command.letter, by=request.by)
+    return _run_of(command.letter)
+
+
+@handles
+async def resolve(request: Request, command: cmd.ResolveDeadLetter) -> RunId:
+    output = given(command.output)
+    await request.engine.resolve_dead_letter(command.letter, output, reason=command.reason, by=request.by)
+    return _run_of(command.letter)
+
+
+def _run_of(letter: str) -> RunId:
+    return RunId(letter.partition(":")[0])
+
+
+@handles
+async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Page:
+    found = await request.control.bulk_dead_letters(
+        command.deed,
+        given(command.output),
+        reason=command.reason,
+        dry_run=command.dry_run,
+        by=request.by,
+        run_id=command.run,
+        tenant=request.whose,
+        workflow=command.workflow,
+        node=command.node,
+        error_class=command.error_class,
+        since_ms=command.since_ms,
+        until_ms=command.until_ms,
+        after=command.cursor,
+        limit=command.limit,
+    )
+    rows = [view.of_outcome(each) for each in found]
+    return Page(rows, found[-1].letter if len(found) == command.limit else None)

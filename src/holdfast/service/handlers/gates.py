@@ -1,0 +1,155 @@
+"""Handlers of gates, of standing approvals, and of calls of tools."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.control.base import word
+from holdfast.control.command import GateDecision
+from holdfast.control.standing_approval import no_approval
+from holdfast.core.values.claim import folded, is_among
+from holdfast.core.values.ids import CallId, GateId, RunId, run_of
+from holdfast.errors import InvalidInput, NotPermitted
+from holdfast.ports import ToDecide
+from holdfast.service import command as cmd
+from holdfast.service import listing, view
+from holdfast.service import query as ask
+from holdfast.service.gate import decidable, expect_hash, story_of, whole
+from holdfast.service.handler import Request, given, handles
+from holdfast.service.key import expect_roles
+from holdfast.service.query import Page, View
+
+
+@handles
+async def gates(request: Request, query: ask.Gates) -> Page:
+    who, page = request.who, await listing.gates(request.control, query, request.whose)
+    if not query.mine:
+        return page
+    asks_them = [row for row in page.rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
+    return page._replace(rows=asks_them)
+
+
+@handles
+async def gate(request: Request, query: ask.Gate) -> View:
+    row = await request.control.find(run_of(GateId(query.gate)))
+    return await whole(request.control, await story_of(request.control, query.gate), row)
+
+
+@handles
+async def decide(request: Request, command: cmd.Decide) -> RunId:
+    gate, control = GateId(command.gate), request.engine
+    await expect_hash(control, [gate], command.shown_hash)
+    await control.decide(
+        gate,
+        command.decision,
+        given(command.data),
+        by=request.by,
+        roles=request.who.acts_as,
+        reason=command.reason,
+        shown_hash=command.shown_hash,
+    )
+    return run_of(gate)
+
+
+@handles
+async def decide_together(request: Request, command: cmd.DecideTogether) -> RunId:
+    run, decisions = run_of(GateId(command.gate)), command.decisions
+    if wrong := next((gate for gate in decisions if run_of(GateId(gate)) != run), None):
+        raise InvalidInput(f"{wrong!r:.200} is no gate of run {run}. Nothing was decided.")
+    await expect_hash(request.engine, map(GateId, decisions), command.shown_hash)
+    answers = {gate: _answer(answer) for gate, answer in decisions.items()}
+    await request.engine.decide_together(answers, by=request.by, roles=request.who.acts_as, shown_hash=command.shown_hash)
+    return run
+
+
+def _answer(answer: str | cmd.GateAnswer) -> GateDecision | str:
+    return answer if isinstance(answer, str) else GateDecision(answer.decision, given(answer.data), answer.reason)
+
+
+@handles
+async def delegate(request: Request, command: cmd.Delegate) -> RunId:
+    who = request.who
+    await request.engine.delegate(command.gate, command.to, by=who.claim, roles=who.acts_as, reason=command.reason)
+    return run_of(GateId(command.gate))
+
+
+@handles
+async def reassign(request: Request, command: cmd.Reassign) -> RunId:
+    await request.engine.reassign(command.gate, command.to, by=request.by, reason=command.reason)
+    return run_of(GateId(command.gate))
+
+
+@handles
+async def make_gate_link(request: Request, command: cmd.MakeGateLink) -> View:
+    row = await request.engine.find(run_of(GateId(command.gate)))
+    opens = await _to_decide(request, command)
+    return await request.keys.link(request.who, row.tenant, opens, command.life_s, command.roles)
+
+
+async def _to_decide(request: Request, command: cmd.MakeGateLink) -> ToDecide:
+    """Return what a link may be made for. Who has it in hand can use it, so it allows its maker nothing that they may not do
+    already. Raises InvalidInput, NotPermitted, NotFound, AlreadyDecided, DecisionRefused."""
+    who, gate = request.who, GateId(command.gate)
+    by = word("name of the reviewer", request.engine.payloads.redact(command.reviewer))
+    if not folded(by):
+        raise InvalidInput("A link decides in somebody's name: say whose, as reviewer. Nothing was made.")
+    if not (who.answers_for_callers or who.may_speak_for(by)):
+        raise NotPermitted(
+            f"{who.claim} speaks for nobody else, and could use a link for {by!r}. Nothing was made: a program makes it,"
+            " with a token or key of its own and without saying for whom it acts, or a person who is an admin."
+        )
+    expect_roles(who, command.roles)
+    return await decidable(request.engine, gate, by, command.roles, who.name, who.maker)
+
+
+# --- Calls of tools ---------------------------------------------------------------------------------------------------
+
+
+@handles
+async def effects(request: Request, query: ask.Effects) -> Page:
+    found = await request.control.effects(
+        query.run, tenant=request.whose, state=query.state, after=query.cursor, limit=query.limit + 1
+    )
+    return listing.page([await view.of_effect(request.control, *each) for each in found], query.limit, "call")
+
+
+@handles
+async def resolve(request: Request, command: cmd.Resolve) -> RunId:
+    gate = await request.engine.gate_about(command.call)
+    await decide(request, cmd.Decide(gate, command.decision, command.response, command.reason, command.shown_hash))
+    return run_of(CallId(command.call))
+
+
+# --- Standing approvals -----------------------------------------------------------------------------------------------
+
+
+@handles
+async def approvals(request: Request, query: ask.Approvals) -> Page:
+    found = sorted((await request.control.standing_approvals(tenant=request.tenant)).items())
+    now_ms = request.control.now_ms()
+    rows = [view.of_approval(*each, request.tenant, now_ms) for each in found if query.cursor is None or each[0] > query.cursor]
+    return listing.page(rows, query.limit, "approval")
+
+
+@handles
+async def approval(request: Request, query: ask.Approval) -> View:
+    found = (await request.control.standing_approvals(tenant=request.tenant)).get(query.approval)
+    if found is None:
+        raise no_approval(query.approval, request.tenant)
+    return view.of_approval(query.approval, found, request.tenant, request.control.now_ms())
+
+
+@handles
+async def grant_approval(request: Request, command: cmd.GrantApproval) -> View:
+    tenant, options = request.tenant, msgspec.structs.asdict(command)
+    if (run := options.pop("run")) is not None:
+        tenant = (await request.engine.find(run)).tenant
+    options |= {"run_id": run, "tenant": tenant}
+    id_ = await request.engine.grant_approval(**options, by=request.by, roles=request.who.acts_as)
+    kept = (await request.engine.standing_approvals(tenant=tenant))[id_]
+    return view.of_approval(id_, kept, tenant, request.engine.now_ms())
+
+
+@handles
+async def revoke_approval(request: Request, command: cmd.RevokeApproval) -> None:
+    await request.engine.revoke_approval(command.approval, by=request.by, tenant=request.tenant)

@@ -1,0 +1,55 @@
+"""Handlers of keys and links, and of the audit log."""
+
+from __future__ import annotations
+
+from holdfast.service import command as cmd
+from holdfast.service import listing, view
+from holdfast.service import query as ask
+from holdfast.service.handler import Request, handles
+from holdfast.service.listing import seq_of
+from holdfast.service.query import Page, View
+
+
+@handles
+async def keys(request: Request, query: ask.Keys) -> Page:
+    name, _, of = (query.cursor or "").partition("/")
+    found = await request.control.store.keys.listed(request.whose, (name, of) if name else None, query.limit + 1)
+    page = listing.page([view.of_key(each) for each in found], query.limit, "name")
+    last = found[len(page.rows) - 1] if page.cursor is not None else None
+    return page if last is None or last.tenant is None else page._replace(cursor=f"{last.name}/{last.tenant}")
+
+
+@handles
+async def make_key(request: Request, command: cmd.MakeKey) -> View:
+    return await request.keys.make(request.who, command)
+
+
+@handles
+async def make_link(request: Request, command: cmd.MakeLink) -> View:
+    row = await request.engine.find(command.run)
+    return await request.keys.link(request.who, row.tenant, (row.run, command.name), command.life_s)
+
+
+@handles
+async def rotate_key(request: Request, command: cmd.RotateKey) -> View:
+    return await request.keys.rotate(request.who, command.name, command.tenant)
+
+
+@handles
+async def revoke_key(request: Request, command: cmd.RevokeKey) -> View:
+    return await request.keys.revoke(request.who, command.name, command.tenant)
+
+
+# --- The audit log ----------------------------------------------------------------------------------------------------
+
+
+@handles
+async def audit(request: Request, query: ask.Audit) -> Page:
+    found = await request.control.store.audit.links(seq_of(query.cursor), request.whose, query.limit + 1)
+    return listing.page([view.of_link(each) for each in found], query.limit, "number")
+
+
+@handles
+async def audit_head(request: Request, query: ask.AuditHead) -> Page:
+    head = await request.control.store.audit.head() if request.whose is None else None
+    return Page([] if head is None else [view.of_audit_head(head)], None)

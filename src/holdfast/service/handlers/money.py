@@ -1,0 +1,96 @@
+"""Handlers of costs, of calls in doubt, and of budgets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.facts.costs import CostKey
+from holdfast.core.values.ids import CallId, RunId, run_of
+from holdfast.errors import InvalidInput
+from holdfast.service import command as cmd
+from holdfast.service import listing, view
+from holdfast.service import query as ask
+from holdfast.service.handler import Request, handles
+from holdfast.service.listing import key_of, keyed_page
+from holdfast.service.query import Page, View
+
+COUNT_S: Final = 20.0
+"""How long costs are counted before somebody who asks for that is answered."""
+ROLL_UP_S: Final = 5.0
+"""What somebody who asks for the costs may be kept waiting until they are up to date."""
+_BY_KEY: Final = msgspec.json.Decoder(CostKey)
+
+
+@handles
+async def costs(request: Request, query: ask.Costs) -> Page:
+    """As of now, as far as counting takes no long time; the pages after the first do not count again."""
+    if query.cursor is None:
+        await request.control.roll_up_costs(ROLL_UP_S)
+    after = key_of(query.cursor, _BY_KEY)
+    found = await request.control.costs(
+        query.first_day, query.last_day, tenant=request.whose, after=after, limit=query.limit + 1
+    )
+    return keyed_page([view.of_cost(each) for each in found], [each.key for each in found], query.limit)
+
+
+@handles
+async def roll_up_costs(request: Request, command: cmd.RollUpCosts) -> View:
+    return {"up_to_date": await request.engine.roll_up_costs(COUNT_S)}
+
+
+@handles
+async def doubts(request: Request, query: ask.Doubts) -> Page:
+    found = await request.control.doubts(run_id=query.run, tenant=request.whose, before=query.cursor, limit=query.limit)
+    return Page([view.of_doubt(each) for each in found], found[-1].run if len(found) >= query.limit else None)
+
+
+@handles
+async def reconcile(request: Request, command: cmd.Reconcile) -> RunId:
+    await request.engine.reconcile(command.call, command.cost_usd, by=request.by)
+    return run_of(CallId(command.call))
+
+
+@handles
+async def raise_budget(request: Request, command: cmd.RaiseBudget) -> RunId:
+    await request.engine.raise_budget(command.run, command.limit_usd, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def budget(request: Request, query: ask.Budget) -> View:
+    return await view.of_owner(request.control, request.whose or query.tenant, query.team)
+
+
+@handles
+async def set_budget(request: Request, command: cmd.SetBudget) -> None:
+    control, max_tokens = request.engine, command.max_tokens
+    if command.in_tokens:
+        await control.set_budget(command.tenant, command.period, max_tokens=max_tokens, team=command.team)
+    elif max_tokens is not None:
+        raise InvalidInput("max_tokens goes with in_tokens. Nothing was changed.")
+    else:
+        await control.set_budget(command.tenant, command.period, command.limit_usd, team=command.team)
+
+
+@handles
+async def team_budgets(request: Request, query: ask.TeamBudgets) -> Page:
+    names = await request.control.team_budgets(tenant=request.tenant)
+    rows = [{"name": each, "tenant": request.tenant} for each in names if query.cursor is None or each > query.cursor]
+    return listing.page(rows, query.limit, "name")
+
+
+@handles
+async def team_budget(request: Request, query: ask.TeamBudget) -> View:
+    return view.of_team_budget(await request.control.team_dashboard(query.name, tenant=request.tenant))
+
+
+@handles
+async def set_team_budget(request: Request, command: cmd.SetTeamBudget) -> None:
+    await request.engine.set_team_budget(**msgspec.structs.asdict(command) | {"tenant": request.tenant})
+
+
+@handles
+async def remove_team_budget(request: Request, command: cmd.RemoveTeamBudget) -> None:
+    await request.engine.remove_team_budget(command.name, tenant=request.tenant)

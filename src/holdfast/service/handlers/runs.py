@@ -1,0 +1,224 @@
+"""Handlers of runs: how they stand, and what is done to one or to many. Never here: starting one (starting)."""
+
+from __future__ import annotations
+
+from asyncio import timeout
+from contextlib import aclosing, suppress
+from typing import Final
+
+import msgspec
+
+from holdfast.core.facts.streams import Told
+from holdfast.core.values.ids import RunId
+from holdfast.errors import InvalidInput
+from holdfast.service import command as cmd
+from holdfast.service import listing, view
+from holdfast.service import query as ask
+from holdfast.service.handler import Request, handles
+from holdfast.service.listing import seq_of, since_of
+from holdfast.service.query import Page, View
+
+MOST_WAIT_S: Final = 30.0
+"""For what comes of a stream: connections that say nothing for longer are cut by many that stand between."""
+
+# --- One run ----------------------------------------------------------------------------------------------------------
+
+
+@handles
+async def run(request: Request, query: ask.Run) -> View:
+    return await view.of_run_whole(request.control, await request.control.run(query.run).state())
+
+
+@handles
+async def steps(request: Request, query: ask.Steps) -> Page:
+    state = await request.control.run(query.run).state()
+    workers = await request.control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+    return Page([view.of_step(step, workers) for step in state.steps.values()], None)
+
+
+@handles
+async def run_costs(request: Request, query: ask.RunCosts) -> Page:
+    return Page(view.of_node_costs(await request.control.run(query.run).state()), None)
+
+
+@handles
+async def run_budget(request: Request, query: ask.RunBudget) -> View:
+    return view.of_budget(await request.control.run(query.run).state())
+
+
+@handles
+async def drawing(request: Request, query: ask.Drawing) -> View:
+    state = await request.control.run(query.run).state()
+    return view.of_drawing(await request.control.graph_of(state.graph_hash), state)
+
+
+@handles
+async def trace(request: Request, query: ask.Trace) -> Page:
+    """Read anew for each page: what a node came to is known from all that came before."""
+    after = seq_of(query.cursor)
+    found = [each for each in await request.control.trace(query.run) if each.seq > after]
+    last = found[query.limit - 1].seq if len(found) > query.limit else None
+    rows = found if last is None else [each for each in found if each.seq <= last]  # an event may say several things
+    return Page([view.of_trace(each) for each in rows], None if last is None else str(last))
+
+
+@handles
+async def logs(request: Request, query: ask.Logs) -> Page:
+    return await listing.logs(request.control, query)
+
+
+@handles
+async def events(request: Request, query: ask.Events) -> Page:
+    return await listing.events(request.control, query)
+
+
+@handles
+async def tree(request: Request, query: ask.Tree) -> View:
+    return view.of_tree(await request.control.tree(query.run))
+
+
+@handles
+async def items(request: Request, query: ask.Items) -> Page:
+    row = await request.control.find(query.run)
+    found = await request.control.run(query.run).items(query.map, seq_of(query.cursor), query.limit)
+    rows = [await view.of_item(request.control, each, row.tenant) for each in found.ends]
+    return Page(rows, None if found.after is None else str(found.after))
+
+
+@handles
+async def streams(request: Request, query: ask.Streams) -> Page:
+    if not 0 <= query.wait_s <= MOST_WAIT_S:
+        raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MOST_WAIT_S:g} seconds.")
+    ended = (await request.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is told
+    since = since_of(query.cursor)
+    told = await _told(request, query, since, follow=False)
+    if not told and query.wait_s and not ended:
+        told = await _told(request, query, since, follow=True)
+    cursor = told[-1].cursor if told else str(since)
+    return Page([view.of_told(each) for each in told], None if ended and len(told) < query.limit else cursor)
+
+
+async def _told(request: Request, query: ask.Streams, since: str | int, *, follow: bool) -> list[Told]:
+    """Return what there is; with `follow` the first that comes."""
+    told: list[Told] = []
+    telling = request.control.watch_stream(query.run, query.name, since=since, follow=follow)
+    with suppress(TimeoutError):
+        async with timeout(query.wait_s if follow else None), aclosing(telling):
+            async for each in telling:
+                told.append(each)
+                if follow or len(told) == query.limit:
+                    break
+    return told
+
+
+@handles
+async def cancel_quote(request: Request, query: ask.CancelQuote) -> View:
+    return view.of_cancel(await request.control.run(query.run).state())
+
+
+@handles
+async def pause(request: Request, command: cmd.Pause) -> RunId:
+    await request.engine.pause(command.run, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def resume(request: Request, command: cmd.Resume) -> RunId:
+    await request.engine.resume(command.run, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def retry(request: Request, command: cmd.Retry) -> RunId:
+    await request.engine.retry(command.run, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def cancel(request: Request, command: cmd.Cancel) -> RunId:
+    await request.engine.cancel(command.run, reason=command.reason, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def signal(request: Request, command: cmd.Signal) -> RunId:
+    await request.engine.signal(command.run, command.name, command.data, key=command.key, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def extend(request: Request, command: cmd.Extend) -> RunId:
+    await request.engine.extend(command.run, command.limit, command.value, by=request.by)
+    return RunId(command.run)
+
+
+@handles
+async def export_run(request: Request, command: cmd.ExportRun) -> View:
+    return {"run_id": command.run, "record": msgspec.Raw(await request.records.record(request.control, command))}
+
+
+# --- Many runs --------------------------------------------------------------------------------------------------------
+
+
+@handles
+async def runs(request: Request, query: ask.Runs) -> Page:
+    return await listing.runs(request.control, query, request.whose)
+
+
+@handles
+async def tail(request: Request, query: ask.Tail) -> Page:
+    return await listing.tail(request.control, query, request.whose)
+
+
+@handles
+async def bulk(request: Request, command: cmd.Bulk) -> Page:
+    listing.expect_statuses(command.status)
+    found = await request.control.bulk(
+        command.deed,
+        step=command.step,
+        fork_key=command.fork_key,
+        reason=command.reason,
+        repeat_effects=command.repeat_effects,
+        dry_run=command.dry_run,
+        by=request.by,
+        **listing.sought(command, request.whose, command.limit),
+    )
+    rows = [view.of_outcome(each) for each in found]
+    return Page(rows, found[-1].run if len(found) == command.limit else None)
+
+
+# --- What runs were worth ---------------------------------------------------------------------------------------------
+
+
+@handles
+async def give_score(request: Request, command: cmd.GiveScore) -> RunId:
+    score, how = request.engine.score, command
+    await score(how.run, how.name, how.value, by=request.by, source=how.source, comment=how.comment)
+    return RunId(command.run)
+
+
+@handles
+async def scores(request: Request, query: ask.Scores) -> Page:
+    return Page([view.of_score(each) for each in await request.control.scores(query.run, every=query.all)], None)
+
+
+@handles
+async def score_means(request: Request, query: ask.ScoreMeans) -> Page:
+    found = await request.control.score_means(
+        tenant=request.whose, name=query.name, workflow=query.workflow, since_ms=query.since_ms, limit=query.limit
+    )
+    return Page([view.of_mean(each) for each in found], None)
+
+
+@handles
+async def evaluations(request: Request, query: ask.Evaluations) -> Page:
+    found = await request.control.evaluations(
+        tenant=request.whose, workflow=query.workflow, before=query.cursor, limit=query.limit + 1
+    )
+    return listing.page([view.of_evaluation(each) for each in found], query.limit, "evaluation_id")
+
+
+@handles
+async def evaluation(request: Request, query: ask.Evaluation) -> View:
+    found, judged = await request.control.evaluation(query.evaluation)
+    return view.of_evaluation(found, judged)

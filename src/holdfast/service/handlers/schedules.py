@@ -1,0 +1,74 @@
+"""Handlers of schedules, and of supervisors."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.service import command as cmd
+from holdfast.service import query as ask
+from holdfast.service import view
+from holdfast.service.handler import Request, handles
+from holdfast.service.listing import OF_TENANTS, key_of, keyed_page
+from holdfast.service.query import Page, View
+
+
+@handles
+async def schedules(request: Request, query: ask.Schedules) -> Page:
+    after = key_of(query.cursor, OF_TENANTS)
+    found = await request.control.schedules(request.whose, after=after, limit=query.limit + 1)
+    rows = [await view.of_schedule(request.control, each) for each in found[: query.limit]]
+    return keyed_page(rows, [(each.tenant, each.name) for each in found], query.limit)
+
+
+@handles
+async def schedule(request: Request, query: ask.Schedule) -> View:
+    return await view.of_schedule(request.control, await request.control.schedule(query.name, tenant=request.tenant))
+
+
+@handles
+async def set_schedule(request: Request, command: cmd.SetSchedule) -> None:
+    workflow = await request.startable.named(request.who, command.workflow, command.version or 0, request.tenant)
+    # By its name, so that a later version is taken up.
+    options = msgspec.structs.asdict(command) | {"tenant": request.tenant, "workflow": workflow.name}
+    await request.engine.set_schedule(**options, by=request.by)
+
+
+@handles
+async def pause(request: Request, command: cmd.PauseSchedule) -> None:
+    await request.engine.pause_schedule(command.name, tenant=request.tenant)
+
+
+@handles
+async def resume(request: Request, command: cmd.ResumeSchedule) -> None:
+    await request.engine.resume_schedule(command.name, tenant=request.tenant)
+
+
+@handles
+async def remove(request: Request, command: cmd.RemoveSchedule) -> None:
+    await request.engine.remove_schedule(command.name, tenant=request.tenant)
+
+
+@handles
+async def backfill(request: Request, command: cmd.Backfill) -> Page:
+    until_ms = request.engine.now_ms() if command.until_ms is None else command.until_ms
+    found = await request.engine.backfill_schedule(
+        command.name, command.since_ms, until_ms, tenant=request.tenant, by=request.by
+    )
+    return Page([view.of_backfilled(each) for each in found], None)
+
+
+# --- Supervisors ------------------------------------------------------------------------------------------------------
+
+
+@handles
+async def supervisors(request: Request, query: ask.Supervisors) -> Page:
+    after = key_of(query.cursor, OF_TENANTS)
+    found = await request.control.supervisors(request.whose, after=after, limit=query.limit + 1)
+    rows = [view.of_supervisor(each) for each in found]
+    return keyed_page(rows, [(each.tenant, each.name) for each in found], query.limit)
+
+
+@handles
+async def supervisor(request: Request, query: ask.Supervisor) -> View:
+    found = await request.control.supervisor(query.name, tenant=request.tenant).declared()
+    return view.of_dashboard(found, request.control.now_ms())
