@@ -31,7 +31,8 @@ from holdfast.masking import without_passwords
 from holdfast.observe.readiness import Readiness
 from holdfast.ports import Administration
 from holdfast.service.identity import Identity
-from holdfast.service.records import Recorder, Service
+from holdfast.service.records import Recorder
+from holdfast.service.service import Service
 from holdfast.service.turn import Turns
 from holdfast.settings import Secrets, Settings
 from holdfast.storage import is_postgres, open_administration, open_blobs, postgres, sealing_of

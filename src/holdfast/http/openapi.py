@@ -73,7 +73,7 @@ def document() -> Mapping[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    kinds = list(dict.fromkeys(route.what for route in ROUTES))
+    kinds = sorted({route.what for route in ROUTES}, key=lambda kind: kind.__name__)
     _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     return {name: schema | {"description": _one_line(schema.get("description", ""))} for name, schema in components.items()}
 

@@ -49,7 +49,11 @@ def _routes() -> tuple[Route, ...]:
     for route in found:
         if unknown := {*route.in_path} - {*route.what.__struct_fields__}:
             raise TypeError(f"{route.what.__name__} has no field {unknown.pop()!r} that could stand in {route.path}.")
-    return tuple(sorted(found, key=lambda route: [(part.startswith("{"), part) for part in route.path.split("/")]))
+    return tuple(sorted(found, key=_place))
+
+
+def _place(route: Route) -> tuple[list[tuple[bool, str]], str]:
+    return [(part.startswith("{"), part) for part in route.path.split("/")], route.method
 
 
 ROUTES: Final = _routes()

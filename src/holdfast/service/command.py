@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.core.capacity.lending import Counted
@@ -85,7 +86,7 @@ class Fork(Command, frozen=True, kw_only=True):
     step: field.ForkStep
     input: Annotated[Any | UnsetType, doc("Input of the new run; by default the original run's.")] = UNSET
     output: field.ForkOutput = UNSET
-    state: field.ForkState = {}
+    state: field.ForkState = msgspec.field(default_factory=dict)
     repeat_effects: field.RepeatEffects = False
     cost_limit_usd: field.ForkCostLimit = None
     key: field.StartKey = None

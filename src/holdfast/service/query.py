@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
+import msgspec
 from msgspec import UNSET
 
 from holdfast.core.nouns.memory import Kind
@@ -196,7 +197,7 @@ class ForkQuote(Query, frozen=True, kw_only=True):
     run: field.RunId
     step: field.ForkStep
     output: field.ForkOutput = UNSET
-    state: field.ForkState = {}
+    state: field.ForkState = msgspec.field(default_factory=dict)
     cost_limit_usd: field.ForkCostLimit = None
 
 
