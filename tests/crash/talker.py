@@ -120,11 +120,11 @@ async def talk(engine: Engine) -> None:
     await hear(await say("branch", after=1))
 
 
-def counted(boundaries: Boundaries) -> None:
+def counted(boundaries: Boundaries, store: str) -> None:
     """Have each commit be a boundary: SQLite says so itself, of PostgreSQL the ports that a conversation goes through."""
     CountedConnection.boundaries = boundaries
     apsw.Connection = CountedConnection  # type: ignore[misc]
-    from holdfast.stores.postgres.conversation import Conversations
+    from holdfast.stores.nouns.records import Conversations
     from holdfast.stores.postgres.log import Log
 
     def around(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +134,8 @@ def counted(boundaries: Boundaries) -> None:
 
         return crossing
 
-    Conversations.put = around("a conversation", Conversations.put)  # type: ignore[method-assign]
+    if not store.startswith("sqlite"):
+        Conversations.put = around("a conversation", Conversations.put)  # type: ignore[method-assign]
     Log.append = around("an append", Log.append)  # type: ignore[method-assign]
 
 
@@ -148,5 +149,5 @@ async def main(store: str, boundaries: Boundaries) -> None:
 if __name__ == "__main__":
     where, folder, life, *rest = sys.argv[1:]
     crossed = Boundaries(Path(folder, f"{life}.trace"), at=int(rest[0]) if rest else None)
-    counted(crossed)
+    counted(crossed, where)
     asyncio.run(main(where, crossed))

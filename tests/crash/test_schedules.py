@@ -7,9 +7,9 @@ from itertools import takewhile
 from pathlib import Path
 
 import apsw
+import msgspec
 
-from holdfast.core.nouns.schedules import nominal_times, stamp
-from holdfast.stores.row import decode_schedule
+from holdfast.core.nouns.schedules import Schedule, nominal_times, stamp
 from tests.crash import nightly
 from tests.crash.killing import killed_everywhere
 
@@ -17,7 +17,7 @@ from tests.crash.killing import killed_everywhere
 def judge(directory: Path) -> None:
     db = apsw.Connection(str(directory / nightly.STORE), flags=apsw.SQLITE_OPEN_READONLY)
     runs = sorted(db.execute("select start_key, status from runs"))
-    schedules = [decode_schedule(body) for (body,) in db.execute("select body from schedules")]
+    schedules = [msgspec.json.decode(body, type=Schedule) for (body,) in db.execute("select body from schedules")]
     db.close()
     expected: list[str] = []
     for schedule in schedules:

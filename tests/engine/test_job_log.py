@@ -8,7 +8,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.engine.runs.job_log import HEAD_BYTES, TAIL_BYTES, JobLogWriter
 from holdfast.errors import StoreGone
 from holdfast.machine import MachineClock
-from holdfast.stores.sqlite.job_log import JobLogs
+from holdfast.stores.nouns.beside_runs import JobLogs
 from holdfast.stores.sqlite.store import SqliteStore
 
 RUN = RunId("019aa8b2-6f41-7c3a-8000-000000000001")
@@ -58,7 +58,7 @@ async def test_what_was_printed_while_the_store_was_away_is_written_when_it_is_b
             await super().keep(pieces, cut)
 
     store = await SqliteStore.connect(tmp_path / "store.db")
-    away = Away(store.context)
+    away = Away(store.context.ground)
     writer = JobLogWriter(away, MachineClock())
     log = writer.begin(RUN, "job", 1)
     log.add("one")

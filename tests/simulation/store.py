@@ -98,7 +98,7 @@ from holdfast.ports import (
     WorkflowRecord,
 )
 from holdfast.stores import books
-from holdfast.stores.row import no_workflow
+from holdfast.stores.nouns.workflows import no_workflow
 
 LEASE_S: Final = 10.0
 RENEWED_EVERY_S: Final = 2.0

@@ -16,19 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.compose import open_administration
-from holdfast.stores.postgres.blob import Blobs
-from holdfast.stores.postgres.connection import Connections
+from holdfast.stores.postgres.context import PostgresTables
 from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.sqlite import retention as of_sqlite
 from holdfast.stores.sqlite.writer import Writer
 
-LASTING = (
-    (Writer, "write"),
-    (Blobs, "put"),
-    (Connections, "execute"),
-    (PostgresRetention, "_change"),
-    (PostgresRetention, "_drop"),
-)
+LASTING = ((Writer, "write"), (PostgresTables, "transact"), (PostgresRetention, "_drop"))
 """What leaves something behind that outlasts the process. `_drop` is the last thing in its transaction."""
 
 

@@ -39,6 +39,7 @@ from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Piece, S
 from holdfast.stores import retention
 from holdfast.stores.archive import EventLine, pack, unpack
 from holdfast.stores.month import Month
+from holdfast.stores.nouns.tables import Tables
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.sqlite.retention import SqliteRetention
@@ -271,16 +272,17 @@ async def test_of_two_who_archive_a_month_at_once_neither_is_in_the_other_s_way(
     """Also where one has let it go while the other was about to read it."""
     stories = await ended(place.store, 3)
     _, other = await place.again()
-    ask = place.retention._ask
+    tables = type(place.store.context.ground.tables)
+    ask = tables.ask
     overtaken: list[object] = []
 
-    async def asked(self: retention.Retention, statement: str, *bound: Any) -> Any:
+    async def asked(self: Tables, statement: str, *bound: Any) -> Any:
         if statement == "events_to_archive" and not overtaken:
             overtaken.append(self)
             await other.archive(MONTH)
         return await ask(self, statement, *bound)
 
-    monkeypatch.setattr(place.retention, "_ask", asked)
+    monkeypatch.setattr(tables, "ask", asked)
     freed = await place.administration.archive(MONTH)
     monkeypatch.undo()
     assert (freed.runs, await place.state()) == (3, "archived")

@@ -33,8 +33,10 @@ from holdfast.errors import (
     StoreUnreadable,
     TooMuch,
     UnknownCommit,
+    Unstorable,
     UsageError,
 )
+from holdfast.stores.nouns.tables import Steps, do
 from holdfast.stores.sqlite import SqliteStore, asked
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, accept, locks_of, log_of
@@ -894,3 +896,48 @@ async def test_what_a_tenant_reads_for_long_ends_and_keeps_neither_others_nor_th
     await store.aclose()
     with pytest.raises(StoreError, match="closed"):
         await of["acme"].ask(long)
+
+
+async def test_steps_that_are_committed_beside_what_cannot_be_stored_are_taken_anew(path: Path, opened: Opened) -> None:
+    """Both were to be committed together; each is then done alone, from its beginning."""
+    context = (await opened(path)).context
+    tables = context.ground.tables
+    taken: list[str] = []
+
+    def steps() -> Steps[str]:
+        taken.append("first")
+        yield do("set_limit", "tenant/a/spend", 1)
+        found = yield do("limits", "tenant/")
+        return str([tuple(row) for row in found])
+
+    def poison() -> Steps[None]:
+        yield do("set_limit", "tenant/b/spend", 2**70)
+
+    async with context.writer.exclusive():
+        held = asyncio.gather(tables.transact(steps), tables.transact(poison), return_exceptions=True)
+        await asyncio.sleep(0)
+    found, refused = await held
+    assert (found, type(refused)) == ("[('tenant/a/spend', 1)]", Unstorable)
+    assert len(await tables.ask("limits", "tenant/")) == 1
+
+
+async def test_steps_committed_beside_what_cannot_be_stored_are_taken_anew(path: Path, opened: Opened) -> None:
+    """The two were to be committed together; each is then done alone, from its beginning."""
+    context = (await opened(path)).context
+    tables, is_free_to_go, taken = context.ground.tables, threading.Event(), []
+
+    def steps() -> Steps[int]:
+        taken.append("first")
+        yield do("set_limit", "tenant/a", 1)
+        return len((yield do("agents", "tenant/a")))
+
+    def poison() -> Steps[None]:
+        yield do("set_limit", "tenant/b", 2**70)
+
+    busy = asyncio.create_task(context.writer.ask(lambda _: is_free_to_go.wait(PATIENCE_S)))
+    both = [asyncio.create_task(tables.transact(each)) for each in (steps, poison)]
+    await asyncio.sleep(0)
+    is_free_to_go.set()
+    with pytest.raises(Unstorable):
+        await both[1]
+    assert (await both[0], taken, await busy) == (1, ["first", "first"], True)

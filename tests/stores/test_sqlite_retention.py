@@ -18,6 +18,7 @@ from holdfast.core.values.payload import inline
 from holdfast.errors import CursorLost, MonthHeld, StoreFull, UsageError
 from holdfast.stores.sqlite import SqliteStore, retention
 from holdfast.stores.sqlite.administration import SqliteAdministration
+from holdfast.stores.sqlite.context import SqliteTables
 from tests.stores.story import MONTH, NEXT, NEXT_MS, Story, ended, fold, put
 
 DAY_MS = 24 * 3600 * 1000
@@ -146,9 +147,9 @@ async def test_an_append_between_the_look_and_the_farewell_is_not_lost(
     """The look is not in the transaction that deletes."""
     (story,) = await ended(store, 1)
     before = len(story.history)
-    look = retention.SqliteRetention._ask
+    look = SqliteTables.ask
 
-    async def late(self: retention.SqliteRetention, statement: str, *bound: Any) -> Any:
+    async def late(self: SqliteTables, statement: str, *bound: Any) -> Any:
         found = await look(self, statement, *bound)
         if statement == "archived_in_tables" and len(story.history) == before:
             event = OutcomeOrphaned(story.call, inline("late"), None)
@@ -156,7 +157,7 @@ async def test_an_append_between_the_look_and_the_farewell_is_not_lost(
             await put(store, story.happens(before, [event]))
         return found
 
-    monkeypatch.setattr(retention.SqliteRetention, "_ask", late)
+    monkeypatch.setattr(SqliteTables, "ask", late)
     freed = await administration.archive(MONTH)
     assert (freed.events, len(story.history)) == (before + 1, before + 1)
     assert await store.log.events(story.run) == tuple(story.history)

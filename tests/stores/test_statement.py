@@ -24,19 +24,36 @@ def db() -> apsw.Connection:
     return db
 
 
+def text_of(dialect: str) -> str:
+    """What both dialects have, and what this one has by itself."""
+    return "".join((ROOM / "sql" / place / "queries.sql").read_text() for place in ("", dialect))
+
+
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_no_two_statements_have_one_name(dialect: str) -> None:
     """The later would be taken for the earlier."""
-    names = re.findall(r"^-- name: *(\w+)$", (ROOM / "sql" / dialect / "queries.sql").read_text(), re.MULTILINE)
+    names = re.findall(r"^-- name: *(\w+)$", text_of(dialect), re.MULTILINE)
     assert sorted(set(names)) == sorted(names)
 
 
-def test_every_statement_is_described_and_used() -> None:
-    text = (ROOM / "sql" / "sqlite" / "queries.sql").read_text()
-    sources = "".join(file.read_text() for place in (ROOM, ROOM / "sqlite") for file in place.glob("*.py"))
-    for name in SQL:
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_every_statement_is_described_and_used(dialect: str) -> None:
+    text = text_of(dialect)
+    sources = "".join(file.read_text() for place in ("", "nouns", dialect) for file in (ROOM / place).glob("*.py"))
+    for name in statement.statements(dialect):
         assert re.search(rf"-- name: {name}\n-- \w", text), f"{name} has no description"
         assert f'"{name}"' in sources, f"{name} is used by nobody"
+
+
+def test_what_is_written_once_is_read_by_sqlite_too() -> None:
+    assert statement.for_sqlite(
+        """select run::text, day from holdfast.runs
+        where run = any($1::uuid[]) and day <> all($2::text[]) and due_ms > $10::bigint order by name collate "C\""""
+    ) == (
+        """select run, day from runs
+        where run in (select value from json_each(?1)) and day not in (select value from json_each(?2)) and due_ms > ?10"""
+        " order by name"
+    )
 
 
 @pytest.mark.parametrize("name", SQL)

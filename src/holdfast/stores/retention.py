@@ -19,11 +19,11 @@ import msgspec
 
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import Payload
-from holdfast.core.views.sealing import Sealing
 from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
-from holdfast.ports import BlobPlace, Freed, Holder
+from holdfast.ports import Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine
 from holdfast.stores.month import Month
+from holdfast.stores.nouns.tables import Ground, Steps, do, lock, many
 from holdfast.stores.row import Row, decode_exchange
 from holdfast.stores.shelf import Shelf
 
@@ -37,6 +37,8 @@ _MOST_EVENTS: Final = 500
 """Of one batch, which is in memory: so many events, or one run."""
 _MOST_MESSAGES: Final = 20
 """Of one statement: a message has up to a megabyte."""
+_MOST_BLOBS: Final = 50
+"""That go in one transaction."""
 _SHOWN: Final = 20
 _MOST_TRIES: Final = 20
 _PAUSE_S: Final = 0.5
@@ -54,37 +56,23 @@ _WHY: Final = {
 class Retention(ABC):
     """Archives and removes months. Each kind of store says the statements, and how its tables let a month go."""
 
-    _shelf: Shelf
-    _elsewhere: BlobPlace | None
-    _sealing: Sealing
+    def __init__(self, ground: Ground) -> None:
+        self._tables = ground.tables
+        self._clock = ground.clock
+        self._sealing = ground.sealing
+        self._elsewhere = ground.elsewhere
+        self._shelf = Shelf(ground)
 
     # --- What a store does in its own way -----------------------------------------------------------------------------
-
-    @abstractmethod
-    async def _ask(self, statement: str, *bound: Any) -> Sequence[Row]:
-        """What a named statement answers."""
-
-    @abstractmethod
-    async def _change(self, statement: str, *bound: Any) -> Sequence[Row]:
-        """What a named statement answers that changes something, in a transaction of its own."""
 
     @abstractmethod
     async def _holders(self, month: Month, most: int) -> Sequence[Row]:
         """The first runs that hold `month` back as those of a Holder, each with how many there are."""
 
     @abstractmethod
-    async def _remember(self, archives: Sequence[Row]) -> None:
-        """Write down archives: (run, tenant, seq, sha256, stored_bytes). An older one takes no newer one's place."""
-
-    @abstractmethod
     async def _let_go(self, month: Month) -> bool:
         """Have the month out of the tables, if by now everything of it there is archived and nothing holds it back; False
         if not, or somebody is in the way."""
-
-    @abstractmethod
-    async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
-        """Forget some of what was kept for months before one, but for the hashes `kept`; the sizes of what nobody keeps any
-        more, None where there was nothing left to forget."""
 
     # --- Archiving ----------------------------------------------------------------------------------------------------
 
@@ -98,7 +86,7 @@ class Retention(ABC):
             # Before it goes, for nobody comes back to a month that has gone.
             await self._forget_what_was_shown(month.first, month.next.first)
             if await self._let_go(month):
-                ((runs, events, stored_bytes),) = await self._ask("archived_of", month.first, month.next.first)
+                ((runs, events, stored_bytes),) = await self._tables.ask("archived_of", month.first, month.next.first)
                 return Freed(int(runs), int(events), int(stored_bytes))
             await asyncio.sleep(_PAUSE_S)
         raise StoreBusy(
@@ -122,8 +110,8 @@ class Retention(ABC):
     async def _archive_runs(self, month: Month) -> None:
         async for batch in self._batches(month):
             runs = [RunId(run) for run, *_ in batch]
-            events = await self._ask("events_to_archive", runs)
-            effects = await self._ask("effects_to_archive", runs)
+            events = await self._tables.ask("events_to_archive", runs)
+            effects = await self._tables.ask("effects_to_archive", runs)
             # Off the event loop: a history may be long.
             lines = await asyncio.to_thread(_by_run, events, _event_line)
             ledger = await asyncio.to_thread(_by_run, effects, _effect_line)
@@ -136,12 +124,21 @@ class Retention(ABC):
         """Runs that are still to be archived, as many at a time as fit into memory."""
         # Before the first id of the month: ids of runs have bits set that this one has not.
         after: str = month.first
-        while rows := await self._ask("unarchived", after, month.next.first, MOST_RUNS):
+        while rows := await self._tables.ask("unarchived", after, month.next.first, MOST_RUNS):
             totals = itertools.accumulate(seq for _, _, seq, _ in rows)
             fitting = sum(1 for total in totals if total <= _MOST_EVENTS)
             batch = rows[: max(fitting, 1)]
             yield batch
             after = batch[-1][0]
+
+    async def _remember(self, archives: Sequence[Row]) -> None:
+        """Write down archives: (run, tenant, seq, sha256, stored_bytes). An older one takes no newer one's place."""
+        now_ms = self._clock.now_ms()
+
+        def steps() -> Steps[None]:
+            yield many("put_archives", [(*each, now_ms) for each in archives])
+
+        await self._tables.transact(steps)
 
     async def _write(self, row: Row, lines: Sequence[EventLine], ledger: Sequence[EffectLine]) -> Row | None:
         """Archive one run; the row that says where it is, None where somebody else has archived it meanwhile. Raises
@@ -172,7 +169,9 @@ class Retention(ABC):
         for the outcomes of tenant-wide effects and for messages, whose conversations go on."""
         if before > self._shelf.this_month():
             raise UsageError(f"{before} is in the future: only months that are over can be removed. Nothing was done.")
-        held = await self._ask("first_unarchived", before.first) or await self._ask("first_in_tables", before.first)
+        held = await self._tables.ask("first_unarchived", before.first) or await self._tables.ask(
+            "first_in_tables", before.first
+        )
         if held:
             run, status = held[0]
             raise MonthHeld(
@@ -203,15 +202,28 @@ class Retention(ABC):
 
     async def _turns(self, statement: str, *bound: Any) -> AsyncIterator[list[Any]]:
         """The first column of what a statement answers that does so many at a time, until nothing is left."""
-        while rows := await self._change(statement, *bound, MOST_RUNS):
+        while rows := await self._tables.change(statement, *bound, MOST_RUNS):
             yield [row[0] for row in rows]
+
+    async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
+        """Forget some of what was kept for months before one, but for the hashes `kept`; the sizes of what nobody keeps any
+        more, None where there was nothing left to forget."""
+
+        def steps() -> Steps[Sequence[int] | None]:
+            yield lock("lock_blobs")
+            homes = yield do("delete_homes", str(before), _MOST_BLOBS, [*kept])
+            if not homes:
+                return None
+            return [size for (size,) in (yield do("delete_homeless", [sha256 for (sha256,) in homes]))]
+
+        return await self._tables.transact(steps)
 
     async def _outcomes_kept(self) -> set[str]:
         """The blobs that tenant-wide effects are remembered by: a run of any time may mean such an effect again, and gets
         the outcome that was recorded then."""
         kept: set[str] = set()
         after = ""
-        while rows := await self._ask("large_responses", after, MOST_RUNS):
+        while rows := await self._tables.ask("large_responses", after, MOST_RUNS):
             payloads = (_decode_payload(response) for _, response in rows)  # the names of blobs stand as they are
             kept |= {payload.blob for payload in payloads if payload.blob is not None}
             after = rows[-1][0]
@@ -221,7 +233,7 @@ class Retention(ABC):
         """The blobs of what is attached to messages: each run that a conversation starts is given all that was said."""
         kept: set[str] = set()
         after: tuple[Any, ...] = ("", "", 0)
-        while rows := await self._ask("messages_with_parts", *after, _MOST_MESSAGES):
+        while rows := await self._tables.ask("messages_with_parts", *after, _MOST_MESSAGES):
             kept |= {part.sha256 for *_, body in rows for part in decode_exchange(self._sealing.open(body)).parts}
             after = tuple(rows[-1][:3])
         return kept

@@ -5,84 +5,37 @@ Never here: SQL, a connection, what a row means.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.nouns.conversations import Conversation, Exchange
-from holdfast.core.nouns.evaluations import Evaluation, Judged
-from holdfast.core.nouns.schedules import Schedule
+from holdfast.core.nouns.conversations import Exchange
 from holdfast.core.nouns.shared_values import SharedIndex, SharedValue
-from holdfast.core.nouns.supervision import Supervisor, Task
-from holdfast.core.values.audit import Entry
 from holdfast.core.values.ids import GateId, RunId
 from holdfast.core.values.payload import Payload
-from holdfast.core.views.projection import DeadLetter, EffectChange, EffectRow, GateChange, GateRow, SharedChange
-from holdfast.core.views.sealing import Sealing, size_of
+from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, SharedChange
+from holdfast.core.views.sealing import Sealing
 from holdfast.errors import EffectKeyTaken, HoldfastError, NotFound, SharedLockLost, SharedValueMoved, UsageError
-from holdfast.ports import ApiKey, Chunk, LetterState, LogPiece, LogPlace, Pending, Reply, StreamName
+from holdfast.ports import Chunk, StreamName
 
 Row: TypeAlias = tuple[Any, ...]
+
+_RUN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 encode: Final = msgspec.json.Encoder().encode
 astuple: Final = msgspec.structs.astuple
 
-decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
 _decode_shared_value = msgspec.json.Decoder(SharedValue).decode
 decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
-decode_task: Final = msgspec.json.Decoder(Task).decode
-decode_key: Final = msgspec.json.Decoder(ApiKey).decode
-decode_evaluation: Final = msgspec.json.Decoder(Evaluation).decode
-decode_judged: Final = msgspec.json.Decoder(tuple[Judged, ...]).decode
-decode_entry: Final = msgspec.json.Decoder(Entry).decode
-_decode_reply = msgspec.json.Decoder(Reply).decode
-_decode_conversation = msgspec.json.Decoder(Conversation).decode
-_decode_supervisor = msgspec.json.Decoder(Supervisor).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-BEFORE_ALL: Final = ("", 2**63 - 1)
-"""The place before that of every workflow: lists of them go by name, the highest version first."""
-
-
-def pending_of(digest: str, begun_at_ms: int, reply: bytes | None, sealing: Sealing) -> Pending:
-    """A request as it was begun."""
-    answer = None if reply is None else _decode_reply(sealing.open(reply))
-    return Pending(sealing.open_hash(digest), begun_at_ms, answer)
-
-
-def no_workflow(name: str, version: int | None) -> NotFound:
-    """What to say where there is no such workflow."""
-    which = f"workflow {name!r}" if version is None else f"version {version} of workflow {name!r}"
-    return NotFound(
-        f"There is no {which} in this store: `holdfast workflows list` shows those that are. One is there once a process has"
-        " loaded its code.",
-        workflow=name,
-    )
-
-
-def conversation_of(sealing: Sealing, body: bytes, revision: int) -> Conversation:
-    """A conversation as it stands at that revision. Raises KeyMissing."""
-    return msgspec.structs.replace(_decode_conversation(sealing.open(body)), revision=revision)
-
-
-def conversations_of(rows: Iterable[Any], sealing: Sealing) -> list[Conversation]:
-    """Those of a list whose keys are there."""
-    opened = ((sealing.readable(_decode_conversation, body), revision) for body, revision in rows)
-    return [msgspec.structs.replace(each, revision=revision) for each, revision in opened if each is not None]
-
-
-def supervisor_of(sealing: Sealing, body: bytes, revision: int) -> Supervisor:
-    """A supervisor as it stands at that revision. Raises KeyMissing."""
-    return msgspec.structs.replace(_decode_supervisor(sealing.open(body)), revision=revision)
-
-
-def supervisors_of(rows: Iterable[Any], sealing: Sealing) -> list[Supervisor]:
-    """Those of a list whose keys are there."""
-    opened = ((sealing.readable(_decode_supervisor, body), revision) for body, revision in rows)
-    return [msgspec.structs.replace(each, revision=revision) for each, revision in opened if each is not None]
+def is_run(name: str) -> bool:
+    """True where `name` can be a run's: ids are UUIDs in their usual form, so everything else is no run."""
+    return _RUN.fullmatch(name) is not None
 
 
 def shared_value_of(body: bytes, sealing: Sealing) -> SharedValue:
@@ -141,17 +94,6 @@ def of_effect_change(change: EffectChange) -> Row:
     return call, state, updated_at_ms, None if response is None else encode(response), error, by
 
 
-def letter_of(columns: Iterable[Any], sealing: Sealing) -> DeadLetter:
-    """A dead letter as it was projected."""
-    kept = DeadLetter(*columns)
-    return msgspec.structs.replace(kept, message=sealing.open_text(kept.message))
-
-
-def is_resolved(state: LetterState | None) -> tuple[str, ...]:
-    """The condition that finds dead letters of a state."""
-    return () if state is None else ("resolved_at_ms is null",) if state == "open" else ("resolved_at_ms is not null",)
-
-
 def gate_of(row: Row, sealing: Sealing) -> tuple[GateRow, GateChange | None]:
     """A gate and the latest that became of it; of the second part the third column says whether there is any."""
     columns: list[Any]
@@ -173,11 +115,6 @@ def fate_of(fate: HoldfastError | None, sealing: Sealing) -> HoldfastError | Non
         fate.args_hash = sealing.open_hash(fate.args_hash)
         fate.response = fate.response and sealing.open_payload(fate.response)
     return fate
-
-
-def log_piece_of(run: RunId, job: str, attempt: int, first: int, head: bytes, kept_bytes: int, written_at_ms: int) -> LogPiece:
-    """A piece of what a job prints, by its size before it was encrypted."""
-    return LogPiece(LogPlace(run, job, attempt, first), size_of(head, kept_bytes), written_at_ms)
 
 
 def chunks_of(name: StreamName, rows: Iterable[Any], sealing: Sealing) -> Iterator[Chunk]:

@@ -7,35 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
 
+from holdfast import ports
 from holdfast.core.values.ids import RunId
 from holdfast.errors import CorruptHistory, NotFound
-from holdfast.ports import Blobs
 from holdfast.stores.archive import Archive, pack, unpack
 from holdfast.stores.month import Month
-from holdfast.stores.row import Row
+from holdfast.stores.nouns.blobs import Blobs
+from holdfast.stores.nouns.tables import Ground
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Now(Protocol):
-    """The store's time."""
-
-    def now_ms(self) -> int: ...
-
-
 class Shelf:
     """The archives of one store."""
 
-    def __init__(self, places: Sequence[Blobs], find: Callable[[RunId], Awaitable[Sequence[Row]]], clock: Now) -> None:
-        """They go to the first of `places`, and are looked for in all of them; `find` answers with the row that says where
-        the archive of a run is, if there is one: (tenant, sha256, pruned_at_ms)."""
-        self._places = places
-        self._find = find
-        self._clock = clock
+    def __init__(self, ground: Ground) -> None:
+        own = Blobs(ground)
+        self._places: Sequence[ports.Blobs] = (own,) if ground.elsewhere is None else (ground.elsewhere, own)
+        """They go to the first of these, and are looked for in all of them."""
+        self._tables = ground.tables
+        self._clock = ground.clock
         self._alone = asyncio.Lock()
         self._last: tuple[str, Archive] | None = None
         """The archive that was read last, and its blob: a long history is read page by page."""
@@ -51,7 +46,7 @@ class Shelf:
         """The archive of `run`, None if there is none. Raises NotFound for one that was removed for good."""
         if run >= self.this_month().first:
             return None  # nothing of a month is archived before it is over
-        found = await self._find(run)
+        found = await self._tables.ask("archive", run)
         if not found:
             return None
         ((tenant, sha256, pruned_at_ms),) = found
@@ -90,7 +85,7 @@ def _holds(packed: bytes, archive: Archive) -> bool:
     return unpack(archive.run, packed) == archive
 
 
-async def _packed(places: Sequence[Blobs], run: RunId, tenant: str, sha256: str) -> bytes:
+async def _packed(places: Sequence[ports.Blobs], run: RunId, tenant: str, sha256: str) -> bytes:
     for place in places:
         try:
             packed = await place.get(tenant, str(Month.of(run)), sha256)

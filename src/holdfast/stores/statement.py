@@ -1,10 +1,11 @@
 """SQL out of files: statements by name, and migrations in order.
 
-Never here: a connection, or SQL of any database.
+What both databases are asked in the same words is written once, in PostgreSQL's. Never here: a connection, a statement.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable
@@ -15,6 +16,15 @@ from typing import Final, NamedTuple
 
 _NAME: Final = re.compile(r"^-- name: *(\w+)$", re.MULTILINE)
 _VALUES: Final = re.compile(r"values (\([^)]*\))")
+_FOR_SQLITE: Final = (
+    (re.compile(r"\bholdfast\."), ""),
+    (re.compile(r"::(?:text|uuid|bigint|integer|float8|boolean|bytea)(?:\[\])?"), ""),
+    (re.compile(r" collate \"C\""), ""),
+    (re.compile(r"= any ?\((\$\d+)\)"), r"in (select value from json_each(\1))"),
+    (re.compile(r"<> all ?\((\$\d+)\)"), r"not in (select value from json_each(\1))"),
+    (re.compile(r"\$(\d+)"), r"?\1"),
+)
+"""Differences of SQLite: no schemas, no types of expressions, the order of bytes everywhere, lists as JSON, other marks."""
 
 
 class Migration(NamedTuple):
@@ -34,12 +44,25 @@ class Migration(NamedTuple):
 
 
 def statements(dialect: str) -> dict[str, str]:
-    """The statements of `sql/<dialect>/queries.sql`, each after its line `-- name: ...` and a comment."""
-    pieces = _NAME.split(_folder(dialect).joinpath("queries.sql").read_text())
+    """The statements of `sql/queries.sql`, which both dialects have, and those of `sql/<dialect>/queries.sql`."""
+    both = _statements(resources.files(__package__).joinpath("sql", "queries.sql"))
+    if dialect == "sqlite":
+        both = {name: for_sqlite(text) for name, text in both.items()}
+    return both | _statements(_folder(dialect).joinpath("queries.sql"))
+
+
+def _statements(file: Traversable) -> dict[str, str]:
+    """Those of a file, each after its line `-- name: ...` and a comment."""
+    pieces = _NAME.split(file.read_text())
     return {
         name: "\n".join(line for line in body.splitlines() if line and not line.startswith("--"))
         for name, body in zip(pieces[1::2], pieces[2::2], strict=True)
     }
+
+
+def for_sqlite(statement: str) -> str:
+    """`statement`, in PostgreSQL's words, for SQLite."""
+    return functools.reduce(lambda text, each: each[0].sub(each[1], text), _FOR_SQLITE, statement)
 
 
 def migrations(dialect: str) -> tuple[Migration, ...]:

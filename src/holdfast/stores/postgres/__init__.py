@@ -7,13 +7,12 @@
     partition   the months that histories are kept by
     clock       store time
     append      appends as columns; who was written and why others were not
-    log, graph, blob, session, scope, cost, view, tail, upkeep    one promise of holdfast.ports each
-    archive     histories that have left the tables, found
+    log, session, scope, lending, stream, shared_value, view, tail, upkeep    one promise of holdfast.ports each
     retention   months that leave them, and go for good
     administration  what a person does to the store as a whole
     context     what these stand on
 
-Its SQL is in ../sql/postgres.
+Its SQL is in ../sql/postgres, and in ../sql/queries.sql what both stores say; the nouns on that are in ../nouns.
 """
 
 from holdfast.stores.postgres.administration import PostgresAdministration

@@ -21,8 +21,7 @@ from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.context import is_run
-from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate, of_gate_change
+from holdfast.stores.row import Row, astuple, encode, is_run, of_effect, of_effect_change, of_gate, of_gate_change
 
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3

@@ -1,6 +1,6 @@
-"""The links between runs and their children: moved by appends, read by who sees to what is pending.
+"""The links between runs and their children: moved by appends.
 
-Never here: what is to be done about one.
+Never here: what is to be done about one; reading them (see holdfast.stores.nouns.beside_runs).
 """
 
 from __future__ import annotations
@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import ChildChange, ChildOrder, ChildRow
-from holdfast.ports import ChildLink
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.context import StorePort, is_run
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.append import Entry
@@ -33,23 +30,3 @@ async def write(db: Connection, sql: dict[str, str], written: Sequence[Entry]) -
     orders = [(each.parent, each.child, each.ordered, each.at_ms) for each in changes if isinstance(each, ChildOrder)]
     if orders:
         await db.execute(sql["order_children"], *zip(*orders, strict=True))
-
-
-class Children(StorePort):
-    """Keeps ports.Children."""
-
-    async def pending(self, before_ms: int, limit: int) -> Sequence[ChildLink]:
-        return [ChildLink(*row) for row in await self._db.fetch(self._sql["pending_children"], before_ms, limit)]
-
-    async def link(self, child: RunId) -> ChildLink | None:
-        found = await self._db.fetch(self._sql["child"], child) if is_run(child) else []
-        return ChildLink(*found[0]) if found else None
-
-    async def settle(self, link: ChildLink) -> bool:
-        async with self._db.writing() as db:
-            return bool(await db.fetch(self._sql["settle_child"], link.child, link.state, link.ordered))
-
-    async def family(self, root: RunId, after: RunId | None, limit: int) -> Sequence[ChildLink]:
-        if not is_run(root):
-            return []
-        return [ChildLink(*row) for row in await self._db.fetch(self._sql["family"], root, after, limit)]

@@ -5,20 +5,21 @@ Never here: a promise of the store.
 
 from __future__ import annotations
 
-import re
 import uuid
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
+from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables, columns
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
-from holdfast.stores.postgres.connection import Connections
+from holdfast.stores.postgres.connection import Connection, Connections
+from holdfast.stores.row import Row, is_run
 from holdfast.stores.statement import statements
 
 _SQL: Final = statements("postgres")
-_RUN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FIRST: Final = "00000000-0000-0000-0000-000000000000"
 
 
@@ -26,6 +27,38 @@ _FIRST: Final = "00000000-0000-0000-0000-000000000000"
 def sql(address: Address) -> dict[str, str]:
     """The store's statements, for its schema."""
     return {name: address.localized(text) for name, text in _SQL.items()}
+
+
+class PostgresTables(Tables):
+    """The tables of one schema: asked on one connection, changed on one in a transaction, each step a round trip."""
+
+    def __init__(self, connections: Connections, sql: dict[str, str]) -> None:
+        self._db = connections
+        self._sql = sql
+
+    async def ask(self, statement: str, *bound: Any) -> Sequence[Row]:
+        return await self._db.fetch(self._sql[statement], *bound)
+
+    async def transact(self, steps: Callable[[], Steps[T]]) -> T:
+        async with self._db.writing() as db:
+            taken = steps()
+            try:
+                step = next(taken)
+                while True:
+                    step = taken.send(await self._answer(db, step))
+            except StopIteration as over:
+                found: T = over.value
+                return found
+
+    async def _answer(self, db: Connection, step: Step) -> Sequence[Row]:
+        if step.is_many and not step.bound:
+            return []
+        bound = columns(step.bound) if step.is_many else step.bound
+        found: Sequence[Row] = await db.fetch(self._sql[step.statement], *bound)
+        return found
+
+    async def _look(self, name: str, where: str, bound: Sequence[Any]) -> Sequence[Row]:
+        return await self._db.fetch(f"{self._sql[name]} {where}", *bound)
 
 
 class StoreContext(NamedTuple):
@@ -45,6 +78,12 @@ class StoreContext(NamedTuple):
     sealing: Sealing = PLAIN
     """How what users have stored is kept."""
 
+    @property
+    def ground(self) -> Ground:
+        """The ground of the nouns."""
+        tables = PostgresTables(self.connections, sql(self.connections.address))
+        return Ground(tables, self.clock, self.sealing, self.audit_keys, self.elsewhere)
+
 
 class StorePort:
     """Keeps one port of the store, on the context of the whole store."""
@@ -53,13 +92,9 @@ class StorePort:
         self._db = context.connections
         self._clock = context.clock
         self._sealing = context.sealing
+        self._tables = context.ground.tables
         self._process = context.process
         self._sql = sql(context.connections.address)
-
-
-def is_run(name: str) -> bool:
-    """Whether `name` can be a run's: ids are UUIDs in their usual form, so everything else is nobody."""
-    return _RUN.fullmatch(name) is not None
 
 
 def runs_from(prefix: str) -> tuple[str | None, str | None]:

@@ -21,15 +21,15 @@ from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.month import Month
 from holdfast.stores.postgres import child
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger, write_one
-from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, begin, durable, explain, transaction
-from holdfast.stores.postgres.context import StoreContext, StorePort, is_run
+from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.history import MOST_EVENTS, Asked, Histories, Read
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
 from holdfast.stores.postgres.shared_value import Written
-from holdfast.stores.row import fate_of
+from holdfast.stores.row import fate_of, is_run
+from holdfast.stores.shelf import Shelf
 
 
 class Snapshots(StorePort):
@@ -75,7 +75,7 @@ class Held:
         self.is_open = True
 
 
-class Log(Archives):
+class Log(StorePort):
     """Keeps ports.Log."""
 
     def __init__(self, context: StoreContext) -> None:
@@ -83,6 +83,7 @@ class Log(Archives):
         self._held: dict[RunId, Held] = {}
         self._snapshots = Snapshots(context)
         self._histories = Histories(context)
+        self._shelf = Shelf(context.ground)
         # The holder of a run reads it through another connection: holders must not have them all.
         self._alone = asyncio.Semaphore(self._db.most // 2)
 

@@ -9,17 +9,16 @@ Never here: archives (see holdfast.stores.retention).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from asyncpg import exceptions as pg
 
 from holdfast.stores.month import Month
-from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, explain, transaction
-from holdfast.stores.postgres.context import StoreContext
+from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.partition import LOCK, PARTITIONED, part, tables
-from holdfast.stores.retention import MOST_RUNS, Retention
+from holdfast.stores.retention import Retention
 from holdfast.stores.row import Row
 
 _PART_LOCK_MS: Final = 5_000
@@ -28,26 +27,16 @@ _LOCK_MS: Final = 300
 """How long everybody may have to wait behind this waiting for a lock; then it steps back and tries again."""
 
 
-class PostgresRetention(Archives, Retention):
+class PostgresRetention(Retention):
     """Archives and removes months of a PostgreSQL store."""
 
     def __init__(self, context: StoreContext) -> None:
-        super().__init__(context)
-        self._elsewhere = context.elsewhere
-
-    async def _ask(self, statement: str, *bound: Any) -> Sequence[Row]:
-        return await self._db.fetch(self._sql[statement], *bound)
-
-    async def _change(self, statement: str, *bound: Any) -> Sequence[Row]:
-        async with self._db.writing() as db:
-            rows: Sequence[Row] = await db.fetch(self._sql[statement], *bound)
-            return rows
+        super().__init__(context.ground)
+        self._db = context.connections
+        self._sql = sql(context.connections.address)
 
     async def _holders(self, month: Month, most: int) -> Sequence[Row]:
-        return await self._ask("holders", month.first, month.next.first, most)
-
-    async def _remember(self, archives: Sequence[Row]) -> None:
-        await self._db.execute(self._sql["put_archives"], *zip(*archives, strict=True))
+        return await self._tables.ask("holders", month.first, month.next.first, most)
 
     async def _let_go(self, month: Month) -> bool:
         """Drop the month's tables."""
@@ -80,13 +69,6 @@ class PostgresRetention(Archives, Retention):
         await db.execute(f"lock table {', '.join(f'{address.schema}.{table}' for table in PARTITIONED)}")
         await db.execute(f"drop table {', '.join(places)}")
         return True
-
-    async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
-        async with self._db.writing() as db:
-            await db.execute(self._sql["lock_blobs"])
-            homes = await db.fetch(self._sql["delete_homes"], str(before), MOST_RUNS, [*kept])
-            rows = await db.fetch(self._sql["delete_homeless"], [row["sha256"] for row in homes])
-        return [row["stored_bytes"] for row in rows] if homes else None
 
 
 async def _wait_at_most(db: Connection, lock_ms: int) -> None:

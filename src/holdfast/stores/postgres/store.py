@@ -16,31 +16,19 @@ from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreUnreadable
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.canary import Canary, lacking, tell
+from holdfast.stores.nouns import nouns, of_tenant
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.blob import Blobs
-from holdfast.stores.postgres.caller import Audit, Keys, Replies
-from holdfast.stores.postgres.child import Children
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
 from holdfast.stores.postgres.context import StoreContext, sql
-from holdfast.stores.postgres.conversation import Conversations
-from holdfast.stores.postgres.cost import Costs
-from holdfast.stores.postgres.dead_letter import DeadLetters
-from holdfast.stores.postgres.evaluation import Evaluations
-from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.guard import expect_kept
-from holdfast.stores.postgres.job_log import JobLogs
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.log import Log
-from holdfast.stores.postgres.model_estimate import ModelEstimates
-from holdfast.stores.postgres.schedule import Schedules
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
-from holdfast.stores.postgres.score import Scores
 from holdfast.stores.postgres.session import LEASE_S, Leadership, Sessions
 from holdfast.stores.postgres.shared_value import SharedValues
 from holdfast.stores.postgres.stream import Streams
-from holdfast.stores.postgres.supervisor import Supervisors
 from holdfast.stores.postgres.tail import Tail, Watch
 from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.view import Views
@@ -103,29 +91,15 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         """The ports of what was opened."""
         log, sessions = Log(context), Sessions(context)
         return cls(
+            **nouns(context.ground),
             context=context,
             sealing=context.sealing,
             clock=context.clock,
             log=log,
-            graphs=Graphs(context),
             scopes=Scopes(context),
-            children=Children(context),
             lending=Lending(context),
-            model_estimates=ModelEstimates(context),
-            costs=Costs(context),
-            dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context),
-            conversations=Conversations(context),
             shared_values=SharedValues(context),
-            supervisors=Supervisors(context),
-            scores=Scores(context),
-            evaluations=Evaluations(context),
-            keys=Keys(context),
-            audit=Audit(context),
-            replies=Replies(context),
             streams=Streams(context),
-            schedules=Schedules(context),
-            blobs=Blobs(context),
             sessions=sessions,
             views=Views(context),
             watch=Watch(context),
@@ -145,22 +119,11 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             self,
             context=context,
             of_tenants={},
+            **of_tenant(context.ground),
             log=Log(context),
             scopes=Scopes(context),
-            children=Children(context),
-            costs=Costs(context),
-            dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context),
-            conversations=Conversations(context),
             shared_values=SharedValues(context),
-            supervisors=Supervisors(context),
-            scores=Scores(context),
-            evaluations=Evaluations(context),
-            keys=Keys(context),
-            audit=Audit(context),
             streams=Streams(context),
-            schedules=Schedules(context),
-            blobs=Blobs(context),
             views=Views(context),
         )
         return found

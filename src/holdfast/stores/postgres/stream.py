@@ -14,8 +14,8 @@ from holdfast.core.values.ids import RunId
 from holdfast.errors import StoreBusy
 from holdfast.ports import Chunk, Piece, StreamName, StreamNews
 from holdfast.stores.postgres.connection import LOST, durable, explain
-from holdfast.stores.postgres.context import StorePort, is_run
-from holdfast.stores.row import chunks_of
+from holdfast.stores.postgres.context import StorePort
+from holdfast.stores.row import chunks_of, is_run
 
 _MOST_TRIES: Final = 10
 """At pieces that others bring at the same moment: a step has one attempt, or two while the first is frozen."""

@@ -14,15 +14,19 @@ from holdfast.core.values.scopes import PLACEMENT
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
-from holdfast.stores.postgres.archive import Archives
-from holdfast.stores.postgres.context import is_run, runs_from
-from holdfast.stores.row import effect_of, gate_of, no_gate, together
+from holdfast.stores.postgres.context import StoreContext, StorePort, runs_from
+from holdfast.stores.row import effect_of, gate_of, is_run, no_gate, together
+from holdfast.stores.shelf import Shelf
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
 
 
-class Views(Archives):
+class Views(StorePort):
     """Keeps ports.Views."""
+
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._shelf = Shelf(context.ground)
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
         return [_due(row) for row in await self._db.fetch(self._sql["due_runs"], list(hashes), now_ms, limit)]

@@ -3,10 +3,12 @@
     store       the face: opening, closing            thread, writer, reader the threads and what they do at once
     log         histories                             append                 how a commit is written
     session     leases                                lock, turnstile        files that exist to be locked
-    view, blob  lists; large payloads                 connection, database   SQLite's settings, errors and tables
+    view        lists                                 connection, database   SQLite's settings, errors and tables
     tail        other processes' commits              clock                  the store's time
-    archive     histories that have left the tables   retention              months that leave them, and go for good
-    administration  what a person does to the store as a whole
+    retention   months that leave the tables          administration         what a person does to the store as a whole
+    context     what these stand on
+
+Its SQL is in ../sql/sqlite, and in ../sql/queries.sql what both stores say; the nouns on that are in ../nouns.
 
 Never here: another database's ways. What every store promises is in holdfast.ports.
 """

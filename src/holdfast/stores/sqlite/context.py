@@ -5,7 +5,7 @@ Never here: a promise of the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,15 +13,35 @@ import apsw
 
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
+from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables
+from holdfast.stores.row import Row, encode
 from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.writer import Writer
-from holdfast.stores.statement import statements
+from holdfast.stores.statement import for_sqlite, statements
 
 SQL: Final = statements("sqlite")
 
 Bound = Sequence[Any] | Mapping[str, Any]
+
+
+class SqliteTables(Tables):
+    """The tables of one file: asked in the thread that reads, changed in the one that writes, a transaction in one piece."""
+
+    def __init__(self, writer: Writer, reader: Reader | ReaderOfTenant) -> None:
+        self._writer = writer
+        self._reader = reader
+
+    async def ask(self, statement: str, *bound: Any) -> Sequence[Row]:
+        return await self._reader.ask(lambda db: rows(db, statement, as_bound(bound)))
+
+    async def transact(self, steps: Callable[[], Steps[T]]) -> T:
+        return await self._writer.write(lambda db: _taken(db, steps()))
+
+    async def _look(self, name: str, where: str, bound: Sequence[Any]) -> Sequence[Row]:
+        asked = f"{SQL[name]} {for_sqlite(where)}"
+        return await self._reader.ask(lambda db: db.execute(asked, as_bound(bound)).fetchall())
 
 
 class StoreContext(NamedTuple):
@@ -41,6 +61,11 @@ class StoreContext(NamedTuple):
     sealing: Sealing = PLAIN
     """How what users have stored is kept."""
 
+    @property
+    def ground(self) -> Ground:
+        """The ground of the nouns."""
+        return Ground(SqliteTables(self.writer, self.reader), self.clock, self.sealing, self.audit_keys, self.elsewhere)
+
 
 class StorePort:
     """Keeps one port of the store, on the context of the whole store."""
@@ -50,6 +75,7 @@ class StorePort:
         self._reader = context.reader
         self._clock = context.clock
         self._sealing = context.sealing
+        self._tables = context.ground.tables
 
 
 def rows(db: apsw.Connection, statement: str, bound: Bound = ()) -> list[tuple[Any, ...]]:
@@ -60,3 +86,27 @@ def rows(db: apsw.Connection, statement: str, bound: Bound = ()) -> list[tuple[A
 def value(db: apsw.Connection, statement: str, bound: Bound = ()) -> Any:
     """The one value that the named statement answers with, None for none."""
     return db.execute(SQL[statement], bound).get
+
+
+def _taken(db: apsw.Connection, steps: Steps[T]) -> T:
+    """Take the steps inside a transaction; return what they come to."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send(_answer(db, step))
+    except StopIteration as over:
+        found: T = over.value
+        return found
+
+
+def _answer(db: apsw.Connection, step: Step) -> list[Row]:
+    if step.is_lock:
+        return []
+    if step.is_many:
+        return db.executemany(SQL[step.statement], step.bound).fetchall()
+    return rows(db, step.statement, as_bound(step.bound))
+
+
+def as_bound(values: Sequence[Any]) -> list[Any]:
+    """A list of them goes to SQLite as JSON."""
+    return [encode(each).decode() if isinstance(each, list) else each for each in values]

@@ -82,8 +82,7 @@ class Lending(StorePort):
         return await self._reader.ask(lambda db: _shares(db, [pool], now_ms))
 
     async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
-        asked = {"workflow": workflow, "pool": pool}
-        return [Estimate(*row) for row in await self._reader.ask(lambda db: rows(db, "estimates", asked))]
+        return [Estimate(*row) for row in await self._reader.ask(lambda db: rows(db, "estimates", (workflow, pool)))]
 
     async def learn(self, uses: Sequence[Use]) -> None:
         def write(db: apsw.Connection) -> None:

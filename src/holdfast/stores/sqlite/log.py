@@ -21,9 +21,9 @@ from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.row import fate_of
+from holdfast.stores.shelf import Shelf
 from holdfast.stores.sqlite.append import commit
-from holdfast.stores.sqlite.archive import Archives
-from holdfast.stores.sqlite.context import rows, value
+from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.entry import Entry, entry
 
 _MOST_AT_ONCE: Final = 1000
@@ -34,8 +34,12 @@ _decode_places = msgspec.json.Decoder(list[tuple[int, int, int, str | None]]).de
 _decode_seqs = msgspec.json.Decoder(dict[RunId, Seq]).decode
 
 
-class Log(Archives):
+class Log(StorePort):
     """Keeps ports.Log."""
+
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._shelf = Shelf(context.ground)
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
         fates: list[HoldfastError | None] = [None] * len(appends)
@@ -105,7 +109,7 @@ class Log(Archives):
         await self._writer.write(lambda db: rows(db, "put_snapshot", row))
 
     async def is_archived(self, run: RunId) -> bool:
-        return bool(await self._archive_row(run))
+        return bool(await self._tables.ask("archive", run))
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         found = await self._reader.ask(lambda db: rows(db, "run_of_key", (tenant, key)))

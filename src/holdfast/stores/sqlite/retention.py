@@ -10,79 +10,47 @@ Never here: archives (see holdfast.stores.retention).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
 from holdfast.stores.month import Month
 from holdfast.stores.retention import MOST_RUNS, Retention
-from holdfast.stores.row import Row, encode
-from holdfast.stores.sqlite.archive import Archives
-from holdfast.stores.sqlite.context import StoreContext, rows
+from holdfast.stores.row import Row
+from holdfast.stores.sqlite.context import StoreContext, as_bound, rows
 
 _TOLD_FOR_MS: Final = 3 * 24 * 3600 * 1000
 """How late a tail may be: as on PostgreSQL."""
 _MOST_EVENTS: Final = 500
 """That leave in one transaction: some 5 ms. The ledger of a run goes at once, so that nobody finds half of it."""
-_MOST_BLOBS: Final = 50
 
 
-class SqliteRetention(Archives, Retention):
+class SqliteRetention(Retention):
     """Archives and removes months of a SQLite store."""
 
     def __init__(self, context: StoreContext) -> None:
-        super().__init__(context)
-        self._elsewhere = context.elsewhere
-
-    async def _ask(self, statement: str, *bound: Any) -> Sequence[Row]:
-        return await self._reader.ask(lambda db: rows(db, statement, _bound(bound)))
-
-    async def _change(self, statement: str, *bound: Any) -> Sequence[Row]:
-        return await self._writer.write(lambda db: rows(db, statement, _bound(bound)))
+        super().__init__(context.ground)
+        self._writer = context.writer
 
     async def _holders(self, month: Month, most: int) -> Sequence[Row]:
         told_ms = self._clock.now_ms() - _TOLD_FOR_MS
-        return await self._ask("holders", month.first, month.next.first, most, told_ms)
-
-    async def _remember(self, archives: Sequence[Row]) -> None:
-        now_ms = self._clock.now_ms()
-
-        def write(db: apsw.Connection) -> None:
-            for archive in archives:
-                rows(db, "put_archive", (*archive, now_ms))
-
-        await self._writer.write(write)
+        return await self._tables.ask("holders", month.first, month.next.first, most, told_ms)
 
     async def _let_go(self, month: Month) -> bool:
         """Delete the month's rows. From the moment of this look nothing can hold a run back that is still at the event at
         which it was archived then: every change of it is an event of it."""
         end = month.next.first
-        if await self._ask("unarchived", month.first, end, 1) or await self._holders(month, 1):
+        if await self._tables.ask("unarchived", month.first, end, 1) or await self._holders(month, 1):
             return False
         after = month.first
-        while batch := await self._ask("archived_in_tables", after, end, MOST_RUNS):
+        while batch := await self._tables.ask("archived_in_tables", after, end, MOST_RUNS):
             for runs in _portions(batch):
                 while await self._writer.write(partial(_let_some_go, runs)) == _MOST_EVENTS:
                     pass
             after = batch[-1][0]
-        return not await self._ask("unarchived", month.first, end, 1)
-
-    async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
-        homes = await self._ask("homes", str(before), _MOST_BLOBS, [*kept])
-
-        def forget(db: apsw.Connection) -> list[int]:
-            for home in homes:
-                rows(db, "delete_home", home)
-            return [size for (size,) in rows(db, "delete_homeless", _bound([[sha256 for _, _, sha256 in homes]]))]
-
-        return await self._writer.write(forget) if homes else None
-
-
-def _bound(values: Sequence[Any]) -> list[Any]:
-    """A list of them goes to SQLite as JSON."""
-    return [encode(each).decode() if isinstance(each, list) else each for each in values]
+        return not await self._tables.ask("unarchived", month.first, end, 1)
 
 
 def _portions(batch: Sequence[Row]) -> list[list[str]]:
@@ -96,7 +64,7 @@ def _portions(batch: Sequence[Row]) -> list[list[str]]:
 def _let_some_go(runs: list[str], db: apsw.Connection) -> int:
     """Delete what the tables hold of those of `runs` that are still as they were archived, from the beginning of their
     histories: what is read meanwhile begins in the archive and goes on here. How many events that were."""
-    (still,) = _bound([[run for (run,) in rows(db, "archived_to_the_end", _bound([runs]))]])
+    (still,) = as_bound([[run for (run,) in rows(db, "archived_to_the_end", as_bound([runs]))]])
     rows(db, "delete_snapshots", (still,))
     rows(db, "delete_effects", (still,))
     gone = rows(db, "delete_events", (still, _MOST_EVENTS))

@@ -118,14 +118,13 @@ class Sessions(StorePort):
         self._renewer.start()
 
     async def widen(self, session: SessionId, hashes: Sequence[str]) -> None:
-        row = (msgspec.json.encode(hashes).decode(), session)
-        await self._writer.write(lambda db: rows(db, "widen_session", row))
+        await self._tables.change("widen_session", session, list(hashes))
 
     async def describe(self, session: SessionId, described: bytes) -> None:
-        await self._writer.write(lambda db: rows(db, "describe_session", (described, session)))
+        await self._tables.change("describe_session", session, described)
 
     async def described(self) -> Sequence[bytes]:
-        return [said for (said,) in await self._reader.ask(lambda db: list(rows(db, "described")))]
+        return [said for (said,) in await self._tables.ask("described")]
 
     async def able(self, hashes: Sequence[str]) -> int:
         asked = (msgspec.json.encode(hashes).decode(),)
@@ -137,8 +136,7 @@ class Sessions(StorePort):
         return found
 
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
-        asked = (msgspec.json.encode(list(sessions)).decode(),)
-        return dict(await self._reader.ask(lambda db: list(rows(db, "session_labels", asked))))
+        return dict(await self._tables.ask("session_labels", list(sessions)))
 
     async def close(self, session: SessionId) -> None:
         lease = self._leases.pop(session, None)

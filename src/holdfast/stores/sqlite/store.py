@@ -16,30 +16,18 @@ import msgspec
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.canary import Canary, lacking, tell
+from holdfast.stores.nouns import nouns, of_tenant
 from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
-from holdfast.stores.sqlite.blob import Blobs
-from holdfast.stores.sqlite.caller import Audit, Keys, Replies
-from holdfast.stores.sqlite.child import Children
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
-from holdfast.stores.sqlite.conversation import Conversations
-from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
-from holdfast.stores.sqlite.dead_letter import DeadLetters
-from holdfast.stores.sqlite.evaluation import Evaluations
-from holdfast.stores.sqlite.graph import Graphs
-from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
-from holdfast.stores.sqlite.model_estimate import ModelEstimates
 from holdfast.stores.sqlite.reader import Reader
-from holdfast.stores.sqlite.schedule import Schedules
 from holdfast.stores.sqlite.scope import Scopes
-from holdfast.stores.sqlite.score import Scores
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.shared_value import SharedValues
 from holdfast.stores.sqlite.stream import Streams
-from holdfast.stores.sqlite.supervisor import Supervisors
 from holdfast.stores.sqlite.tail import Tail, Watch, data_version
 from holdfast.stores.sqlite.view import Views
 from holdfast.stores.sqlite.writer import Writer
@@ -108,29 +96,15 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         """The ports of what was opened."""
         sessions = Sessions(context)
         return cls(
+            **nouns(context.ground),
             context=context,
             sealing=context.sealing,
             clock=context.clock,
             log=Log(context),
-            graphs=Graphs(context),
             scopes=Scopes(context),
-            children=Children(context),
             lending=Lending(context, sessions),
-            model_estimates=ModelEstimates(context),
-            costs=Costs(context),
-            dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context),
-            conversations=Conversations(context),
             shared_values=SharedValues(context),
-            supervisors=Supervisors(context),
-            scores=Scores(context),
-            evaluations=Evaluations(context),
-            keys=Keys(context),
-            audit=Audit(context),
-            replies=Replies(context),
             streams=Streams(context),
-            schedules=Schedules(context),
-            blobs=Blobs(context),
             sessions=sessions,
             views=Views(context),
             watch=Watch(context),
@@ -149,22 +123,11 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             self,
             context=context,
             of_tenants={},
+            **of_tenant(context.ground),
             log=Log(context),
             scopes=Scopes(context),
-            children=Children(context),
-            costs=Costs(context),
-            dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context),
-            conversations=Conversations(context),
             shared_values=SharedValues(context),
-            supervisors=Supervisors(context),
-            scores=Scores(context),
-            evaluations=Evaluations(context),
-            keys=Keys(context),
-            audit=Audit(context),
             streams=Streams(context),
-            schedules=Schedules(context),
-            blobs=Blobs(context),
             views=Views(context),
         )
         return found

@@ -18,8 +18,8 @@ from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, 
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
 from holdfast.stores.row import effect_of, encode, gate_of, no_gate, together
-from holdfast.stores.sqlite.archive import Archives
-from holdfast.stores.sqlite.context import SQL, rows, value
+from holdfast.stores.shelf import Shelf
+from holdfast.stores.sqlite.context import SQL, StoreContext, StorePort, rows, value
 
 _Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[SessionId]]
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
@@ -37,8 +37,12 @@ _AFTER_ANY: Final = "\U0010ffff"
 """Comes after whatever may follow a beginning."""
 
 
-class Views(Archives):
+class Views(StorePort):
     """Keeps ports.Views."""
+
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._shelf = Shelf(context.ground)
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
         return await self._reader.ask(lambda db: _due(db, now_ms, hashes, limit))

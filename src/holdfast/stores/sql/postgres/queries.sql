@@ -333,11 +333,6 @@ where scope = $1::text and run <> $2::uuid and run <> all($3::uuid[])
         (select place from holdfast.waiters where scope = $1::text and run = $2::uuid), 9223372036854775807
     )
 
--- name: put_waiter
--- A run waits for room in a scope; if it does already, it keeps its turn.
-insert into holdfast.waiters (scope, run, wanted, graph) values ($1, $2::uuid, $3, $4)
-on conflict (scope, run) do update set wanted = excluded.wanted, graph = excluded.graph
-
 -- name: balances
 -- The books of scopes with the limits of their families; zeros where nothing was ever charged.
 select asked.scope, limits.amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0)
@@ -345,11 +340,6 @@ from unnest($1::text[], $2::text[]) with ordinality as asked (scope, family, pla
 left join holdfast.scopes on scopes.scope = asked.scope
 left join holdfast.limits on limits.family = asked.family
 order by asked.place
-
--- name: set_limit
--- A limit of a family of scopes.
-insert into holdfast.limits (family, amount) values ($1, $2)
-on conflict (family) do update set amount = excluded.amount
 
 -- name: change_limits
 -- Of limits something is lent, or to them.
@@ -367,10 +357,6 @@ on conflict (family) do update set amount = excluded.amount, priority = excluded
 select limits.family, amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0), priority, coalesce(moved_at_ms, 0)
 from holdfast.limits left join holdfast.scopes on scope = limits.family
 where starts_with(limits.family, $1) order by limits.family
-
--- name: delete_limit
--- A family of scopes has no limit any more.
-delete from holdfast.limits where family = $1
 
 -- name: limits
 -- The limits of the families that begin with a text.
@@ -418,15 +404,6 @@ order by place limit $1
 select pg_advisory_xact_lock(hashtextextended(effect_key, 0))
 from unnest($1::text[]) with ordinality as given (effect_key, place) order by place
 
--- name: effect_keys
--- Who has keys.
-select effect_key, run::text, call, args_hash, response from holdfast.effect_keys where effect_key = any($1::text[])
-
--- name: claim_effect_key
--- A call takes a key: a free one, or the one that another call of its run had.
-insert into holdfast.effect_keys (effect_key, tenant, run, call, args_hash) values ($1, $2, $3::uuid, $4, $5)
-on conflict (effect_key) do update set call = excluded.call, args_hash = excluded.args_hash, response = null
-
 -- name: close_effect_key
 -- The effect of a key has happened.
 update holdfast.effect_keys set response = $3 where effect_key = $1 and call = $2
@@ -471,141 +448,6 @@ locked as materialized (
 update holdfast.children set ordered = locked.ordered, changed_at_ms = locked.changed_at_ms
 from locked where children.child = locked.child
 
--- name: settle_child
--- Somebody has seen to what was to be done about a child, if nothing more has come since.
-update holdfast.children set
-    state = case state when 'requested' then 'running' when 'ended' then 'told' else state end, heeded = ordered
-where child = $1::uuid and state = $2 and ordered = $3
-returning child
-
--- name: pending_children
--- What somebody has to see to since a moment or longer, longest first.
-select child::text, parent::text, root::text, state, ordered, heeded from holdfast.children
-where (state in ('requested', 'ended') or (state = 'running' and ordered > heeded)) and changed_at_ms <= $1
-order by changed_at_ms limit $2
-
--- name: child
--- What links a run to its parent.
-select child::text, parent::text, root::text, state, ordered, heeded from holdfast.children where child = $1::uuid
-
--- name: family
--- The links of a whole tree, oldest first, after a child.
-select child::text, parent::text, root::text, state, ordered, heeded from holdfast.children
-where root = $1::uuid and ($2::uuid is null or child > $2::uuid) order by child limit $3
-
--- --- Costs ------------------------------------------------------------------------------------------------------------
-
--- name: uncounted
--- Runs with events that are not in the roll-up of costs, in the order of their ids, and up to where they are; without those
--- whose histories were removed for good.
-select run::text, runs.seq, coalesce(counted.seq, 0)
-from holdfast.runs left join holdfast.counted using (run)
-where ($1::uuid is null or run > $1::uuid) and runs.seq > coalesce(counted.seq, 0) and started_at_ms < $2
-    and not exists (select 1 from holdfast.archives where archives.run = runs.run and archives.sha256 is null)
-order by run limit $3
-
--- name: put_counted
--- A run is in the roll-up up to another event, if it was up to the one that is named.
-insert into holdfast.counted (run, seq) select $1::uuid, $3::integer
-where $2::integer = 0 or exists (select 1 from holdfast.counted where run = $1::uuid)
-on conflict (run) do update set seq = excluded.seq where counted.seq = $2::integer
-returning seq
-
--- name: add_cost
--- More calls of a kind, and what they cost.
-insert into holdfast.costs (day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-on conflict (day, tenant, workflow, node, model) do update set
-    calls = costs.calls + excluded.calls, input_tokens = costs.input_tokens + excluded.input_tokens,
-    output_tokens = costs.output_tokens + excluded.output_tokens,
-    cost_nanousd = costs.cost_nanousd + excluded.cost_nanousd
-
--- name: costs
--- The roll-up of some days, of one tenant or of all, after a row; null for no limit.
-select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd from holdfast.costs
-where day between $1 and $2 and ($3::text is null or tenant = $3::text)
-    and (day, tenant, workflow, node, model) > ($4, $5, $6, $7, $8)
-order by day, tenant, workflow, node, model limit $9
-
--- --- Workflows and their graphs --------------------------------------------------------------------------------------
-
--- name: is_workflow_known
--- Whether a workflow is there as it was loaded.
-select exists (
-    select 1 from holdfast.workflows join holdfast.graphs using (graph_hash)
-    where name = $1 and version = $2 and graph_hash = $3 and input_schema is not distinct from $4
-)
-
--- name: put_workflow
--- What was loaded last under a name and version.
-insert into holdfast.workflows as known (name, version, graph_hash, input_schema, loaded_at_ms)
-values ($1, $2, $3, $4, $5)
-on conflict (name, version) do update
-set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
-where (known.graph_hash, known.input_schema) is distinct from (excluded.graph_hash, excluded.input_schema)
-
--- name: code_called
--- The graphs of the code of a name.
-select graph_hash from holdfast.workflows where name = $1
-
--- name: submit_workflow
--- What a tenant has submitted last under a name and version.
-insert into holdfast.submitted_workflows as known (name, version, graph_hash, input_schema, loaded_at_ms, tenant)
-values ($1, $2, $3, $4, $5, $6)
-on conflict (tenant, name, version) do update
-set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
-where (known.graph_hash, known.input_schema) is distinct from (excluded.graph_hash, excluded.input_schema)
-
--- name: workflow
--- A workflow of one version, or of the highest: the code of that name, and only where there is none what the tenant has
--- submitted.
-select name, version, graph_hash, input_schema, loaded_at_ms, null::text as tenant from holdfast.workflows
-where name = $1 and version = coalesce($2, version)
-union all
-select name, version, graph_hash, input_schema, loaded_at_ms, tenant from holdfast.submitted_workflows
-where tenant = $3 and name = $1 and version = coalesce($2, version)
-    and not exists (select 1 from holdfast.workflows where name = $1)
-order by version desc limit 1
-
--- name: workflows
--- Workflows by name, the highest version first, after a place in that order: code, and what the tenant has submitted.
-select name, version, graph_hash, input_schema, loaded_at_ms, null::text as tenant from holdfast.workflows
-where name > $1 or (name = $1 and version < $2)
-union all
-select name, version, graph_hash, input_schema, loaded_at_ms, tenant from holdfast.submitted_workflows s
-where tenant = $4 and (name > $1 or (name = $1 and version < $2))
-    and not exists (select 1 from holdfast.workflows w where w.name = s.name)
-order by name, version desc limit $3
-
--- name: put_graph
--- A workflow's graph, once.
-insert into holdfast.graphs (graph_hash, definition) values ($1, $2) on conflict do nothing
-
--- name: graph
--- A workflow's graph by its hash.
-select definition from holdfast.graphs where graph_hash = $1
-
--- name: archive
--- Where a run's archive is, or that it was removed.
-select tenant, sha256, pruned_at_ms from holdfast.archives where run = $1
-
--- --- Blobs -----------------------------------------------------------------------------------------------------------
-
--- name: put_blob
--- Content, once.
-insert into holdfast.blobs (sha256, content) values ($1, $2) on conflict do nothing
-
--- name: put_blob_home
--- A tenant and a month for which content is kept.
-insert into holdfast.blob_homes (tenant, month, sha256) values ($1, $2, $3) on conflict do nothing
-
--- name: blob
--- Content by its hash.
-select content from holdfast.blobs
-where sha256 = $3 and exists (
-    select 1 from holdfast.blob_homes as home where home.tenant = $1 and $2 in (home.month, '') and home.sha256 = $3
-)
-
 -- --- Sessions --------------------------------------------------------------------------------------------------------
 
 -- name: open_session
@@ -618,18 +460,6 @@ values ($1, $2, $3, $4, holdfast.now_ms(), $5, holdfast.now_ms() + $5, $6)
 update holdfast.sessions set expires_at_ms = holdfast.now_ms() + lease_ms
 where session = any($1::text[]) and dead_at_ms is null
 returning session
-
--- name: widen_session
--- A session can run other workflows than before.
-update holdfast.sessions set hashes = $2 where session = $1
-
--- name: describe_session
--- What a session says of itself.
-update holdfast.sessions set described = $2 where session = $1
-
--- name: described
--- What all say of themselves that are not known to be dead.
-select described from holdfast.sessions where dead_at_ms is null and described is not null order by session
 
 -- name: end_session
 -- A session dies because its process says so.
@@ -710,10 +540,6 @@ where dead_at_ms is null and expires_at_ms > holdfast.now_ms() and hashes && $1:
 -- name: able_until_ms
 -- When the latest of the dead sessions died that could run one of some workflows.
 select max(dead_at_ms) from holdfast.sessions where hashes && $1::text[]
-
--- name: session_labels
--- What the processes of some sessions are called.
-select session, label from holdfast.sessions where session = any($1::text[])
 
 -- name: unended_hashes
 -- Workflows with runs that have not ended, or have work in flight. Those of the first kind are stepped through one by
@@ -845,28 +671,6 @@ order by place limit $3
 -- name: unended
 -- How many runs of these workflows have not ended.
 select count(*) from holdfast.runs where graph_hash = any($1::text[]) and ended_at_ms is null
-
--- name: runs
--- Runs, newest first; the store adds the conditions and the order.
-select
-    run::text, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
-    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by
-from holdfast.runs
-
--- name: gates
--- Gates with the latest that became of them; the store adds the conditions and the order.
-select
-    gate, run::text, step, reason, subject, opened_at_ms, due_at_ms, reviewers, expires_at_ms, coalesce(quorum, 1),
-    risk_level, proposed_action, evidence_ids,
-    gate, state, changed_at_ms, reminders, decision, decided_by, approved_by
-from holdfast.gates
-
--- name: effects
--- The ledger with the latest that became of each line; the store adds the conditions and the order.
-select
-    call, run::text, step, tool, policy, effect_key, request, intended_at_ms,
-    call, state, updated_at_ms, response, error, resolved_by
-from holdfast.effects
 
 -- name: gate_tenant
 -- A condition of that list: the tenant of a gate's run.
@@ -1009,18 +813,6 @@ where run >= $1 and run < $2
     )
 order by run limit $3
 
--- name: unarchived
--- Runs of a month that have more events than their archive, after one of them; with the archive that they have.
-select runs.run::text, runs.tenant, runs.seq, archives.sha256
-from holdfast.runs left join holdfast.archives using (run)
-where runs.run > $1 and runs.run < $2 and (archives.run is null or archives.seq < runs.seq)
-order by runs.run limit $3
-
--- name: events_to_archive
--- The histories of some runs, as far as the tables hold them.
-select run::text, seq, at_ms, append_id, type, payload, trace_id
-from holdfast.events where run = any($1::uuid[]) order by run, seq
-
 -- name: effects_to_archive
 -- The ledger of some runs.
 select
@@ -1031,37 +823,16 @@ from holdfast.effects where run = any($1::uuid[]) order by run, place
 -- name: put_archives
 -- Archives that were read back and found whole; one of more events stays.
 insert into holdfast.archives (run, tenant, seq, sha256, stored_bytes, archived_at_ms)
-select run, tenant, seq, sha256, stored_bytes, holdfast.now_ms()
-from unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::bigint[])
-    as given (run, tenant, seq, sha256, stored_bytes)
+select * from unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::bigint[], $6::bigint[])
 on conflict (run) do update set
     seq = excluded.seq, sha256 = excluded.sha256, stored_bytes = excluded.stored_bytes,
     archived_at_ms = excluded.archived_at_ms
 where excluded.seq > archives.seq
 
--- name: archived_of
--- What is archived of a month.
-select count(*) as runs, coalesce(sum(seq), 0) as events, coalesce(sum(stored_bytes), 0) as stored_bytes
-from holdfast.archives where run >= $1 and run < $2
-
--- name: first_unarchived
--- The first run of a time that has no archive.
-select run::text, status from holdfast.runs
-where run < $1 and not exists (
-    select 1 from holdfast.archives where archives.run = runs.run and archives.seq >= runs.seq
-)
-order by run limit 1
-
 -- name: first_in_tables
 -- The first run of a time whose history has not left the tables.
 select run::text, status from holdfast.runs
 where run = (select run from holdfast.events where run < $1 order by run limit 1)
-
--- name: prune_archives
--- Some archives of a time are gone for good from now on.
-update holdfast.archives set sha256 = null, pruned_at_ms = $2
-where run in (select run from holdfast.archives where run < $1 and sha256 is not null order by run limit $3)
-returning seq
 
 -- name: lock_blobs
 -- Nobody puts a blob until the end of the transaction: it could be one that is just found to be nobody's.
@@ -1078,20 +849,6 @@ order by effect_key limit $2
 select tenant, conversation, number, body from holdfast.exchanges
 where (tenant, conversation, number) > ($1, $2, $3) and (position('"parts":'::bytea in body) > 0 or position('"hf1:'::bytea in body) = 1)
 order by tenant, conversation, number limit $4
-
--- name: delete_homes
--- Some blobs are no longer kept for the months before one, but for those of a list.
-delete from holdfast.blob_homes where (tenant, month, sha256) in (
-    select tenant, month, sha256 from holdfast.blob_homes where month < $1 and sha256 <> all($3::text[]) limit $2
-)
-returning sha256
-
--- name: delete_homeless
--- Those of some blobs that are kept for nobody any more.
-delete from holdfast.blobs
-where sha256 = any($1::text[])
-    and not exists (select 1 from holdfast.blob_homes where blob_homes.sha256 = blobs.sha256)
-returning octet_length(content) as stored_bytes
 
 -- --- Standing --------------------------------------------------------------------------------------------------------
 
@@ -1113,18 +870,10 @@ group by place order by place
 select relname as name, pg_total_relation_size(pg_class.oid) as stored_bytes
 from pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = to_regclass($1)
 
--- name: first_run_from
--- The first run from an id on: months with runs are found by stepping from each to the next.
-select run::text from holdfast.runs where run >= $1 order by run limit 1
-
 -- name: living_sessions
 -- Sessions whose lease is not over, oldest first.
 select session, label, opened_at_ms, version from holdfast.sessions
 where dead_at_ms is null and expires_at_ms > holdfast.now_ms() order by opened_at_ms limit $1
-
--- name: blobs_kept
--- How many blobs there are, and their size.
-select count(*) as blobs, coalesce(sum(octet_length(content)), 0) as stored_bytes from holdfast.blobs
 
 -- --- Pools above steps -----------------------------------------------------------------------------------------------
 
@@ -1136,25 +885,6 @@ select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, 
 -- Some pools, their rows locked in the order of their names: from here on nobody else lends of them.
 select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms from holdfast.lent_pools
 where pool = any($1::text[]) order by pool for update
-
--- name: put_lent_pool
--- A pool as it is declared now.
-insert into holdfast.lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-on conflict (pool) do update set
-    kind = excluded.kind, amount = excluded.amount, per_s = excluded.per_s, burst = excluded.burst,
-    counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms,
-    closed_ms = excluded.closed_ms
-
--- name: add_lent_pool
--- A pool, if there is none of its name: says that there was none.
-insert into holdfast.lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-on conflict (pool) do nothing returning pool
-
--- name: delete_lent_pool
--- A pool is no more: says that it was.
-delete from holdfast.lent_pools where pool = $1 returning pool
 
 -- name: tidy_shares
 -- Shares of pools that are no more, whose holders are not either.
@@ -1225,11 +955,6 @@ on conflict (pool, holder, session) do update set
 delete from holdfast.lent_shares
 where (pool, holder, session) in (select * from unnest($1::text[], $2::text[], $3::text[]))
 
--- name: estimates
--- What steps have taken, of one workflow, of one pool, or of all.
-select workflow, node, pool, amount_m, samples from holdfast.pool_estimates
-where ($1::text is null or workflow = $1) and ($2::text is null or pool = $2) order by workflow, node, pool
-
 -- name: make_estimates
 -- Rows for kinds of steps of which nothing is known, in the order in which they are locked.
 insert into holdfast.pool_estimates (workflow, node, pool, amount_m, samples)
@@ -1252,12 +977,6 @@ where (pool_estimates.workflow, pool_estimates.node, pool_estimates.pool) = (kep
 
 -- --- What models are like in practice ---------------------------------------------------------------------------------
 
--- name: model_estimates
--- What replies to one workflow and to all of them were like, the latest of each.
-(select * from holdfast.model_estimates where workflow = $1 order by at_ms desc, node, model limit $2)
-union
-(select * from holdfast.model_estimates where workflow = '' order by at_ms desc, node, model limit $2)
-
 -- name: make_model_estimates
 -- Rows for models of which nothing is known, in the order in which they are locked.
 insert into holdfast.model_estimates
@@ -1265,7 +984,7 @@ select workflow, node, model, 0, 0, 0, 0, 0 from unnest($1::text[], $2::text[], 
 order by workflow, node, model
 on conflict do nothing
 
--- name: lock_model_estimates
+-- name: model_estimates_of
 -- What replies of some models were like; from here on nobody else learns of them.
 select * from holdfast.model_estimates
 where (workflow, node, model) in (select * from unnest($1::text[], $2::text[], $3::text[]))
@@ -1299,22 +1018,6 @@ on conflict (run, job, attempt, first) do update set content = excluded.content
 -- Pieces that are too much.
 delete from holdfast.job_logs using unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[]) as cut (run, job, attempt, first)
 where (job_logs.run, job_logs.job, job_logs.attempt, job_logs.first) = (cut.run, cut.job, cut.attempt, cut.first)
-
--- name: job_logs
--- What there is of a run's jobs, with its first bytes, in the order in which the jobs began to print.
-select job, attempt, first, substring(content from 1 for 20), length(content), written_at_ms from holdfast.job_logs where run = $1
-order by min(written_at_ms) over (partition by job, attempt), job, attempt, first
-
--- name: job_log
--- What one piece says.
-select content from holdfast.job_logs where run = $1 and job = $2 and attempt = $3 and first = $4
-
--- name: drop_job_logs
--- What the jobs of some months' runs have printed goes with their histories, so much at a time.
-delete from holdfast.job_logs where (run, job, attempt, first) in (
-    select run, job, attempt, first from holdfast.job_logs where run >= $1 and run < $2 limit $3
-)
-returning attempt
 
 -- --- What runs say meanwhile -----------------------------------------------------------------------------------------
 
@@ -1392,54 +1095,6 @@ where (streams.run, streams.stream) = (told.run, told.stream)
 delete from holdfast.chunks using unnest($1::uuid[], $2::text[]) as told (run, stream)
 where (chunks.run, chunks.stream) = (told.run, told.stream)
 
--- name: drop_chunks
--- What some months' runs have said meanwhile goes with their histories, so much at a time.
-delete from holdfast.chunks where (run, stream, first) in (
-    select run, stream, first from holdfast.chunks where run >= $1 and run < $2 limit $3
-)
-returning first
-
--- name: drop_streams
--- The same of their streams.
-delete from holdfast.streams where (run, stream) in (
-    select run, stream from holdfast.streams where run >= $1 and run < $2 limit $3
-)
-returning stream
-
--- --- What starts runs by the calendar -----------------------------------------------------------------------------------
-
--- name: add_schedule
--- A new one; nothing where there is one of its name.
-insert into holdfast.schedules (tenant, name, revision, due_at_ms, body) values ($1, $2, 1, $3, $4)
-on conflict do nothing returning revision
-
--- name: replace_schedule
--- One that has changed, in the place of the revision from which it was made.
-update holdfast.schedules set revision = revision + 1, due_at_ms = $3, body = $4
-where tenant = $1 and name = $2 and revision = $5 returning revision
-
--- name: remove_schedule
--- What it has started goes on.
-delete from holdfast.schedules where tenant = $1 and name = $2 returning revision
-
--- name: schedule
--- One by its name.
-select body, revision from holdfast.schedules where tenant = $1 and name = $2
-
--- name: schedules
--- All of them, or a tenant's, that come after a name.
-select body, revision from holdfast.schedules
-where ($1::text is null or tenant = $1) and (tenant, name) > ($2, $3)
-order by tenant, name limit $4
-
--- name: schedules_due
--- Those at which somebody must look.
-select body, revision from holdfast.schedules where due_at_ms <= $1 order by due_at_ms limit $2
-
--- name: next_schedule
--- When somebody must look at one next.
-select min(due_at_ms) from holdfast.schedules
-
 -- --- Dead letters ----------------------------------------------------------------------------------------------------
 
 -- name: resolve_letters
@@ -1462,131 +1117,6 @@ on conflict (run, step) do update set
     error_class = excluded.error_class, message = excluded.message, attempts = excluded.attempts,
     last_at_ms = excluded.last_at_ms, asked = excluded.asked, edited = excluded.edited, resolved_at_ms = null
 
--- name: letters
--- Dead letters, as lists show them.
-select run::text, step, tenant, workflow, node, error_class, message, attempts, first_at_ms, last_at_ms, asked, edited,
-    resolved_at_ms
-from holdfast.dead_letters
-
--- name: letter_counts
--- How many there are of each kind, of a tenant or of all.
-select workflow, node, error_class, count(*) filter (where resolved_at_ms is null), count(resolved_at_ms),
-    min(last_at_ms) filter (where resolved_at_ms is null) as oldest
-from holdfast.dead_letters where $1::text is null or tenant = $1
-group by workflow, node, error_class order by oldest nulls last, workflow, node, error_class
-
--- name: forget_letters
--- Those that were resolved some time ago.
-delete from holdfast.dead_letters where resolved_at_ms < $1 returning step
-
--- --- Conversations ---------------------------------------------------------------------------------------------------
-
--- name: add_conversation
--- A new one; nothing where there is one of its name.
-insert into holdfast.conversations (tenant, conversation, run, is_pending, body, changed_at_ms, revision)
-values ($1, $2, $3, $4, $5, $6, 1)
-on conflict do nothing returning revision
-
--- name: replace_conversation
--- One that has changed, in the place of the revision from which it was made.
-update holdfast.conversations set revision = revision + 1, run = $3, is_pending = $4, body = $5, changed_at_ms = $6
-where tenant = $1 and conversation = $2 and revision = $7 returning revision
-
--- name: put_exchange
--- A message, as it stands now.
-insert into holdfast.exchanges (tenant, conversation, number, body) values ($1, $2, $3, $4)
-on conflict (tenant, conversation, number) do update set body = excluded.body
-
--- name: conversation
--- One by its name.
-select body, revision from holdfast.conversations where tenant = $1 and conversation = $2
-
--- name: conversations
--- All of them, or a tenant's, that come after a name.
-select body, revision from holdfast.conversations
-where ($1::text is null or tenant = $1) and (tenant, conversation) > ($2::text, $3::text)
-order by tenant, conversation limit $4
-
--- name: exchanges
--- What was said in one.
-select body from holdfast.exchanges where tenant = $1 and conversation = $2 order by number
-
--- name: remove_conversation
--- One at which nobody is, as it was seen, with what was said in it.
-with gone as (
-    delete from holdfast.conversations
-    where tenant = $1 and conversation = $2 and revision = $3 and run is null and not is_pending
-    returning tenant, conversation
-), said as (
-    delete from holdfast.exchanges e using gone g where e.tenant = g.tenant and e.conversation = g.conversation
-)
-select 1 from gone
-
--- name: conversations_idle
--- Those at which nobody is, and that have not changed for long.
-select body, revision from holdfast.conversations
-where changed_at_ms < $1 and run is null and not is_pending order by changed_at_ms limit $2
-
--- name: conversations_due
--- Those whose run has ended, or is still to be started or cancelled.
-select body, revision from holdfast.conversations where is_pending
-union all
-select body, revision from holdfast.conversations c join holdfast.runs r on r.run = c.run
-where c.run is not null and not c.is_pending and r.ended_at_ms is not null
-limit $1
-
--- --- Supervisors -----------------------------------------------------------------------------------------------------
-
--- name: add_supervisor
--- A new one; nothing where there is one of its name.
-insert into holdfast.supervisors (tenant, supervisor, due_at_ms, body, revision) values ($1, $2, $3, $4, 1)
-on conflict do nothing returning revision
-
--- name: replace_supervisor
--- One that has changed, in the place of the revision from which it was made.
-update holdfast.supervisors set revision = revision + 1, due_at_ms = $3, body = $4
-where tenant = $1 and supervisor = $2 and revision = $5 returning revision
-
--- name: put_task
--- A task, as it stands now.
-insert into holdfast.supervised_tasks (tenant, supervisor, task, run, ended_at_ms, body) values ($1, $2, $3, $4, $5, $6)
-on conflict (tenant, supervisor, task) do update set run = excluded.run, ended_at_ms = excluded.ended_at_ms, body = excluded.body
-
--- name: forget_tasks
--- Those of one that have ended long ago.
-delete from holdfast.supervised_tasks where tenant = $1 and supervisor = $2 and ended_at_ms < $3
-
--- name: supervisor
--- One by its name.
-select body, revision from holdfast.supervisors where tenant = $1 and supervisor = $2
-
--- name: task
--- A task of one.
-select body from holdfast.supervised_tasks where tenant = $1 and supervisor = $2 and task = $3
-
--- name: supervisors
--- All of them, or a tenant's, that come after a name.
-select body, revision from holdfast.supervisors
-where ($1::text is null or tenant = $1) and (tenant, supervisor) > ($2, $3)
-order by tenant, supervisor limit $4
-
--- name: supervisors_due
--- Those at which somebody must look by now, and those with a task at work whose run has ended.
-select tenant, supervisor from holdfast.supervisors where due_at_ms <= $1
-union
-select t.tenant, t.supervisor from holdfast.supervised_tasks t join holdfast.runs r on r.run = t.run
-where t.run is not null and t.ended_at_ms is null and r.ended_at_ms is not null
-limit $2
-
--- name: remove_supervisor
--- One, as it was seen, with its tasks.
-with removed as (
-    delete from holdfast.supervisors where tenant = $1 and supervisor = $2 and revision = $3 returning tenant, supervisor, revision
-), tasks as (
-    delete from holdfast.supervised_tasks t using removed r where t.tenant = r.tenant and t.supervisor = r.supervisor
-)
-select revision from removed
-
 -- --- Shared values ---------------------------------------------------------------------------------------------------
 
 -- name: lock_shared_values
@@ -1601,32 +1131,6 @@ from unnest($1::text[], $2::text[], $3::text[]) as given (tenant, space, key)
     join holdfast.shared_values using (tenant, space, key)
 group by tenant, space, key
 
--- name: shared_value
--- The latest version of a value.
-select version, body from holdfast.shared_values
-where tenant = $1 and space = $2 and key = $3 order by version desc limit 1
-
--- name: shared_versions
--- All versions of a value that are kept.
-select body from holdfast.shared_values where tenant = $1 and space = $2 and key = $3 order by version
-
--- name: shared_values
--- The latest versions of values, of all spaces or one, that come after a tenant, a space and a key.
-select tenant, space, key, body from holdfast.shared_values v
-where ($1::text is null or tenant = $1) and ($2::text is null or space = $2) and (tenant, space, key) > ($3, $4, $5)
-    and version = (
-        select max(version) from holdfast.shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key)
-    )
-order by tenant, space, key limit $6
-
--- name: put_shared_value
--- A value has a new version.
-insert into holdfast.shared_values (tenant, space, key, version, body) values ($1, $2, $3, $4, $5)
-
--- name: prune_shared_value
--- Old versions of it go.
-delete from holdfast.shared_values where tenant = $1 and space = $2 and key = $3 and version <= $4
-
 -- name: drop_shared_waits
 -- Runs wait for no shared values any more.
 delete from holdfast.shared_waits where run = any($1::uuid[])
@@ -1636,17 +1140,6 @@ delete from holdfast.shared_waits where run = any($1::uuid[])
 insert into holdfast.shared_waits (run, step, path, tenant, space, key, after)
 select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[])
 
--- name: shared_arrivals
--- Waits that are over, for all values or one, with the version that is there.
-select w.run::text, w.step, w.path, v.body
-from holdfast.shared_waits w
-    join holdfast.shared_values v on (v.tenant, v.space, v.key) = (w.tenant, w.space, w.key)
-where ($1::text is null or (w.tenant, w.space, w.key) = ($1, $2::text, $3::text)) and v.version > w.after
-    and v.version = (
-        select max(version) from holdfast.shared_values l where (l.tenant, l.space, l.key) = (w.tenant, w.space, w.key)
-    )
-limit $4
-
 -- name: take_shared_lock
 -- Nobody has the word on a value, or his time is over: with the number that goes with it.
 insert into holdfast.shared_locks as known (tenant, space, key, holder, fence, expires_at_ms)
@@ -1655,10 +1148,6 @@ on conflict (tenant, space, key) do update
     set holder = excluded.holder, fence = known.fence + 1, expires_at_ms = excluded.expires_at_ms
     where known.expires_at_ms <= holdfast.now_ms()
 returning fence
-
--- name: free_shared_lock
--- He gives it back.
-update holdfast.shared_locks set expires_at_ms = 0 where tenant = $1 and space = $2 and key = $3 and fence = $4
 
 -- name: shared_lock
 -- Who has the word, or had it last, and for how long still.
@@ -1718,68 +1207,15 @@ where v.version = (
     )
 order by likeness desc, e.id desc limit $5
 
--- name: list_shared_entries
--- The entries of a space, the latest first.
-select e.key, v.body, 0.0::float8, e.uses, e.used_at_ms
-from holdfast.shared_entries e
-    join holdfast.shared_values v on (v.tenant, v.space, v.key) = (e.tenant, e.space, e.key)
-where e.tenant = $1 and e.space = $2
-    and v.version = (
-        select max(version) from holdfast.shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key)
-    )
-order by e.id desc limit $3
-
--- --- Evaluations -----------------------------------------------------------------------------------------------------
-
--- name: add_evaluation
--- One more, unless it is there.
-insert into holdfast.evaluations (id, tenant, workflow, evaluation, judged) values ($1, $2, $3, $4, $5) on conflict do nothing
-
--- name: evaluation
--- The one of an id, with its runs.
-select evaluation, judged from holdfast.evaluations where id = $1
-
--- name: evaluations
--- The newest first, without their runs.
-select evaluation from holdfast.evaluations
-where ($1::text is null or tenant = $1) and ($2::text is null or workflow = $2) and ($3::text is null or id < $3)
-order by id desc limit $4
-
 -- --- Scores ----------------------------------------------------------------------------------------------------------
 
 -- name: lock_scores
 -- Whoever scores a run waits for those who do until their transactions end: each finds what the others have said.
 select pg_advisory_xact_lock(hashtextextended($1, 2))
 
--- name: add_score
--- One more of a run, unless it has so many.
-insert into holdfast.scores (run, number, name, value, given_by, source, comment, at_ms, os_user, client)
-select $1::uuid, count(*) + 1, $3::text, $4::float8, $5::text, $6::text, $7::text, $8::bigint, $9::text, $10::text
-from holdfast.scores where run = $1::uuid having count(*) < $2::bigint
-returning number
-
--- name: scores
--- What was said of a run, in its order.
-select name, value, given_by, source, comment, at_ms, os_user, client from holdfast.scores where run = $1 order by number
-
--- name: score_means
--- What runs were worth, by version of their workflow: of each run the latest score of each name and giver.
-select r.workflow, r.version, s.name, count(*), avg(s.value), max(s.at_ms)
-from holdfast.scores s join holdfast.runs r on r.run = s.run
-where ($1::text is null or r.tenant = $1) and ($2::text is null or s.name = $2) and ($3::text is null or r.workflow = $3)
-    and s.at_ms >= $4 and not exists (
-        select from holdfast.scores later where later.run = s.run and later.number > s.number
-            and later.name = s.name and later.given_by = s.given_by
-    )
-group by r.workflow, r.version, s.name order by r.workflow, s.name collate "C", r.version desc limit $5
-
 -- name: put_tags
 -- Words by which people find runs.
 insert into holdfast.run_tags (run, tag) select run, tag from unnest($1::uuid[], $2::text[]) as given (run, tag)
-
--- name: tags
--- Those of some runs.
-select run::text, tag from holdfast.run_tags where run = any ($1::uuid[]) order by run, tag collate "C"
 
 -- name: tagged
 -- A condition of the list of runs: that they have a tag.
@@ -1798,85 +1234,15 @@ position(lower({}) in lower(concat_ws(
     e'\n', workflow, start_key, started_by, (select string_agg(tag, e'\n') from holdfast.run_tags where run_tags.run = runs.run)
 ))) > 0
 
--- name: drop_tags
--- Those of runs that are removed for good, so much at a time.
-delete from holdfast.run_tags where (run, tag) in (
-    select run, tag from holdfast.run_tags where run >= $1 and run < $2 limit $3
-)
-returning tag
-
--- name: drop_scores
--- What was said of runs goes when they are removed for good, so much at a time.
-delete from holdfast.scores where (run, number) in (
-    select run, number from holdfast.scores where run >= $1 and run < $2 limit $3
-)
-returning number
-
 -- --- Who calls -------------------------------------------------------------------------------------------------------
 
 -- name: lock_api_keys
 -- Of two who make a key of one name, a tenant and the fleet, one waits for the other.
 select pg_advisory_xact_lock(hashtextextended('holdfast.api_keys', 4))
 
--- name: add_key
--- A new key, unless its tenant has one of its name, or the fleet has; one of the fleet, unless anybody has.
-insert into holdfast.api_keys (name, hash, tenant, key)
-select $1::text, $2::text, $3::text, $4::text
-where not exists (select 1 from holdfast.api_keys where name = $1 and (tenant is null or $3 is null))
-on conflict do nothing returning name
-
--- name: replace_key
--- In the place of one that is still as it was seen.
-update holdfast.api_keys set hash = $2, key = $4
-where name = $1 and tenant is not distinct from $3::text and hash = $5 returning name
-
--- name: key_of_hash
--- The key that somebody comes with.
-select key from holdfast.api_keys where hash = $1
-
--- name: keys_of_name
--- The keys of a name: the fleet's, or those of tenants.
-select key from holdfast.api_keys where name = $1 and ($2::text is null or tenant = $2) order by tenant limit $3
-
--- name: keys
--- Keys by name and tenant.
-select key from holdfast.api_keys
-where ($1::text is null or tenant = $1) and (name, coalesce(tenant, '')) > ($2::text, $3::text)
-order by name, coalesce(tenant, '') limit $4
-
 -- name: lock_audit
 -- Each link follows from the one before: who adds one waits for those who do.
 select pg_advisory_xact_lock(hashtextextended('holdfast.audit', 3))
-
--- name: cursor_key
--- With what cursors are sealed.
-select secret from holdfast.cursor_keys
-
--- name: audit_ends
--- How the log ends: its head, its last row, and the hash of the entry that this process knows as the last.
-select head.number, head.hash, head.signature, last.number, last.hash, last.signature, known.hash
-from (select 1) as one
-left join holdfast.audit_head as head on true
-left join (select number, hash, signature from holdfast.audit order by number desc limit 1) as last on true
-left join holdfast.audit as known on known.number = $1::bigint
-
--- name: add_link
--- One more entry, chained to the last.
-insert into holdfast.audit (number, tenant, hash, entry, signature) values ($1, $2, $3, $4, $5)
-
--- name: move_audit_head
--- Which entry is the last.
-insert into holdfast.audit_head (number, hash, signature) values ($1, $2, $3)
-on conflict (is_head) do update set number = excluded.number, hash = excluded.hash, signature = excluded.signature
-
--- name: audit_head
--- The same, to compare.
-select number, hash, signature from holdfast.audit_head
-
--- name: links
--- Entries in their order.
-select number, entry, hash, tenant, signature from holdfast.audit
-where number > $1 and ($2::text is null or tenant = $2) order by number limit $3
 
 -- name: forget_replies
 -- What nobody may ask for again goes, so much at a time.
@@ -1884,35 +1250,6 @@ delete from holdfast.replies where name in (
     select name from holdfast.replies where begun_at_ms < $1 order by begun_at_ms limit 100 for update skip locked
 )
 
--- name: begin_reply
--- A request under a key, unless it was begun.
-insert into holdfast.replies (name, digest, begun_at_ms) values ($1, $2, $3) on conflict do nothing returning name
-
--- name: reply
--- How a request under a key stands.
-select digest, begun_at_ms, reply from holdfast.replies where name = $1
-
--- name: finish_reply
--- What was answered to it.
-update holdfast.replies set reply = $2 where name = $1 returning name
-
--- name: drop_reply
--- Nothing was done, so the key is free.
-delete from holdfast.replies where name = $1 and reply is null returning name
-
--- name: canaries
--- With which keys what users store is sealed.
-select sealed, encrypts from holdfast.canaries
-
 -- name: lock_canaries
 -- Of two processes with different keys one is the first.
 lock table holdfast.canaries in share row exclusive mode
-
--- name: add_canary
--- One more key, or that all payloads are encrypted from now on.
-insert into holdfast.canaries (sealed, encrypts) values ($1, $2)
-on conflict (sealed) do update set encrypts = holdfast.canaries.encrypts or excluded.encrypts
-
--- name: has_runs
--- Whether anything was stored.
-select exists (select 1 from holdfast.runs)

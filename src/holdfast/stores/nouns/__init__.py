@@ -1,0 +1,76 @@
+"""The nouns of a store that are the same on every database: each written once, on statements that have the same names there.
+
+    tables       what they stand on: a statement, or several that hold together
+    records      schedules, conversations, supervisors, evaluations
+    figures      scores, costs, estimates of models
+    callers      keys, the audit log, replies
+    beside_runs  children, dead letters, job logs
+    workflows, blobs
+
+Never here: histories, leases, lending, the books of money; those are by hand, for each database.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from holdfast.stores.nouns.beside_runs import Children, DeadLetters, JobLogs
+from holdfast.stores.nouns.blobs import Blobs
+from holdfast.stores.nouns.callers import Audit, Keys, Replies
+from holdfast.stores.nouns.figures import Costs, ModelEstimates, Scores
+from holdfast.stores.nouns.records import Conversations, Evaluations, Schedules, Supervisors
+from holdfast.stores.nouns.tables import Ground
+from holdfast.stores.nouns.workflows import Graphs
+
+
+class OfTenant(TypedDict):
+    """Those that tenants read too, each in its turn."""
+
+    children: Children
+    dead_letters: DeadLetters
+    job_logs: JobLogs
+    blobs: Blobs
+    keys: Keys
+    audit: Audit
+    costs: Costs
+    scores: Scores
+    conversations: Conversations
+    evaluations: Evaluations
+    schedules: Schedules
+    supervisors: Supervisors
+
+
+class Nouns(OfTenant):
+    """All of them."""
+
+    replies: Replies
+    model_estimates: ModelEstimates
+    graphs: Graphs
+
+
+def of_tenant(ground: Ground) -> OfTenant:
+    """Those on the tables as a tenant has them."""
+    return {
+        "children": Children(ground),
+        "dead_letters": DeadLetters(ground),
+        "job_logs": JobLogs(ground),
+        "blobs": Blobs(ground),
+        "keys": Keys(ground),
+        "audit": Audit(ground),
+        "costs": Costs(ground),
+        "scores": Scores(ground),
+        "conversations": Conversations(ground),
+        "evaluations": Evaluations(ground),
+        "schedules": Schedules(ground),
+        "supervisors": Supervisors(ground),
+    }
+
+
+def nouns(ground: Ground) -> Nouns:
+    """All of them, on the tables of a store."""
+    return {
+        **of_tenant(ground),
+        "replies": Replies(ground),
+        "model_estimates": ModelEstimates(ground),
+        "graphs": Graphs(ground),
+    }

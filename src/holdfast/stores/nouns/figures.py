@@ -1,0 +1,92 @@
+"""Figures about runs: how good they were, what their calls of models cost, what models are like in practice.
+
+Never here: which scores count, what a call costs, what an estimate is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.facts.costs import BEFORE_ALL, Cost, CostKey, Uncounted
+from holdfast.core.nouns.model_estimates import MOST_ESTIMATES, ModelEstimate, ModelUse, learned
+from holdfast.core.nouns.scores import Score, ScoreMean
+from holdfast.core.values.ids import RunId
+from holdfast.ports import MOST_LISTED
+from holdfast.stores.nouns.tables import UNBOUNDED, Noun, Steps, columns, do, lock, many
+from holdfast.stores.row import astuple, is_run
+
+
+class Scores(Noun):
+    """Keeps ports.Scores."""
+
+    async def add(self, run: RunId, score: Score, most: int) -> bool:
+        def steps() -> Steps[bool]:
+            yield lock("lock_scores", run)
+            return bool((yield do("add_score", run, most, *score)))
+
+        return await self._tables.transact(steps)
+
+    async def given(self, run: RunId) -> Sequence[Score]:
+        return [Score(*row) for row in await self._tables.ask("scores", run)] if is_run(run) else []
+
+    async def means(
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:
+        found = await self._tables.ask("score_means", tenant, name, workflow, since_ms, limit)
+        return [ScoreMean(*row) for row in found]
+
+
+class Costs(Noun):
+    """Keeps ports.Costs."""
+
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+        return [Uncounted(*row) for row in await self._tables.ask("uncounted", after, started_before_ms, limit)]
+
+    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+        def steps() -> Steps[bool]:
+            moved = yield do("put_counted", uncounted.run, uncounted.counted, uncounted.seq)
+            for cost in sorted(map(astuple, costs)) if moved else ():  # rows are locked in one order
+                yield do("add_cost", *cost)
+            return bool(moved)
+
+        return await self._tables.transact(steps)
+
+    async def rollup(
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:
+        asked = (first_day, last_day, tenant, *(after or BEFORE_ALL), UNBOUNDED if limit is None else limit)
+        return [Cost(*row) for row in await self._tables.ask("costs", *asked)]
+
+
+class ModelEstimates(Noun):
+    """Keeps ports.ModelEstimates."""
+
+    async def of(self, workflow: str) -> Sequence[ModelEstimate]:
+        return [ModelEstimate(*row) for row in await self._tables.ask("model_estimates", workflow, MOST_ESTIMATES)]
+
+    async def learn(self, uses: Sequence[ModelUse]) -> None:
+        kinds = sorted({kind for use in uses for kind in use.kinds})
+
+        def steps() -> Steps[None]:
+            yield lock("make_model_estimates", *columns(kinds))
+            found = [ModelEstimate(*row) for row in (yield many("model_estimates_of", kinds))]
+            new = learned({each.kind: each for each in found if each.samples}, uses)
+            yield many("put_model_estimates", map(astuple, new.values()))
+
+        if kinds:
+            await self._tables.transact(steps)
+
+    async def forget(self, before_ms: int) -> None:
+        await self._tables.change("forget_model_estimates", before_ms)
