@@ -6,20 +6,27 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports.beside_runs import (
+    RESOLVED_FOR_MS,
+    ChildLink,
+    Children,
+    DeadLetters,
+    JobLogs,
+    Letter,
+    LetterCount,
+    LetterFilter,
+    LetterState,
+    LogPiece,
+    LogPlace,
+)
 from holdfast.ports.blob import BlobPlace, Blobs
 from holdfast.ports.caller import ApiKey, Audit, Keys, Opens, Pending, Replies, Reply, ToDecide
-from holdfast.ports.child import ChildLink, Children
 from holdfast.ports.codec import OF_NONE, Codec, TenantKey, TenantKeys
-from holdfast.ports.conversation import Conversations
-from holdfast.ports.cost import Costs
-from holdfast.ports.dead_letter import RESOLVED_FOR_MS, DeadLetters, Letter, LetterCount, LetterFilter, LetterState
 from holdfast.ports.environment import Clock, Ids, Threads
-from holdfast.ports.evaluation import Evaluations
+from holdfast.ports.figures import Costs, ModelEstimates, Scores
 from holdfast.ports.graph import Graphs, WorkflowRecord
-from holdfast.ports.job_log import JobLogs, LogPiece, LogPlace
 from holdfast.ports.journal import Edited, Journal, Pace, Recall
-from holdfast.ports.lane import Leadership
-from holdfast.ports.lending import Lending
+from holdfast.ports.lending import Lending, Reservation
 from holdfast.ports.log import Append, History, Log, SnapshotRecord
 from holdfast.ports.model import (
     AnswerSpec,
@@ -42,7 +49,6 @@ from holdfast.ports.model import (
     UsageDelta,
     UserTurn,
 )
-from holdfast.ports.model_estimate import ModelEstimates
 from holdfast.ports.observer import (
     CallBegan,
     CallEnded,
@@ -60,17 +66,14 @@ from holdfast.ports.observer import (
     StepEnded,
     StepPlaced,
 )
-from holdfast.ports.pool import Reservation
 from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
-from holdfast.ports.schedule import KeptSchedule, Schedules
+from holdfast.ports.records import Conversations, Evaluations, KeptSchedule, Schedules, Supervisors
 from holdfast.ports.scope import Scopes
-from holdfast.ports.score import Scores
-from holdfast.ports.session import ANY_YAML, Sessions
+from holdfast.ports.session import ANY_YAML, Leadership, Sessions
 from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedFound, SharedValues
 from holdfast.ports.stand_in import Asked, Ended, Made, StandIn
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, StreamNews, Streams
-from holdfast.ports.supervisor import Supervisors
 from holdfast.ports.tail import Tail, TailEvent, Watch
 from holdfast.ports.view import MOST_LISTED, DueRun, RunFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway

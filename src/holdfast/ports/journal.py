@@ -20,8 +20,8 @@ from holdfast.core.values.content import ContentPart
 from holdfast.core.values.ids import CallId, EffectKey, Path, RunId, Unique
 from holdfast.core.values.policies import ErrorRecord
 from holdfast.errors import OperationFailed
+from holdfast.ports.lending import Reservation
 from holdfast.ports.model import Usage
-from holdfast.ports.pool import Reservation
 
 T = TypeVar("T")
 

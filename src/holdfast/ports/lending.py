@@ -1,11 +1,11 @@
-"""Pools above steps, lent in shares to those who place them.
+"""Pools above steps, lent in shares to those who place them; and what a call has reserved of pools.
 
-Never here: an implementation, a default, a wire format.
+Never here: an implementation, a default, how a pool is divided (core.capacity.lending).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.capacity.estimates import Estimate, Use
@@ -53,4 +53,18 @@ class Lending(Protocol):
 
     async def learn(self, uses: Sequence[Use]) -> None:
         """Take into account what steps have taken, in one transaction."""
+        ...
+
+
+class Reservation(Protocol):
+    """So much of pools is set aside for one call, until it is settled."""
+
+    amounts: Mapping[str, int]
+    """By the names of the pools."""
+    waited_s: float
+    """How long the call has waited for it."""
+
+    def settle(self, used: Mapping[str, int]) -> None:
+        """The call is over: its slots come back, and of each rate in `used` what it did not use. Where it used more, that is
+        charged. Rates that are not in `used` were used as they were reserved. Only what is said first counts."""
         ...

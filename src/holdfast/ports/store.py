@@ -10,26 +10,18 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.views.sealing import PLAIN, Sealing
+from holdfast.ports.beside_runs import Children, DeadLetters, JobLogs
 from holdfast.ports.blob import Blobs
 from holdfast.ports.caller import Audit, Keys, Replies
-from holdfast.ports.child import Children
-from holdfast.ports.conversation import Conversations
-from holdfast.ports.cost import Costs
-from holdfast.ports.dead_letter import DeadLetters
-from holdfast.ports.evaluation import Evaluations
+from holdfast.ports.figures import Costs, ModelEstimates, Scores
 from holdfast.ports.graph import Graphs
-from holdfast.ports.job_log import JobLogs
-from holdfast.ports.lane import Leadership
 from holdfast.ports.lending import Lending
 from holdfast.ports.log import Log
-from holdfast.ports.model_estimate import ModelEstimates
-from holdfast.ports.schedule import Schedules
+from holdfast.ports.records import Conversations, Evaluations, Schedules, Supervisors
 from holdfast.ports.scope import Scopes
-from holdfast.ports.score import Scores
-from holdfast.ports.session import Sessions
+from holdfast.ports.session import Leadership, Sessions
 from holdfast.ports.shared_value import SharedValues
 from holdfast.ports.stream import Streams
-from holdfast.ports.supervisor import Supervisors
 from holdfast.ports.tail import Tail, Watch
 from holdfast.ports.view import Views
 

@@ -1,0 +1,147 @@
+"""Kept beside the histories of runs: links to their children, steps that have failed for good, what their jobs have printed.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypedDict, Unpack
+
+import msgspec
+
+from holdfast.core.values.ids import RunId, StepId
+from holdfast.core.views.projection import DeadLetter
+
+
+class ChildLink(msgspec.Struct, frozen=True):
+    """A child and how far it has come (`state`, see projection.ChildChange). `ordered` is the parent's latest event that
+    says what becomes of the child too, `heeded` the one to which somebody has seen."""
+
+    child: RunId
+    parent: RunId
+    root: RunId
+    state: str
+    ordered: int
+    heeded: int
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether somebody has to see to it."""
+        return self.state in ("requested", "ended") or (self.state == "running" and self.ordered > self.heeded)
+
+
+class Children(Protocol):
+    """Moved by appends, in their transactions: by those of the parent and by those of the child."""
+
+    async def pending(self, before_ms: int, limit: int) -> Sequence[ChildLink]:
+        """What somebody has to see to since `before_ms` or longer, longest first."""
+        ...
+
+    async def link(self, child: RunId) -> ChildLink | None:
+        """What links a run to its parent, None for one that has none."""
+        ...
+
+    async def settle(self, link: ChildLink) -> bool:
+        """What was to be done about a child, as `link` says, has been done. False where more has come meanwhile."""
+        ...
+
+    async def family(self, root: RunId, after: RunId | None, limit: int) -> Sequence[ChildLink]:
+        """The links of everything below `root`, oldest first, after one of them."""
+        ...
+
+
+RESOLVED_FOR_MS: Final = 72 * 3600 * 1000
+"""How long one is shown of which somebody has said what was to become; then only its run's history has it."""
+
+LetterState = Literal["open", "resolved"]
+
+
+class LetterFilter(TypedDict, total=False):
+    """Which dead letters a list is to have; what is not said, or None, is any. Times are those of the latest failure."""
+
+    run: RunId | None
+    tenant: str | None
+    workflow: str | None
+    node: str | None
+    error_class: str | None
+    state: LetterState | None
+    since_ms: int | None
+    until_ms: int | None
+    after: tuple[RunId, StepId] | None
+    """Only those that come after this one."""
+    limit: int
+
+
+class Letter(NamedTuple):
+    """A dead letter, and when somebody said what was to become of it."""
+
+    letter: DeadLetter
+    resolved_at_ms: int | None
+
+    @property
+    def id(self) -> str:
+        """Its id, `RUN:STEP`, by which it is edited, replayed and resolved."""
+        return f"{self.letter.run}:{self.letter.step}"
+
+
+class LetterCount(NamedTuple):
+    """How many letters of one kind there are; of the open ones, when the first of them failed."""
+
+    workflow: str
+    node: str
+    error_class: str
+    open: int
+    resolved: int
+    oldest_open_ms: int | None
+
+
+class DeadLetters(Protocol):
+    """What runs have had of dead letters. They are written with the commits of their runs."""
+
+    async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
+        """In the order of their runs, oldest first."""
+        ...
+
+    async def counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
+        """By workflow, node and class of error, those with the oldest open letter first."""
+        ...
+
+    async def forget(self, before_ms: int) -> int:
+        """Forget those that were resolved before then; how many that were. Open ones stay."""
+        ...
+
+
+class LogPlace(NamedTuple):
+    """Where a piece of what a job prints stands: behind the `first` bytes of that attempt."""
+
+    run: RunId
+    job: str
+    """Its id, with its combination: `greet (Ada)`."""
+    attempt: int
+    first: int
+
+
+class LogPiece(NamedTuple):
+    """What there is of it."""
+
+    place: LogPlace
+    bytes: int
+    written_at_ms: int
+
+
+class JobLogs(Protocol):
+    """What jobs have printed, for people. Nothing follows from it, so losing some of it changes no run."""
+
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes, str]], cut: Sequence[LogPlace]) -> None:
+        """Keep pieces with the tenants of their runs, each whole in the place of what was there, and let go of those that are
+        too much."""
+        ...
+
+    async def pieces(self, run: RunId) -> Sequence[LogPiece]:
+        """All pieces of a run, by job and attempt in the order in which they began, each of those from its beginning."""
+        ...
+
+    async def read(self, place: LogPlace) -> bytes:
+        """What a piece says, in UTF-8; nothing if it was cut meanwhile."""
+        ...

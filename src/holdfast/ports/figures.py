@@ -1,0 +1,80 @@
+"""Figures about runs: how good they were, what their calls of models cost, what models are like in practice.
+
+Never here: an implementation, a default, what a figure is worth (core.nouns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.core.facts.costs import Cost, CostKey, Uncounted
+from holdfast.core.nouns.model_estimates import ModelEstimate, ModelUse
+from holdfast.core.nouns.scores import Score, ScoreMean
+from holdfast.core.values.ids import RunId
+from holdfast.ports.view import MOST_LISTED
+
+
+class Scores(Protocol):
+    """What was said of runs. It goes when its run is removed for good, and not before."""
+
+    async def add(self, run: RunId, score: Score, most: int) -> bool:
+        """Keep one more. False, and nothing is kept, where the run has `most` already."""
+        ...
+
+    async def given(self, run: RunId) -> Sequence[Score]:
+        """All of a run, in the order in which they were given."""
+        ...
+
+    async def means(
+        self,
+        *,
+        tenant: str | None = None,
+        name: str | None = None,
+        workflow: str | None = None,
+        since_ms: int = 0,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[ScoreMean]:
+        """The means of those that count and were given since then, by workflow and name, the highest version first."""
+        ...
+
+
+class Costs(Protocol):
+    """The roll-up of what model calls cost (core.facts.costs), and up to which event each run is in it."""
+
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+        """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
+        ...
+
+    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+        """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. False, with
+        nothing added, if the run is not counted up to `counted`: somebody else was first."""
+        ...
+
+    async def rollup(
+        self,
+        first_day: str,
+        last_day: str,
+        *,
+        tenant: str | None = None,
+        after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:
+        """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order, after the row `after`."""
+        ...
+
+
+class ModelEstimates(Protocol):
+    """By workflow, node and model, and by model in all workflows."""
+
+    async def of(self, workflow: str) -> Sequence[ModelEstimate]:
+        """Those of a workflow and those of all workflows, of each the latest, `MOST_ESTIMATES` at most."""
+        ...
+
+    async def learn(self, uses: Sequence[ModelUse]) -> None:
+        """Take into account what replies were like, in one transaction."""
+        ...
+
+    async def forget(self, before_ms: int) -> None:
+        """Those of which the last reply came before that."""
+        ...

@@ -1,0 +1,130 @@
+"""Records that tenants have under names: schedules, conversations, supervisors; and evaluations.
+
+Never here: an implementation, a default, what follows from one (core.nouns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from holdfast.core.nouns import conversations, supervision
+from holdfast.core.nouns.conversations import Conversation, Exchange
+from holdfast.core.nouns.evaluations import Evaluation, Judged
+from holdfast.core.nouns.schedules import Schedule
+from holdfast.core.nouns.supervision import Supervisor, Task
+
+
+class KeptSchedule(NamedTuple):
+    """A schedule as the store has it. Its revision goes up with every change."""
+
+    schedule: Schedule
+    revision: int
+
+
+class Schedules(Protocol):
+    """Those of the store, each known by its tenant and its name."""
+
+    async def add(self, schedule: Schedule) -> bool:
+        """False, and nothing is changed, where there is one of this name already."""
+        ...
+
+    async def replace(self, schedule: Schedule, revision: int) -> bool:
+        """Put it in the place of the one of that revision; False where that has changed meanwhile, or is gone."""
+        ...
+
+    async def remove(self, tenant: str, name: str) -> bool:
+        """False if there was none."""
+        ...
+
+    async def find(self, tenant: str, name: str) -> KeptSchedule | None: ...
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[KeptSchedule]:
+        """By tenant and name; `after` are those of the last one before."""
+        ...
+
+    async def due(self, now_ms: int, limit: int) -> Sequence[KeptSchedule]:
+        """Those at which somebody must look by then, the longest due first."""
+        ...
+
+    async def next_due_ms(self) -> int | None:
+        """When somebody must look at one next; None where nobody must."""
+        ...
+
+
+class Conversations(Protocol):
+    """Those of the store, each known by its tenant and its id."""
+
+    async def put(self, change: conversations.Change) -> bool:
+        """Keep a conversation with what was said, in one transaction, in the place of the one of its revision (0: there is
+        none); it has the next revision afterwards. False, and nothing is changed, where another stands there."""
+        ...
+
+    async def remove(self, conversation: Conversation) -> bool:
+        """Remove one with all that was said in it, in one transaction. False, and nothing is removed, where it has changed
+        since it was seen, or somebody is at it."""
+        ...
+
+    async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
+        """Those at which nobody is, and that have not changed since `before_ms`, by the time of their last change."""
+        ...
+
+    async def find(self, tenant: str, conversation: str) -> Conversation | None: ...
+
+    async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:
+        """All that was said, by number."""
+        ...
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Conversation]:
+        """By tenant and id; `after` are those of the last one before."""
+        ...
+
+    async def due(self, limit: int) -> Sequence[Conversation]:
+        """Those at which somebody must look: whose run has ended, or is still to be started or cancelled."""
+        ...
+
+
+class Supervisors(Protocol):
+    """Those of the store, each known by its tenant and its name."""
+
+    async def put(self, change: supervision.Change) -> bool:
+        """Keep a supervisor with what is new of its tasks, in one transaction, in the place of the one of its revision (0:
+        there is none); it has the next revision afterwards. False, and nothing is changed, where another stands there.
+        Tasks of it that have ended for longer than supervision.KEPT_MS are let go of."""
+        ...
+
+    async def find(self, tenant: str, name: str) -> Supervisor | None: ...
+
+    async def task(self, tenant: str, name: str, task: str) -> Task | None:
+        """A task of that supervisor, by its id."""
+        ...
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Supervisor]:
+        """By tenant and name; `after` are those of the last one before."""
+        ...
+
+    async def due(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
+        """The tenants and names of those at which somebody must look by then, and of those with a task at work whose run
+        has ended."""
+        ...
+
+    async def remove(self, supervisor: Supervisor) -> bool:
+        """Remove one with all that is kept of its tasks, in one transaction. False, and nothing is removed, where it has
+        changed since it was seen."""
+        ...
+
+
+class Evaluations(Protocol):
+    """What suites came to. Nothing in it changes, and nothing leaves it."""
+
+    async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
+        """Keep one more, with its runs. One that is kept under that id already stays as it is."""
+        ...
+
+    async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:
+        """The one of that id, with its runs."""
+        ...
+
+    async def listed(self, tenant: str | None, workflow: str | None, before: str | None, limit: int) -> Sequence[Evaluation]:
+        """Newest first, those before an id; of a tenant and a workflow, or of all."""
+        ...
