@@ -42,7 +42,7 @@ def quorum_problems(quorum: object, reviewers: Sequence[str]) -> Iterator[str]:
 
 
 class When(msgspec.Struct, frozen=True):
-    """An argument, by its name or its way into objects (`order.amount`), compared with a value."""
+    """A condition on one argument of a call. `argument` is its name, or a path into objects (`order.amount`)."""
 
     argument: str
     compared: Comparison
