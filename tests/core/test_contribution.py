@@ -10,6 +10,7 @@ import pytest
 from holdfast.core.facts import contribution
 from holdfast.core.facts.contribution import authors, contributors
 from holdfast.core.facts.graph import Graph
+from holdfast.core.facts.state import OTHERS
 from holdfast.core.values.ids import GateId, Path, StepId
 from holdfast.core.values.payload import inline
 from holdfast.errors import Conflict, DecisionRefused, InvalidDecision, InvalidInput
@@ -455,11 +456,34 @@ def test_where_not_all_who_contributed_can_be_kept_nobody_is_asked_and_nobody_de
     asked(game)
     for number in range(4):
         game.do(cmd.SendMessage(number + 1, NULL, Claim(f"p{number}")), session=None)
-    assert len(contributors(game.state)) == 3
-    with pytest.raises(DecisionRefused, match="it is not known who else"):
+    assert contributors(game.state) == ("p0", "p1", "p2", OTHERS)
+    with pytest.raises(DecisionRefused, match="not all who contributed to the run are known"):
         game.decide("approve", by="eve")
-    with pytest.raises(InvalidInput, match="Ask without four_eyes"):
+    with pytest.raises(InvalidInput, match="not all who contributed to the run are known"):
         game.do(cmd.OpenGate(*game.at("work"), Path("0"), "question", "h", NULL, "h", ("approve",), four_eyes=True))
+
+
+def test_of_names_that_are_not_kept_it_is_known_that_there_were_some() -> None:
+    kept = contribution.bounded([f"p{number}" for number in range(101)])
+    assert (len(kept), kept[0], kept[-1]) == (100, "p2", OTHERS)
+    later = contribution.bounded([*kept, "q"])
+    assert (len(later), later.count(OTHERS), later[-2:]) == (100, 1, ("q", OTHERS))
+    assert contribution.bounded(["a", *(f"p{number}" for number in range(98)), "a", OTHERS]) == (
+        "a",
+        *(f"p{each}" for each in range(98)),
+        OTHERS,
+    )
+
+
+@pytest.mark.parametrize("starter", ["ann", OTHERS])
+def test_a_run_that_hears_of_names_that_are_not_kept_has_no_certain_second_pair_of_eyes(starter: str) -> None:
+    game = Game(graph("work", node("gate", "human_gate")), by=starter)
+    asked(game)
+    game.do(cmd.EndChild(game.child("work"), "completed", inline("to bob"), contributors=("bob", OTHERS)))
+    for by in ("eve", OTHERS):
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            game.decide("approve", by=by)
+    assert OTHERS in authors(game.state)
 
 
 def test_an_old_history_has_its_starter_only() -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Engine, flow
+from holdfast import Engine, RunFailed, Workflow, flow, human_gate
 from holdfast.authoring.flow import Flow
 from holdfast.control.schedule import MOST_MADE_UP_FOR
 from holdfast.core.facts.contribution import contributors
@@ -25,7 +25,7 @@ from holdfast.errors import InvalidInput, NotFound, NotPermitted, StoreError
 from holdfast.service import command, query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
-from tests.engine.kit import Time, engine_at, opened
+from tests.engine.kit import Time, engine_at, gate_of, opened
 
 HOUR_MS = 3_600_000
 
@@ -43,6 +43,12 @@ def report() -> Flow:
     return handle
 
 
+def approved() -> Workflow:
+    wf = Workflow("approved")
+    wf.node("gate")(human_gate(four_eyes=True)(lambda state: {}))
+    return wf
+
+
 def waiting() -> Flow:
     @flow(name="waiting")
     async def handle(ctx) -> Any:
@@ -51,7 +57,7 @@ def waiting() -> Flow:
     return handle
 
 
-async def hourly(engine: Engine, workflow: Flow, hours_ago: int = 0, **given: Any) -> Schedule:
+async def hourly(engine: Engine, workflow: Flow | Workflow, hours_ago: int = 0, **given: Any) -> Schedule:
     """A schedule that should have fired so many times."""
     kept = {"time_field": "at"} if workflow.name == "report" else {}
     await engine.set_schedule("nightly", workflow, "0 * * * *", **kept, **given)
@@ -302,6 +308,21 @@ async def test_who_acts_for_a_tenant_has_schedules_of_his_own(store: str) -> Non
         assert ([row["tenant"] for row in page.rows], page.cursor) == (["default"], None)
         with pytest.raises(InvalidInput):
             await service.ask(everybody, query.Schedules(cursor="nonsense"))
+
+
+async def test_a_schedule_that_too_many_have_set_has_nobody_as_its_second_pair_of_eyes(store: str) -> None:
+    """Who set it first is not forgotten because a hundred others have set it since."""
+    async with opened(store, workflows=[approved()]) as engine:
+        for number in range(101):
+            await engine.set_schedule("nightly", approved(), "0 * * * *", by=f"p{number}")
+        await hourly(engine, approved(), 1, by="zoe")
+        run = engine.run((await fire(engine)).last_run or "")
+        with pytest.raises(RunFailed, match="not all who contributed to the run are known.*removed and set again"):
+            await run.result()
+        await engine.remove_schedule("nightly")
+        earlier_ms = (await hourly(engine, approved(), 1, by="ann")).due_at_ms - 24 * HOUR_MS
+        made_up_for = await engine.backfill_schedule("nightly", earlier_ms, earlier_ms + HOUR_MS, by="ann")
+        await engine.decide(await gate_of(engine.run(made_up_for[0].run)), "approve", by="eve")
 
 
 async def test_whoever_has_set_a_schedule_contributes_to_what_it_starts(store: str) -> None:

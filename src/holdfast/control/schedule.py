@@ -19,7 +19,7 @@ from holdfast.control.change import changed
 from holdfast.control.command import Commands
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.control.team_budget import named_budget
-from holdfast.core.facts.contribution import MOST_AUTHORS, of_claim
+from holdfast.core.facts.contribution import bounded, of_claim
 from holdfast.core.nouns import schedules
 from holdfast.core.nouns.schedules import Overlap, Schedule
 from holdfast.core.values.claim import Claim
@@ -200,7 +200,7 @@ def _in_place_of(before: Schedule, schedule: Schedule, now_ms: int) -> Schedule:
         field: getattr(before, field)
         for field in ("created_ms", "last_run", "last_nominal_ms", "fired", "skipped", "missed", "uncounted_s", "pending")
     }
-    authors = tuple(dict.fromkeys((*before.authors, *of_claim(before.by), *of_claim(schedule.by))))[-MOST_AUTHORS:]
+    authors = bounded((*before.authors, *of_claim(before.by), *of_claim(schedule.by)))
     return _armed(msgspec.structs.replace(schedule, **kept, authors=authors), now_ms, paused=before.paused)
 
 

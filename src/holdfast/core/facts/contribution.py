@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import TOOL_APPROVAL, Approval, Contributor, Gate, State
+from holdfast.core.facts.state import OTHERS, TOOL_APPROVAL, Approval, Contributor, Gate, State
 from holdfast.core.values.claim import Claim, folded, is_among
 from holdfast.core.values.payload import Payload
 
@@ -48,7 +48,7 @@ _BY_NAME: Final = (
 )
 """Events by which the person whom they name contributes. (Who edits what a gate shows contributes to that gate.)"""
 MOST_AUTHORS: Final = 100
-"""Names that are kept with a shared value or a schedule: the latest."""
+"""Names that are kept with a shared value, a schedule or an answer in a conversation."""
 CONTRIBUTIONS: Final = frozenset({*_BY_NAME, ev.RunStarted, ev.ContributorNamed, ev.ChildEnded, ev.GateDecided})
 
 
@@ -69,16 +69,21 @@ def note(state: State, event: ev.Event) -> None:
 def _add(state: State, names: Iterable[str | None], *, has_read: bool = False) -> None:
     for name in names:
         key = folded(name)
-        if not key or name is None or key == folded(state.by):
+        if not key or name is None or _is_starter(state, key):
             continue
         known = state.contributors.get(key)
         if known is None and len(state.contributors) >= MOST_CONTRIBUTORS:
-            state.contributors_lost = True
-            continue
+            key = name = OTHERS
+            known = state.contributors.get(key)
         state.contributors[key] = Contributor(name, state.seq, has_read and (known is None or known.has_read))
         for gate in state.gates.values():
             if gate.opened.four_eyes and gate.approvals:
                 gate.approvals = [each for each in gate.approvals if key not in (folded(each.by), folded(each.maker))]
+
+
+def _is_starter(state: State, key: str) -> bool:
+    """Return True if a folded name is the starter's. One who goes by that of the others does not stand for them."""
+    return key == folded(state.by) and key != OTHERS
 
 
 def still_asked(gate: Gate) -> list[Approval]:
@@ -121,13 +126,21 @@ def is_new(state: State, name: str, *, by_reading: bool = False) -> bool:
     """Return True if a person is not known to have a hand in the run; one by what it has read is another than the rest."""
     key = folded(name)
     known = state.contributors.get(key)
-    return bool(key) and key != folded(state.by) and (known is None or (known.has_read and not by_reading))
+    return bool(key) and not _is_starter(state, key) and (known is None or (known.has_read and not by_reading))
 
 
 def authors(state: State) -> tuple[str, ...]:
-    """Return those who have a hand in what the run writes, the latest of them: without who wrote what it has read."""
+    """Return those who have a hand in what the run writes: without who wrote what it has read."""
     names = [known.name for known in state.contributors.values() if not known.has_read]
-    return tuple([*([] if state.by is None else [state.by]), *names][-MOST_AUTHORS:])
+    return bounded([*([] if state.by is None else [state.by]), *names])
+
+
+def bounded(names: Iterable[str]) -> tuple[str, ...]:
+    """Return as many of the names as are kept; where there are more, OTHERS stands for those who are left out."""
+    known = tuple(dict.fromkeys(names))
+    if len(known) <= MOST_AUTHORS:
+        return known
+    return (*[name for name in known if name != OTHERS][1 - MOST_AUTHORS :], OTHERS)
 
 
 def of_claim(by: Claim) -> tuple[str, ...]:

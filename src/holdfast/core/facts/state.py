@@ -41,7 +41,7 @@ TOOL_APPROVAL: Final = "tool_approval"
 EFFECT: Final = "effect"
 """The name of the scope in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 19
+FOLD_VERSION: Final = 20
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 FUNCTION: Final = "step"
@@ -447,6 +447,10 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     roles: tuple[str, ...] = ()
 
 
+OTHERS: Final = "others who are not known"
+"""Stands among the names of those who contributed where there were more than are kept: then nobody is certainly another."""
+
+
 class Contributor(msgspec.Struct, frozen=True):
     """A person or program that contributed to the run, the latest time by its event `seq`; `has_read`: only by what they wrote,
     and the run has read."""
@@ -674,8 +678,6 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     gates_opened: int = 0
     contributors: dict[str, Contributor] = {}
     """By folded name, without the starter."""
-    contributors_lost: bool = False
-    """True if there were more than are kept."""
     signals: list[Signal] = []
     signals_received: int = 0
     signal_keys: dict[str, str] = {}

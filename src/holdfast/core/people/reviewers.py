@@ -10,8 +10,8 @@ from typing import Final
 
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.contribution import MOST_CONTRIBUTORS, contributors
-from holdfast.core.facts.state import State
+from holdfast.core.facts.contribution import MOST_AUTHORS, MOST_CONTRIBUTORS, contributors
+from holdfast.core.facts.state import OTHERS, State
 from holdfast.core.rules.decision import Decision
 from holdfast.core.values.claim import folded, is_among, suffices
 from holdfast.core.values.ids import run_of
@@ -19,6 +19,13 @@ from holdfast.errors import DecisionRefused, InvalidInput
 
 MOST_REVIEWERS: Final = 100
 """Whom an open gate may be given to: more is a list that nobody reads."""
+
+
+_WHY_UNKNOWN: Final = (
+    f"more than {MOST_CONTRIBUTORS} persons did, or more than {MOST_AUTHORS} to its schedule, its conversation or a value that it"
+    " has read"
+)
+_MEND: Final = "start another, of a schedule that was removed and set again, or once one person has written the value again"
 
 
 # --- Who may decide ---------------------------------------------------------------------------------------------------
@@ -74,17 +81,17 @@ def check_person(
             f"Gate {gate} needs a second pair of eyes; {name!r} is who asked for the run ({opened.requester!r}) and cannot"
             " decide it. It is still open, for somebody else."
         )
-    if of is not None and of.contributors_lost:
-        raise DecisionRefused(
-            f"Gate {gate} needs a second pair of eyes, and more than {MOST_CONTRIBUTORS} persons contributed to the run: it is"
-            f" not known who else did. It is still open: cancel the run (`holdfast runs cancel {run_of(gate)}`)."
-        )
     if kin is None:
         raise DecisionRefused(
             f"Gate {gate} needs a second pair of eyes, and too many runs are under way above or below this one to know who"
             " contributed to them. It is still open: decide it when fewer are."
         )
     involved = {*map(folded, (opened.requester, *kin, *(opened.contributors if of is None else contributors(of, opened))))}
+    if OTHERS in involved:
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes, and not all who contributed to the run are known: {_WHY_UNKNOWN}. It is"
+            f" still open, and nobody can decide it: cancel the run (`holdfast runs cancel {run_of(gate)}`), and {_MEND}."
+        )
     for each in (name, maker):
         if folded(each) and folded(each) in involved:
             raise DecisionRefused(
@@ -146,10 +153,10 @@ def check_distinct(state: State, opened: ev.GateOpened, c: commands.DecideGate) 
 
 def check_somebody_can_decide(d: Decision, c: commands.OpenGate, known: Sequence[str]) -> None:
     """Raise InvalidInput for a question whose reviewers have a part in what it asks about, or are fewer than its quorum."""
-    if c.four_eyes and d.state.contributors_lost:
+    if c.four_eyes and OTHERS in known:
         raise InvalidInput(
-            f"Ask without four_eyes: more than {MOST_CONTRIBUTORS} persons contributed to this run, so nobody can be told apart"
-            " from them. Nobody was asked."
+            f"This question needs a second pair of eyes, and not all who contributed to the run are known: {_WHY_UNKNOWN}."
+            f" Nobody was asked: {_MEND}."
         )
     those = (*((d.state.by, *known) if c.four_eyes else ()), *c.not_by)
     if c.quorum > 1 and c.reviewers and not suffices(c.reviewers, those, c.quorum):

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import with_read
 from holdfast.core.facts.events import Event
-from holdfast.core.facts.state import SHARED, Operation, Step
+from holdfast.core.facts.state import OTHERS, SHARED, Operation, Step
 from holdfast.core.nouns.shared_values import APPROVALS, SharedValue
 from holdfast.core.nouns.tool_policy import StandingApproval, ToolRule
 from holdfast.core.values.ids import Path, RunId, StepId, approval_at
@@ -69,9 +69,10 @@ async def used(
         state = await journal.attempt.state()
         is_for_others = rule is not None and rule.four_eyes
         kin = await contributors_of_kin(journal.attempt.services.runtime.runs, state) if is_for_others else ()
-        if is_for_others and (kin is None or state.contributors_lost):  # nobody knows who else there was
+        involved = (*with_read(state, journal.noted()), *(kin or ()))
+        if is_for_others and (kin is None or OTHERS in involved):  # nobody knows who else there was
             return None
-        call = tool, arguments, state.workflow, state.run, rule, state.by, (*with_read(state, journal.noted()), *(kin or ()))
+        call = tool, arguments, state.workflow, state.run, rule, state.by, involved
         # This process's clock may be behind the run's history.
         now_ms = max(journal.attempt.services.runtime.store.clock.now_ms(), state.at_ms)
         found = await _covering(journal, call, now_ms)

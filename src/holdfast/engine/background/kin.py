@@ -34,8 +34,6 @@ async def contributors_of_kin(runs: Runs, state: State) -> tuple[str, ...] | Non
         except NotFound:
             continue  # a child that is asked for and not there yet
         above, below = (each.parent, below) if above is not None else (None, [*below, *_below(each)])
-        if each.contributors_lost:
-            return None
         found.update(dict.fromkeys(contributors(each)))
     return tuple(found)
 
