@@ -303,6 +303,7 @@ class Game:
         agent: str | None = None,
         naming: int = NAMING,
         contributors: tuple[str, ...] = (),
+        makers: Mapping[str, tuple[str, ...]] = {},
     ) -> list[ev.Event]:
         command = cmd.StartRun(
             RUN,
@@ -318,6 +319,7 @@ class Game:
             agent=agent,
             naming=naming,
             contributors=contributors,
+            makers={**makers},
         )
         return self.do(command, session=session, shortages=shortages)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 import pytest
@@ -11,12 +12,13 @@ from holdfast.core.facts import contribution
 from holdfast.core.facts.contribution import authors, contributors
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import OTHERS
-from holdfast.core.values.ids import GateId, Path, StepId
+from holdfast.core.values.ids import GateId, Path, RunId, StepId
 from holdfast.core.values.payload import inline
 from holdfast.errors import Conflict, DecisionRefused, InvalidDecision, InvalidInput
-from tests.core.game import NULL, Claim, Game, cmd, ev, graph, kinds, node
+from tests.core.game import NULL, Claim, Game, cmd, edge, ev, graph, kinds, node
 
 BOB, EVE = Claim("bob"), Claim("eve")
+Makers: TypeAlias = dict[str, tuple[str, ...]]
 FORM = {"type": "object", "properties": {"to": {"type": "string"}, "note": {"type": "string"}}, "required": ["to"]}
 FILLED = inline({"to": "ann"})
 
@@ -265,6 +267,74 @@ def test_another_question_is_for_another_person_and_not_for_another_key() -> Non
             with pytest.raises(DecisionRefused, match=r"somebody else than keys\.1, bob"):
                 game.decide("approve", by=by)
         game.decide("approve", by=three if not_by else one)
+
+
+def _of_a_child(game: Game, makers: Makers) -> None:
+    game.do(cmd.EndChild(game.child("work"), "completed", inline("zed"), makers=makers))
+
+
+def _of_a_sender(game: Game, makers: Makers) -> None:
+    game.do(cmd.SendSignal("go", inline("zed"), sender=RunId("other"), makers=makers), session=None)
+
+
+def _of_a_parent(game: Game, makers: Makers) -> None:
+    game.fail("work")
+    game.do(cmd.RetryRun(makers=makers))
+
+
+def asks_another(game: Game, name: str) -> None:
+    at = game.at("work")
+    game.do(cmd.OpenGate(*at, Path("8"), "question", "h", inline(5), "h", ("approve",), not_by=(name,)))
+
+
+@pytest.mark.parametrize("hears", [_of_a_child, _of_a_sender, _of_a_parent])
+def test_a_run_knows_who_made_the_keys_that_others_decided_with(hears: Callable[[Game, Makers], None]) -> None:
+    """Whoever decides with a key, here or in a run that this one has heard of, is its maker too."""
+    game = Game(graph("work", on_exhausted="fail"), by="ann", makers={"yan": ("kim",)})
+    hears(game, {"zed": ("bob",)})
+    hears_again = cmd.SendSignal("go", NULL, key="k", makers={"zed": ("dan", "bob"), "yan": ()})
+    assert kinds(game.do(hears_again, session=None)) == ["SignalReceived", "MakersLearned"]
+    asks_another(game, "Zed")
+    for by in ("zed", "bob", "dan", Claim("keys.k", "", "keys.k", maker="bob")):
+        with pytest.raises(DecisionRefused, match="somebody else than Zed, bob, dan"):
+            game.decide("approve", by=by)
+    game.decide("approve", by="kim")
+
+
+def test_where_not_all_makers_of_keys_are_kept_no_other_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contribution, "MOST_DECIDED_KEPT", 2)
+    game = Game(graph("work"), by="ann", makers={"zed": ("bob",), "yan": ("kim",)})
+    game.do(cmd.SendSignal("go", NULL, makers={"zed": ("dan",)}), session=None)
+    assert game.state.makers == {"zed": ("bob", "dan"), "yan": ("kim",)}
+    game.do(cmd.SendSignal("go", NULL, makers={"xia": ("eve",)}), session=None)
+    with pytest.raises(InvalidInput, match="Ask without not_by"):
+        asks_another(game, "zed")
+
+
+def test_a_reviewer_who_made_the_key_of_the_one_before_is_no_reviewer() -> None:
+    game = Game(graph("work"), by="ann", makers={"zed": ("bob",)})
+    at = game.at("work")
+    with pytest.raises(InvalidInput, match="bob can never be 2 different persons"):
+        game.do(
+            cmd.OpenGate(*at, Path("8"), "q", "h", NULL, "h", ("approve",), reviewers=("eve", "bob"), not_by=("zed",), quorum=2)
+        )
+
+
+def test_a_reason_is_content_and_a_draft_sent_back_without_one_is_not() -> None:
+    """A model that writes the next draft goes by the reason; the refusal says that."""
+    for reason in (None, "pay bob"):
+        game = Game(
+            graph(node("first", "human_gate"), node("next", "human_gate"), "first > next", edge("first", "next", when="retry")),
+            by="ann",
+        )
+        game.human_gate("first", allowed=("approve", "retry"), four_eyes=True)
+        game.decide("retry", by="bob", reason=reason)
+        game.tick()
+        game.human_gate("next", four_eyes=True)
+        if reason is not None:
+            with pytest.raises(DecisionRefused, match="answered an earlier question of it with data or a reason"):
+                game.decide("approve", by="bob")
+        game.decide("approve", by="bob" if reason is None else "eve")
 
 
 # --- Shared values, and the runs above and below ----------------------------------------------------------------------

@@ -139,6 +139,28 @@ def test_whom_a_gate_asked_first_it_may_ask_again() -> None:
     game.decide("approve", by="ann", roles=("fin",))
 
 
+def test_a_gate_that_asked_anybody_is_given_back_to_anybody() -> None:
+    """Four eyes and `not_by` hold all the same."""
+    for to, by in (("ann", "bob"), ("bob", "bob"), ("role:fin", "ann")):
+        game = approval()
+        game.do(cmd.SendSignal("go", by=Claim("bob")), session=None)
+        assign(game, "eve", delegates=False, by="cyd")
+        game.do(cmd.AssignGate(game.gate.gate, (to,), False, Claim(by, roles=("fin",))), session=None)
+        game.decide("approve", by="ann" if to == "role:fin" else to, roles=("fin",))
+    four_eyes, others = approval(four_eyes=True), approval(not_by=("ann",))
+    for game in (four_eyes, others):
+        assign(game, "eve", delegates=False, by="cyd")
+        with pytest.raises(DecisionRefused, match=r"second pair of eyes|cannot be decided by ann"):
+            assign(game, "ann", delegates=False, by="cyd")
+
+
+def test_whom_a_gate_asked_first_it_is_given_back_to() -> None:
+    game = approval(reviewers=("ann",))
+    assign(game, "eve", delegates=False, by="bob")
+    assign(game, "ann", delegates=False, by="bob")
+    game.decide("approve", by="ann")
+
+
 def test_others_are_asked_in_the_place_of_those_who_were() -> None:
     game = approval(reviewers=("ann",))
     assign(game, "eve", delegates=False, by="bob")

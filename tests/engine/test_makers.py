@@ -9,7 +9,22 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Chat, Context, RunFailed, Tool, ToolRule, WorkerAgent, Workflow, flow, human_gate, task, tool, tool_node
+from holdfast import (
+    Chat,
+    Context,
+    Run,
+    RunFailed,
+    Tool,
+    ToolRule,
+    WorkerAgent,
+    Workflow,
+    flow,
+    human_gate,
+    task,
+    tool,
+    tool_node,
+)
+from holdfast.core.facts import contribution
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.values.claim import Claim
 from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, InvalidDecision, InvalidInput
@@ -50,6 +65,17 @@ async def test_what_a_key_approves_beforehand_its_maker_has_approved(store: str)
         assert await (await engine.start(paying(), by="alice")).result() == "paid alice 5"
 
 
+async def test_what_is_approved_beforehand_is_not_done_where_contributors_are_unknown(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contribution, "MOST_CONTRIBUTORS", 0)
+    async with opened(store) as engine:
+        await engine.grant_approval("pay", for_s=600, by="bob")
+        assert await (await engine.start(paying(), by="alice")).result() == "paid alice 5"
+        with pytest.raises(RunFailed, match="not all who contributed to the run are known"):
+            await (await engine.start(paying(), by=KEY)).result()
+
+
 @flow
 async def told(ctx: Context) -> str:
     """Asks about what it is told."""
@@ -67,6 +93,48 @@ async def relay(ctx: Context, to: str) -> None:
 @flow
 async def sender(ctx: Context, to: str) -> None:
     await ctx.signal(to, "said", "to alice")
+
+
+@flow
+async def checked(ctx: Context) -> str:
+    """Returns who has decided."""
+    return (await ctx.ask({"check": 1}, decisions=["approve"])).by or ""
+
+
+@flow
+async def checked_below(ctx: Context) -> str:
+    """Asks another person than the one whom a child asked."""
+    first = await ctx.child(checked)
+    return (await ctx.ask({"pay": 5}, decisions=["approve"], not_by=[first])).by or ""
+
+
+@flow
+async def checked_elsewhere(ctx: Context) -> str:
+    first = await ctx.wait_signal("by")
+    return (await ctx.ask({"pay": 5}, decisions=["approve"], not_by=[first])).by or ""
+
+
+@flow
+async def tells_who(ctx: Context, to: str) -> None:
+    await ctx.signal(to, "by", (await ctx.ask({"check": 1}, decisions=["approve"])).by)
+
+
+@flow
+async def asks_above(ctx: Context) -> str:
+    """Has a child ask another person than it has asked itself."""
+    return str(await ctx.child(asked_below, (await ctx.ask({"check": 1}, decisions=["approve"])).by))
+
+
+@flow
+async def asked_below(ctx: Context, first: str) -> str:
+    return (await ctx.ask({"pay": 5}, decisions=["approve"], not_by=[first])).by or ""
+
+
+@flow
+async def desk(ctx: Context, chat: Chat) -> str:
+    """Asks another person than for the message before."""
+    before = [each.text for each in chat.messages if each.role == "assistant"]
+    return (await ctx.ask({"pay": 5}, decisions=["approve"], not_by=before)).by or ""
 
 
 @flow
@@ -117,6 +185,54 @@ async def test_who_made_a_key_has_a_hand_in_the_tasks_that_come_with_it(store: s
             while (run := (await desk.result("t")).run_id) is None:
                 await asyncio.sleep(0.002)
         await refused(engine, await gate_of(engine.run(run)), "alice", "zed")
+
+
+async def test_who_decided_elsewhere_with_a_key_is_not_another_person(store: str) -> None:
+    """In a child, in a parent, in a run that sends a signal, or in an earlier run of a conversation."""
+    flows = [checked, checked_below, checked_elsewhere, tells_who, asks_above, asked_below, desk]
+
+    async def decide(run: Run, *refused: str | Claim, by: str | Claim) -> None:
+        gate = await gate_of(run)
+        for each in refused:
+            with pytest.raises(DecisionRefused, match="somebody else than"):
+                await engine.decide(gate, "approve", by=each)
+        await engine.decide(gate, "approve", by=by)
+
+    async def below(run: Run) -> Run:
+        child = next(iter((await run.until(lambda state: state.children)).children))
+        await engine.idle()
+        return engine.run(child)
+
+    async with opened(store, workflows=flows) as engine:
+        for first, others in ((FOR_ZED, ("zed", "alice", KEY)), ("alice", ("Alice", KEY, FOR_ZED))):
+            run = await engine.start(checked_below)
+            await decide(await below(run), by=first)
+            await decide(run, *others, by="bob")
+            run = await engine.start(checked_elsewhere)
+            await decide(await engine.start(tells_who, run.id), by=first)
+            await decide(run, *others, by="bob")
+            run = await engine.start(asks_above)
+            await decide(run, by=first)
+            await decide(await below(run), *others, by="bob")
+            talk = str(first)
+            await engine.open_conversation(talk, desk)
+            for number, (by, refused_) in enumerate(((first, ()), ("bob", others))):
+                await engine.say(talk, "pay", by="ann")
+                while (run_id := (await engine.conversation(talk)).exchanges[number + 1].run) is None:
+                    await engine.idle()
+                await decide(engine.run(run_id), *refused_, by=by)
+                await engine.run(run_id).result()
+                await engine.idle()
+
+
+async def test_a_fork_knows_who_made_the_keys_that_its_origin_was_decided_with(store: str) -> None:
+    async with opened(store, workflows=[checked]) as engine:
+        run = await engine.start(checked, by="ann")
+        await engine.decide(await gate_of(run), "approve", by=FOR_ZED)
+        await run.result()
+        fork = await engine.fork(run.id, "flow#1", by="ann")
+        assert (await fork.state()).makers == {"zed": ("alice",)}
+        await engine.decide(await gate_of(fork), "approve", by="eve")
 
 
 async def test_who_says_what_is_asked_next_does_not_decide_that(store: str) -> None:

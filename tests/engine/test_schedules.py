@@ -317,7 +317,7 @@ async def test_a_schedule_that_too_many_have_set_has_nobody_as_its_second_pair_o
             await engine.set_schedule("nightly", approved(), "0 * * * *", by=f"p{number}")
         await hourly(engine, approved(), 1, by="zoe")
         run = engine.run((await fire(engine)).last_run or "")
-        with pytest.raises(RunFailed, match="not all who contributed to the run are known.*removed and set again"):
+        with pytest.raises(RunFailed, match=r"not all who contributed to the run are known.*removed and set again"):
             await run.result()
         await engine.remove_schedule("nightly")
         earlier_ms = (await hourly(engine, approved(), 1, by="ann")).due_at_ms - 24 * HOUR_MS

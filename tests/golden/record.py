@@ -426,6 +426,18 @@ def a_contribution() -> Golden:
     return of(game)
 
 
+def learned_makers() -> Golden:
+    """Asks another person than the one who has decided in a child, with a key that a third has made."""
+    game = Game(graph("check", "pay", "check > pay"), by="ann")
+    child = game.child("check")
+    game.do(cmd.EndChild(child, "completed", inline("zed"), makers={"zed": ("bob",)}))
+    game.complete("check")
+    gate = cmd.OpenGate(*game.at("pay"), Place("0"), "question", "h", inline(5), "h", ("approve",), not_by=("zed",))
+    game.do(gate)
+    game.decide("approve", by="eve")
+    return of(game)
+
+
 def a_quorum() -> Golden:
     """Two persons approve, the first of whom with a key that another has made."""
     game = Game(graph(node("pay", "human_gate"), "pay > end"), by="ann")
@@ -1043,6 +1055,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "fan-out": a_fan_out,
     "gate": a_gate,
     "contribution": a_contribution,
+    "learned-makers": learned_makers,
     "quorum": a_quorum,
     "handed-on": a_gate_handed_on,
     "expiry": an_expiry,

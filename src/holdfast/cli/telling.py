@@ -268,6 +268,9 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.ContributorNamed: lambda e, at_ms: (
         f"{e.name} contributed" + (f": they wrote {e.read}, which was read" if e.read is not None else "")
     ),
+    ev.MakersLearned: lambda e, at_ms: (
+        f"elsewhere, keys were used that {', '.join(dict.fromkeys(each for those in e.makers.values() for each in those))} made"
+    ),
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
     ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
     ev.GateOpened: _asked,

@@ -104,6 +104,7 @@ class Repairs(Commands):
             tags=began.tags,
             naming=began.naming,
             contributors=plan.contributors,
+            makers=plan.makers,
         )
         if start.key is not None and (known := await self.runtime.store.log.run_of_key(began.tenant, start.key)) is not None:
             return self._same(start.key, known, start.input_digest)

@@ -49,7 +49,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A wish."""
+    """A wish. `makers`, of one that brings what another run came to: who made the keys with which that was decided."""
 
 
 class StartRun(Command, frozen=True):
@@ -84,6 +84,7 @@ class StartRun(Command, frozen=True):
     tags: tuple[str, ...] = ()
     naming: int = NAMING
     contributors: tuple[str, ...] = ()
+    makers: dict[str, tuple[str, ...]] = {}
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -133,6 +134,7 @@ class RetryRun(Command, frozen=True):
 
     by: Claim = NOBODY
     contributors: tuple[str, ...] = ()
+    makers: dict[str, tuple[str, ...]] = {}
 
 
 class EditDeadLetter(Command, frozen=True):
@@ -183,6 +185,7 @@ class EndChild(Command, frozen=True):
     error: ErrorRecord | None = None
     undoable: bool = False
     contributors: tuple[str, ...] = ()
+    makers: dict[str, tuple[str, ...]] = {}
 
 
 class SendSignal(Command, frozen=True):
@@ -199,6 +202,7 @@ class SendSignal(Command, frozen=True):
     sender: RunId | None = None
     plain: Any = msgspec.UNSET
     contributors: tuple[str, ...] = ()
+    makers: dict[str, tuple[str, ...]] = {}
 
 
 class SendMessage(Command, frozen=True):

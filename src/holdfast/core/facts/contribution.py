@@ -18,13 +18,13 @@ Never here: which decisions a gate takes (gates), the runs under way above and b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import OTHERS, TOOL_APPROVAL, Approval, Contributor, Gate, State
+from holdfast.core.facts.state import MOST_DECIDED_KEPT, OTHERS, TOOL_APPROVAL, Approval, Contributor, Gate, State
 from holdfast.core.values.claim import Claim, folded, is_among
 from holdfast.core.values.payload import Payload
 
@@ -73,12 +73,21 @@ def _add(state: State, names: Iterable[str | None], *, has_read: bool = False) -
             continue
         known = state.contributors.get(key)
         if known is None and len(state.contributors) >= MOST_CONTRIBUTORS:
-            key = name = OTHERS
+            key = OTHERS
             known = state.contributors.get(key)
-        state.contributors[key] = Contributor(name, state.seq, has_read and (known is None or known.has_read))
+        shown = OTHERS if key == OTHERS else name
+        state.contributors[key] = Contributor(shown, state.seq, has_read and (known is None or known.has_read))
         for gate in state.gates.values():
             if gate.opened.four_eyes and gate.approvals:
                 gate.approvals = [each for each in gate.approvals if key not in (folded(each.by), folded(each.maker))]
+
+
+def note_makers(state: State, makers: Mapping[str, Iterable[str]]) -> None:
+    """Fold who made the keys with which others decided, by the folded names of those."""
+    for name, those in makers.items():
+        is_full = name not in state.makers and len(state.makers) >= MOST_DECIDED_KEPT
+        key = OTHERS if is_full else name
+        state.makers[key] = bounded((*state.makers.get(key, ()), *((OTHERS,) if is_full else those)))
 
 
 def _is_starter(state: State, key: str) -> bool:

@@ -103,6 +103,13 @@ class ContributorNamed(Event, frozen=True):
     read: str | None = None
 
 
+class MakersLearned(Event, frozen=True):
+    """The run has heard of another in which somebody decided with a key. `makers` are those who made such keys, by the folded
+    name of the person who decided: `not_by` with that name bars them too."""
+
+    makers: dict[str, tuple[str, ...]]
+
+
 class RunPaused(Event, frozen=True):
     """A person asked that nothing new begins."""
 
@@ -1265,6 +1272,7 @@ AnyEvent = (
     RunStarted
     | RunAdmitted
     | AdmissionDeferred
+    | MakersLearned
     | ContributorNamed
     | RunPaused
     | RunResumed

@@ -670,8 +670,9 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     """The child, and its workflow, that answered in the place of the run's own agent, the latest."""
     gates: dict[GateId, Gate] = {}
     decided: dict[GateId, Decided] = {}
-    makers: dict[str, str] = {}
-    """Who made the keys with which gates were decided, by the folded names of the keys."""
+    makers: dict[str, tuple[str, ...]] = {}
+    """Who made the keys with which gates were decided, here and in runs that this one has heard of, by the folded names of
+    those who decided; under OTHERS where there were more than are kept."""
     vouched_for: GateId | None = None
     """The latest question with four eyes or a quorum that was neither rejected nor sent back: what it showed is not edited any
     more."""

@@ -48,7 +48,8 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the run that answers a message: what it returned, as text, or why there is nothing; to which agent it was
     handed over; and which of the messages that were to steer it it has not read. Of the `given` messages of its input it has
-    summed up the first `covers`, to `summary`. `authors` have a hand in what it returned."""
+    summed up the first `covers`, to `summary`. `authors` have a hand in what it returned, and `makers` in keys with which
+    somebody has decided on the way."""
 
     status: str
     reply: str | None = None
@@ -59,6 +60,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     covers: int = 0
     given: int = 0
     authors: tuple[str, ...] = ()
+    makers: dict[str, tuple[str, ...]] = {}
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,6 +78,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who has made the key with which it was sent."""
     authors: tuple[str, ...] = ()
     """Those who have a hand in what its run returned, once that has ended."""
+    makers: dict[str, tuple[str, ...]] = {}
+    """Those who made the keys with which somebody decided in that run."""
     key: str | None = None
     """By which whoever sent it knows it: the same again is the same message."""
     run: RunId | None = None
@@ -300,6 +304,7 @@ def ended(conversation: Conversation, exchanges: Exchanges, outcome: Outcome, ca
         agent=agent,
         summary=_summary(exchanges, active.number, outcome),
         authors=outcome.authors,
+        makers=outcome.makers,
     )
     done = [answered]
     waiting = conversation.waiting
@@ -406,10 +411,22 @@ def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> d
 
 def authors_of(exchanges: Exchanges, number: int) -> tuple[str, ...]:
     """Return those who have said what comes before a message, who made their keys, and who has a hand in what was answered."""
-    before = {each.number for each in path(exchanges, exchanges[number].parent)}
-    said = [each for each in exchanges.values() if each.number in before or each.steers in before]
-    names = (name for each in said for name in (each.by, each.maker, *each.authors))
+    names = (name for each in _before(exchanges, number) for name in (each.by, each.maker, *each.authors))
     return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def makers_of(exchanges: Exchanges, number: int) -> dict[str, tuple[str, ...]]:
+    """Return who made the keys with which somebody decided in the runs before a message, by the names of those who decided."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in _before(exchanges, number):
+        for name, makers in each.makers.items():
+            found[name] = tuple(dict.fromkeys((*found.get(name, ()), *makers)))
+    return found
+
+
+def _before(exchanges: Exchanges, number: int) -> list[Exchange]:
+    before = {each.number for each in path(exchanges, exchanges[number].parent)}
+    return [each for each in exchanges.values() if each.number in before or each.steers in before]
 
 
 def message_of(message: Exchange) -> dict[str, Any]:

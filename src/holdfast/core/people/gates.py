@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from holdfast.core.facts import commands
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import gives_content, with_read
 from holdfast.core.facts.graph import EXPIRED, GATE_DECISIONS
-from holdfast.core.facts.state import TOOL_APPROVAL, Gate, State
+from holdfast.core.facts.state import OTHERS, TOOL_APPROVAL, Gate, State
 from holdfast.core.people import divergence
 from holdfast.core.people.reviewers import (
     MOST_REVIEWERS,
@@ -78,6 +80,12 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             " the question before this one ask reviewers, whose names are kept. Nobody was asked."
         )
     _check_quorum(c)
+    c = msgspec.structs.replace(c, not_by=(*c.not_by, *(makers_of(d.state, c.not_by) if c.not_by else ())))
+    if OTHERS in c.not_by:
+        raise InvalidInput(
+            "Ask without not_by: too many persons have decided with keys, here or in runs that this one has heard of, to keep"
+            " who made those. Nobody was asked."
+        )
     known = with_read(d.state, c.values) if c.four_eyes else ()
     check_somebody_can_decide(d, c, known)
     d.record(c.step, c.values)
@@ -104,7 +112,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
             cancel_after_ms=c.cancel_after_ms,
             completes_step=c.completes_step,
             expires_at_ms=expires_at_ms,
-            not_by=(*c.not_by, *makers_of(d.state, c.not_by)),
+            not_by=c.not_by,
             contributors=known,
             quorum=c.quorum,
             hash_optional=c.hash_optional,

@@ -22,8 +22,8 @@ MOST_REVIEWERS: Final = 100
 
 
 _WHY_UNKNOWN: Final = (
-    f"more than {MOST_CONTRIBUTORS} persons did, or more than {MOST_AUTHORS} to its schedule, its conversation or a value that it"
-    " has read"
+    f"more than {MOST_CONTRIBUTORS} persons did, or more than {MOST_AUTHORS} to its schedule, its conversation or a value that"
+    " it has read"
 )
 _MEND: Final = "start another, of a schedule that was removed and set again, or once one person has written the value again"
 
@@ -62,9 +62,10 @@ def check_person(
             " with by=NAME, or in a role with by=NAME and roles=[ROLE]."
         )
     if opened.not_by and (is_among(opened.not_by, name, ()) or is_among(opened.not_by, maker, ())):
+        by_key = "" if is_among(opened.not_by, name, ()) else _by_key(maker)
         raise DecisionRefused(
             f"Gate {gate} asks somebody else than {', '.join(opened.not_by)}, and {name!r} cannot decide it. It is still open,"
-            " for another person."
+            f" for another person.{by_key}"
         )
     if not opened.four_eyes:
         _check_not_edited_by(opened, name, maker)
@@ -96,9 +97,18 @@ def check_person(
         if folded(each) and folded(each) in involved:
             raise DecisionRefused(
                 f"Gate {gate} needs a second pair of eyes; {each!r} contributed to the run (started, edited, resolved,"
-                " replayed, signalled or forked it) and cannot decide it. It is still open: another person decides it, or it is"
-                f" reassigned to one (`holdfast gates reassign {gate} --to NAME`)."
+                " replayed, signalled or forked it, or answered an earlier question of it with data or a reason, which it has"
+                " gone by since) and cannot decide it. It is still open: another person decides it, or it is reassigned to one"
+                f" (`holdfast gates reassign {gate} --to NAME`).{'' if each is name else _by_key(maker)}"
             )
+
+
+def _by_key(maker: str | None) -> str:
+    """Return why a key counts as its maker, and what to use instead."""
+    return (
+        f" The key that is used counts as {maker!r}: as the person who was shown it, or as itself. Decide with a signed token,"
+        " or with a key that was made for you (by a program, or with `holdfast keys create --as NAME`)."
+    )
 
 
 def _check_not_edited_by(opened: ev.GateOpened, name: str | None, maker: str | None) -> None:
@@ -116,7 +126,7 @@ def _check_asked_first(
 ) -> None:
     """Raise DecisionRefused for a person with a hand in the run whom a gate asks only because it was given to them, in whatever
     name, key or role."""
-    if opened.asked_first is None or is_among(opened.asked_first, name, roles):
+    if opened.asked_first is None or _asked_at_first(opened, name, roles):
         return
     involved = {*map(folded, (opened.requester, *(() if of is None else contributors(of))))}
     for each in (name, maker):
@@ -128,8 +138,9 @@ def _check_asked_first(
 
 
 def makers_of(state: State, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those who made the keys with which these have decided something in the run: a key is its maker's hand."""
-    return tuple(dict.fromkeys(maker for name in names if (maker := state.makers.get(folded(name))) is not None))
+    """Return those who made the keys with which these have decided something, in the run or in one that it has heard of: a key
+    is its maker's hand."""
+    return tuple(dict.fromkeys(maker for name in (*names, OTHERS) for maker in state.makers.get(folded(name), ())))
 
 
 def barred(state: State, opened: ev.GateOpened) -> tuple[str, ...]:
@@ -145,9 +156,10 @@ def check_distinct(state: State, opened: ev.GateOpened, c: commands.DecideGate) 
     names = {folded(c.by.name), folded(c.by.maker)} - {""}
     for each in state.gates[opened.gate].approvals:
         if not names.isdisjoint({folded(each.by), folded(each.maker)}):
+            is_same = folded(c.by.name) == folded(each.by) or c.by.maker is None
             raise DecisionRefused(
                 f"Gate {opened.gate} needs {opened.quorum} different persons, and {each.by!r} has approved it already. It is"
-                " still open, for another person."
+                f" still open, for another person.{'' if is_same else _by_key(c.by.maker)}"
             )
 
 
@@ -209,7 +221,8 @@ def check_assigned(state: State, opened: ev.GateOpened, c: commands.AssignGate) 
             )
     involved = {folded(opened.requester), *map(folded, others)}
     acting = next((each for each in (c.by.name, c.by.maker) if folded(each) and folded(each) in involved), None)
-    if not c.delegates and acting is not None and is_among(c.to, c.by.name, c.by.roles):
+    is_theirs = is_among(c.to, c.by.name, c.by.roles) and not _asked_anybody(opened)
+    if not c.delegates and acting is not None and is_theirs:
         raise DecisionRefused(
             f"Gate {c.gate} is about a run that {acting!r} asked for or contributed to, and is not given to a role of"
             f" theirs. It still asks {asked(opened)}: name another person."
@@ -231,4 +244,15 @@ def _check_delegate(opened: ev.GateOpened, c: commands.AssignGate) -> None:
 
 def _is_new(opened: ev.GateOpened, name: str | None, to: Sequence[str]) -> bool:
     """Return True if a person who has not been asked is among those who are to be."""
-    return bool(folded(name)) and folded(name) in map(folded, to) and not is_among(opened.reviewers, name, ())
+    is_asked = is_among(opened.reviewers, name, ()) or _asked_at_first(opened, name, ())
+    return bool(folded(name)) and folded(name) in map(folded, to) and not is_asked
+
+
+def _asked_at_first(opened: ev.GateOpened, name: str | None, roles: Iterable[str]) -> bool:
+    """Return True if a gate asked a person before it was given to anybody."""
+    return _asked_anybody(opened) or is_among(opened.asked_first or (), name, roles)
+
+
+def _asked_anybody(opened: ev.GateOpened) -> bool:
+    """Return True if a gate named no reviewers at first; four eyes and `not_by` hold all the same."""
+    return not (opened.reviewers if opened.asked_first is None else opened.asked_first)

@@ -197,6 +197,7 @@ def end_child(d: Decision, c: commands.EndChild) -> None:
             error = d.error(node, CANCELLED, message)
     is_undoable = c.undoable and c.how == "completed"
     d.emit(ev.ChildEnded(c.child, c.how, c.output, error, undoable=is_undoable, contributors=c.contributors))
+    d.learn(c.makers)
 
 
 def attend(d: Decision) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from holdfast.core.evolve import evolve
 from holdfast.core.facts.commands import AttemptCommand, Shortage, Taken, Value, Worker
 from holdfast.core.facts.contribution import is_new
-from holdfast.core.facts.events import ContributorNamed, Event, ValueRecorded
+from holdfast.core.facts.events import ContributorNamed, Event, MakersLearned, ValueRecorded
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import SLEEP, State, Step
 from holdfast.core.values.ids import EffectKey, NodeName, Path, StepId, node_of
@@ -72,6 +72,13 @@ class Decision:
         for name in names:
             if is_new(self.state, name, by_reading=read is not None):
                 self.emit(ContributorNamed(name, read))
+
+    def learn(self, makers: Mapping[str, tuple[str, ...]]) -> None:
+        """Note who made the keys with which somebody decided in a run that this one hears of."""
+        known = self.state.makers
+        news = {name: those for name, those in makers.items() if not {*those} <= {*known.get(name, ())}}
+        if news:
+            self.emit(MakersLearned(news))
 
     def current(self, command: AttemptCommand) -> Step:
         """The step whose attempt sends `command`. Raises StaleAttempt if it no longer speaks for the step."""

@@ -93,6 +93,7 @@ class Fork(msgspec.Struct, frozen=True):
     """How the origin began."""
     contributors: tuple[str, ...]
     """Those of the origin, its starter first."""
+    makers: dict[str, tuple[str, ...]]
     graph_hash: str
     begins_at: StepId
     """The first step that is gone through again: the one that was named, or an earlier one, for which `why` says why."""
@@ -146,6 +147,7 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
     return Fork(
         began,
         (*([] if state.by is None else [state.by]), *contributors(state)),
+        state.makers,
         state.graph_hash,
         place.step,
         wish.path if place.step == wish.step else None,

@@ -35,6 +35,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     else:  # it has kept its place
         d.emit(ev.RunReopened(*c.by.kept, gone))
     d.contribute(c.contributors)
+    d.learn(c.makers)
     if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:

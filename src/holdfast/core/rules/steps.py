@@ -103,6 +103,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
     )
     for event in c.inherits:
         d.emit(event)
+    d.learn(c.makers)
     for name in d.graph.order if c.inherits else d.graph.entries:
         d.touch(name)
 

@@ -74,6 +74,7 @@ def send_signal(d: Decision, c: commands.SendSignal) -> None:
     number = d.state.signals_received + 1
     d.emit(ev.SignalReceived(c.name, number, c.data, *c.by.kept, key=c.key, digest=c.digest, sender=c.sender))
     d.contribute(c.contributors)
+    d.learn(c.makers)
     deliver(d)
 
 

@@ -171,7 +171,13 @@ class Children:
         if state.ended == "completed":
             error = None
         end = cmd.EndChild(
-            child, state.ended, output, error, undoable=bool(state.compensable), contributors=contributors(state)
+            child,
+            state.ended,
+            output,
+            error,
+            undoable=bool(state.compensable),
+            contributors=contributors(state),
+            makers={**state.makers},
         )
         await self._end(state.parent.run, end)
 
@@ -198,7 +204,7 @@ class Children:
 def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.Command]:
     """What a child is told to begin with."""
     if again:
-        begin: cmd.Command = cmd.RetryRun(contributors=contributors(parent))
+        begin: cmd.Command = cmd.RetryRun(contributors=contributors(parent), makers={**parent.makers})
     else:
         depth = parent.parent.depth + 1 if parent.parent is not None else 1
         begin = cmd.StartRun(
@@ -215,6 +221,7 @@ def _wishes(parent: State, name: RunId, child: Child, again: bool) -> list[cmd.C
             max_tokens=child.max_tokens,
             agent=child.agent,
             contributors=contributors(parent),
+            makers={**parent.makers},
         )
     wish = _wish(parent, child)
     return [begin] if wish is None else [begin, wish]

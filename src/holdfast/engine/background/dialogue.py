@@ -120,6 +120,7 @@ class Dialogues:
             covers=summed.get("covers", 0),
             given=summed.get("given", 0),
             authors=authors(state),
+            makers={**state.makers},
         )
 
     async def _handed_to(self, run: RunId) -> str | None:
@@ -170,6 +171,7 @@ class Dialogues:
             shared=(*rule.scopes_of(tenant, conversation.id), *shared),
             agent=conversation.spends_as,
             contributors=rule.authors_of(exchanges, message.number),
+            makers=rule.makers_of(exchanges, message.number),
         )
         try:
             await mailbox.send(start)

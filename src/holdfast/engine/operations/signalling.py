@@ -150,7 +150,7 @@ async def _deliver(attempt: Attempt, run: str, name: str, data: Any, key: str) -
         if row is None or row.tenant != attempt.tenant:
             raise NotFound(f"There is no run {run} in this store.")
         sent = await addressed(runtime, attempt.services.payloads, row, name, data, by, key, attempt.run)
-        await runtime.runs.send(row.run, msgspec.structs.replace(sent, contributors=theirs))
+        await runtime.runs.send(row.run, msgspec.structs.replace(sent, contributors=theirs, makers={**sender.makers}))
     except (Conflict, InvalidInput, NotFound) as problem:
         raise ToolFailed(f"{problem.message} No signal was sent.", error_class=VALIDATION) from None
     except HoldfastError as problem:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.contribution import assigned, edited, still_asked
+from holdfast.core.facts.contribution import assigned, edited, note_makers, still_asked
 from holdfast.core.facts.folding import items
 from holdfast.core.facts.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
 from holdfast.core.facts.graph import EXPIRED
@@ -210,9 +210,7 @@ def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
 def _note_maker(s: State, e: ev.GateApproved | ev.GateDecided) -> None:
     """Remember who made the key with which a gate was decided: a later one may be for somebody else."""
     if e.maker is not None:
-        s.makers[folded(e.by)] = e.maker
-        if len(s.makers) > MOST_DECIDED_KEPT:
-            del s.makers[next(iter(s.makers))]
+        note_makers(s, {folded(e.by): (e.maker,)})
 
 
 def _gate_closed(s: State, gate: GateId, decided: Decided) -> Gate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from holdfast.core.facts import contribution
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.folding import items
 from holdfast.core.facts.folding.moves import Folds, unjudge, wake, wake_deferred
@@ -36,6 +37,10 @@ def _admission_deferred(s: State, e: ev.AdmissionDeferred, at_ms: int) -> None:
 
 def _contributor_named(s: State, e: ev.ContributorNamed, at_ms: int) -> None:
     """All of it is noted (contribution.note)."""
+
+
+def _makers_learned(s: State, e: ev.MakersLearned, at_ms: int) -> None:
+    contribution.note_makers(s, e.makers)
 
 
 def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
@@ -166,6 +171,7 @@ FOLDS: Final[Folds] = {
     ev.RunAdmitted: _run_admitted,
     ev.AdmissionDeferred: _admission_deferred,
     ev.ContributorNamed: _contributor_named,
+    ev.MakersLearned: _makers_learned,
     ev.RunPaused: _run_paused,
     ev.RunResumed: _run_resumed,
     ev.RunFailing: _run_failing,
