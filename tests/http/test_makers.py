@@ -31,6 +31,7 @@ IDENTITY = known(
     bob=person("bob"),
     carol=person("carol", "fin", may=("admin",)),
     ida=person("ida"),
+    mails=Holder("clients.mails", tenant="acme", access=Access(("admin",))),
 )
 
 
@@ -242,3 +243,34 @@ async def test_an_answer_is_what_another_person_approves(port: Port) -> None:
         await refused(gate, bob, alice)
         await carol.post(f"{gate}/decision", await carol.seen(gate), wait_s=10)
         assert (await alice.get(f"/runs/{run}"))["output"] == "approve {'pay': 1000000}"
+
+
+async def test_two_with_keys_or_links_that_a_program_made_are_two_persons(port: Port) -> None:
+    """What a person made counts as that person, and the refusal says what to use."""
+    async with AsyncExitStack() as opened:
+
+        async def come_with(maker: Asked, name: str, **headers: str) -> Asked:
+            made = await maker.post("/keys", {"name": name, "may": ["operator", "reviewer"]}, **headers)
+            return await opened.enter_async_context(port.asked(made["key"]))
+
+        alice, bob, mails, nobody = await opened.enter_async_context(asking(port, "alice", "bob", "mails", ""))
+        one, two = await come_with(mails, "one"), await come_with(mails, "two")
+        gate = await gate_of(bob, (await run_of(bob, "both"))["run_id"])
+        await one.post(f"{gate}/decision", await one.seen(gate), holdfast_as="zed")
+        await refused(gate, one)
+        await refused(gate, one, holdfast_as="yan")
+        await two.post(f"{gate}/decision", await two.seen(gate))
+        gate = await gate_of(bob, (await run_of(bob, "both"))["run_id"])
+        for name in ("ida", "eve"):
+            link = (await mails.post(f"{gate}/link", {"reviewer": name}))["link"]
+            assert (await nobody.said("POST", f"/links/{link}", {"decision": "approve"})).status_code == 200
+        hers, theirs = await come_with(alice, "hers"), await come_with(alice, "theirs")
+        for_bob = await come_with(mails, "for-bob", holdfast_as="bob")
+        gate = await gate_of(mails, (await run_of(mails, "both", holdfast_as="ann"))["run_id"])
+        await hers.post(f"{gate}/decision", await hers.seen(gate))
+        answer = await theirs.said("POST", f"{gate}/decision", await theirs.seen(gate))
+        assert (answer.status_code, "The key that is used counts as 'alice'" in answer.json()["detail"]) == (409, True)
+        await for_bob.post(f"{gate}/decision", await for_bob.seen(gate))
+        own = await gate_of(bob, (await run_of(bob, "priced"))["run_id"])
+        answer = await for_bob.said("POST", f"{own}/decision", await for_bob.seen(own))
+        assert (answer.status_code, "counts as 'bob'" in answer.json()["detail"]) == (409, True)

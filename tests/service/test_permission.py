@@ -76,7 +76,7 @@ Say                  operator           403 404 ok  ok  ha
 DeleteConversation   operator           403 404 ok  ok  h
 MakeKey              admin              403 ok  ok  ok  h
 RotateKey            admin              403 404 ok  403 h
-RevokeKey            admin              403 404 ok  403 h
+RevokeKey            operator|reviewer  403 404 ok  403 h
 MakeLink             operator           404 404 ok  ok  h
 MakeGateLink         reviewer           404 404 ok  403 h
 Run                  viewer             404 404 ok  ok  hg

@@ -45,7 +45,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its workflows are there also where nobody offers them (core.values.access)."""
     made_by: str = ""
     maker: str | None = None
-    """The name in `made_by`, where it is known (early versions kept the words only)."""
+    """As whom it counts besides: the person who was shown it; the key itself, where a program that acts for nobody made it.
+    Early versions did not keep it."""
     made_at_ms: int = 0
     expires_at_ms: int | None = None
     revoked_at_ms: int | None = None

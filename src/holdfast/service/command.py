@@ -714,9 +714,11 @@ class RotateKey(Command, frozen=True):
     tenant: field.TenantOfKey = None
 
 
-@command("POST /keys/{name}/revoke", "admin", about={"name": Thing.KEY}, answers=Answer.ROW, keeps=False)
+@command(
+    "POST /keys/{name}/revoke", "admin", "operator", "reviewer", about={"name": Thing.KEY}, answers=Answer.ROW, keeps=False
+)
 class RevokeKey(Command, frozen=True):
-    """Revoke an API key, permanently and at once."""
+    """Revoke an API key, permanently and at once. A caller without the grant admin revokes only the links that it has made."""
 
     name: field.KeyName
     tenant: field.TenantOfKey = None

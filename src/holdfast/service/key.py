@@ -93,7 +93,7 @@ class ApiKeys:
             workflows=asked.workflows,
             tools=asked.tools,
             made_by=str(who.claim),
-            maker=_in_hand_of(who),
+            maker=_in_hand_of(who) or f"keys.{asked.name}",
             made_at_ms=now_ms,
             expires_at_ms=None if asked.life_s is None else now_ms + asked.life_s * 1000,
             vouches=who.vouches,
@@ -136,9 +136,10 @@ class ApiKeys:
 
     async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
         """Another secret under the same name; the one before is over at once. Whoever is shown it may do as
-        much. Raises NotFound, NotPermitted, Conflict, InvalidInput."""
+        much. Code that no server offers is not reached with it any more, unless it is by `who`. Raises NotFound, NotPermitted,
+        Conflict, InvalidInput."""
         before = await self._named(who, name, tenant)
-        access = Access(before.may, before.workflows, before.tools, before.unoffered)
+        access = Access(before.may, before.workflows, before.tools, before.unoffered and _holds_unoffered(who))
         _expect_within(who, access, (*before.roles, *before.teams))
         if before.vouches and not who.vouches and Access(before.may).allows("reviewer"):
             raise NotPermitted(
@@ -146,11 +147,16 @@ class ApiKeys:
                 " program rotates it, or somebody on the store (`holdfast keys rotate`)."
             )
         token = KEY + new_secret()
-        return {**await self._replace(before, hash=hashed(token).hex(), maker=_in_hand_of(who)), "key": token}
+        maker = _in_hand_of(who) or f"keys.{before.name}"
+        replaced = await self._replace(before, hash=hashed(token).hex(), maker=maker, unoffered=access.unoffered)
+        return {**replaced, "key": token}
 
     async def revoke(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
-        """Take it back, for good and at once. Raises NotFound, Conflict, InvalidInput."""
+        """Take it back, for good and at once: an admin any, others the links that they have made. Raises NotFound, Conflict,
+        InvalidInput."""
         before = await self._named(who, name, tenant)
+        if not (who.access.allows("admin") or _is_link_of(who, before)):
+            raise no_key(name)
         return await self._replace(before, revoked_at_ms=before.revoked_at_ms or self._clock.now_ms())
 
     async def _named(self, who: Principal, name: str, tenant: str | None) -> ApiKey:
@@ -191,8 +197,15 @@ def expect_roles(who: Principal, roles: Iterable[str]) -> None:
 
 
 def _in_hand_of(who: Principal) -> str | None:
-    """Return the person who has a secret in hand that `who` is shown: who comes with a key or link is its maker."""
-    return who.maker or who.name
+    """Return the person who has a secret in hand that `who` is shown: who comes with a key or link is its maker. A program that
+    acts for nobody is no person: None."""
+    is_program = not who.is_person and who.name == who.client
+    return who.maker or (None if is_program else who.name)
+
+
+def _is_link_of(who: Principal, key: ApiKey) -> bool:
+    """Return True for a link that somebody has made, with the same token."""
+    return key.opens is not None and (key.made_by, key.maker) == (str(who.claim), _in_hand_of(who))
 
 
 async def owned(keys: Keys, name: str, tenant: str | None) -> ApiKey | None:

@@ -16,6 +16,7 @@ from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.values.access import ANY
 from holdfast.core.values.ids import CallId, GateId, RunId, StepId, run_of
 from holdfast.errors import KeyMissing, NotFound
+from holdfast.ports import Opens
 from holdfast.service.command import ReplayDeadLetter
 from holdfast.service.declaration import Thing
 
@@ -179,7 +180,17 @@ class Ownership:
         if not known:
             return None
         found = known[0]
+        if found.opens is not None:
+            return await self._link(found.opens, found.tenant)
         return Owned(found.tenant, None if found.workflows == ANY else found.workflows, found.tools, is_reach=True)
+
+    async def _link(self, opens: Opens, tenant: str | None) -> Owned:
+        """A link is about the workflow of its run; of one whose run is gone nothing is known."""
+        try:
+            row = await self._control.find(opens[0] if isinstance(opens, tuple) else run_of(GateId(opens.gate)))
+        except NotFound:
+            return Owned(tenant)
+        return Owned(tenant, (row.workflow,))
 
     async def _of_tools(self, asked: Asked) -> Owned:
         return Owned(asked.tenant, (), (asked.value,))
