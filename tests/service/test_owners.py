@@ -189,7 +189,7 @@ async def test_a_key_is_in_the_hand_of_a_person_however_many_keys_are_between(wo
 
 async def test_a_program_that_acts_for_nobody_is_no_person_who_has_a_key_in_hand(world: World) -> None:
     """What it makes is in the hand of the key itself; what it makes for somebody in theirs."""
-    ci, tell = Principal("clients.ci", ACME, client="clients.ci"), world.service.tell_row
+    ci, tell = Principal("clients.ci", ACME, client="clients.ci"), world.service.tell
 
     async def maker(made: dict[str, Any]) -> str | None:
         holder = await world.service.keys.holder(made["key"])
@@ -211,7 +211,7 @@ async def test_a_program_that_acts_for_nobody_is_no_person_who_has_a_key_in_hand
 
 async def test_who_made_a_link_takes_it_back_and_no_other(world: World) -> None:
     """An admin takes back any; others no key, and no link of others."""
-    tell, keys = world.service.tell_row, world.service.keys
+    tell, keys = world.service.tell, world.service.keys
     run = await world.engine.start(quick, 1, tenant=ACME)
     await tell(of(ACME), MakeKey(name="bot"))
     ida = of(ACME, "operator", workflows=("quick",), tools=())._replace(client="ida", name="ida", is_person=True)
