@@ -22,7 +22,11 @@ from holdfast.testing import pooler_server
 from holdfast.testing.pooler_server import PoolerServer
 from holdfast.testing.postgres_server import FAST, PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
+from tests.hanging import pytest_timeout_set_timer  # noqa: F401 - a hook
 from tests.schemas import Schemas, new_schema
+
+# Whoever collects first may import it, and then it is too late.
+pytest.register_assert_rewrite("tests.stores.conformance")
 
 _MEMORY: Final = Path("/dev/shm")
 _ROOM: Final = 4 * 1024**3

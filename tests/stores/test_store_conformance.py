@@ -16,10 +16,7 @@ from holdfast.ports import Store, TenantKey
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from tests.simulation.store import Disk, Mount, SimulatedStore
-
-pytest.register_assert_rewrite("tests.stores.conformance")
-
-from tests.stores.conformance import Connect, StoreConformance  # noqa: E402 - its asserts are to be rewritten
+from tests.stores.conformance import Connect, StoreConformance
 
 DISKS: dict[Path, Disk] = {}
 
