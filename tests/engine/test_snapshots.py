@@ -59,6 +59,7 @@ async def look(number: int) -> str:
     return "x" * 200
 
 
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True)
 async def test_the_snapshots_of_a_long_step_cost_a_few_times_what_it_did(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not its length times its length; and what a resume reads is a few times what the step needs to go on."""
     count, written = 600, []
