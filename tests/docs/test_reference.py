@@ -132,7 +132,7 @@ def codes() -> dict[str, set[str]]:
         "Joins": set(get_args(graph.JoinMode)),
         "Decisions at a gate": set(graph.GATE_DECISIONS),
         "Decisions of a check": set(graph.CHECK_DECISIONS),
-        "States of a gate": {"open"} | literals(projection, "GateChange", 1),
+        "States of a gate": set(get_args(projection.GateState)),
         "Reasons of gates": constants(questions) | set(questions.LIMITS.values()) | asked,
         "Reasons of escalations and of cancellations that follow": constants(gates) - asked,
         "Classes of errors": constants(policies),

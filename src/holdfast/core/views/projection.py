@@ -7,7 +7,7 @@ Never here: SQL, a table's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,10 @@ from holdfast.core.nouns.shared_values import MOST_VERSIONS, SharedIndex
 from holdfast.core.values.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.scopes import PLACEMENT, Waiter, counts_tokens, family_of
-from holdfast.core.views.status import due_at_ms, may_be_placed, status, waiting_for
+from holdfast.core.views.status import Status, due_at_ms, may_be_placed, status, waiting_for
+
+GateState: TypeAlias = Literal["open", "escalated", "decided", "expired", "withdrawn"]
+EffectState: TypeAlias = Literal["intended", "completed", "failed", "released", "in_doubt", "repeated", "orphaned"]
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -30,7 +33,7 @@ class RunRow(msgspec.Struct, frozen=True):
     workflow: str
     version: int
     graph_hash: str
-    status: str
+    status: Status
     key: str | None
     started_at_ms: int
     updated_at_ms: int
@@ -73,7 +76,7 @@ class GateChange(msgspec.Struct, frozen=True):
     """
 
     gate: GateId
-    state: str
+    state: GateState
     at_ms: int
     reminders: int | None = None
     decision: str | None = None
@@ -110,7 +113,7 @@ class EffectChange(msgspec.Struct, frozen=True):
     """
 
     call: CallId
-    state: str
+    state: EffectState
     updated_at_ms: int
     response: Payload | None = None
     error: str | None = None
@@ -484,7 +487,7 @@ def _gate_told(after: State, e: _Told) -> GateChange | None:
     gate = after.gates.get(e.gate)
     if gate is None:
         return None  # it was answered in the same commit
-    state = "open" if gate.escalated_at_ms is None else "escalated"
+    state: GateState = "open" if gate.escalated_at_ms is None else "escalated"
     return GateChange(e.gate, state, after.at_ms, reminders=gate.reminders)
 
 
