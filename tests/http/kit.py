@@ -19,7 +19,7 @@ from holdfast.service.service import Service
 from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
 from tests.empty import empty_store
-from tests.http import flows
+from tests.http import flows, rows
 
 WORKFLOWS = (
     flows.order,
@@ -44,7 +44,7 @@ class Asked:
 
     async def get(self, path: str, **params: Any) -> Any:
         """What is answered; anything but success fails the test."""
-        said = await self.http.get(path, params=params)
+        said = await self.http.get(path, params=params or None)  # an empty one would take away what the path has
         assert said.status_code == 200, said.text
         return said.json()
 
@@ -91,6 +91,8 @@ class Asked:
                     fields[name] = value
                 elif "data" in fields:
                     data = json.loads(fields["data"])
+                    if fields.get("event") != "problem":
+                        rows.check("GET", path.partition("?")[0], data, is_end="event" in fields)
                     yield fields.get("event") or data.get("type") or data["kind"], fields.get("id"), data
                     fields = {}
 
@@ -116,8 +118,17 @@ class Port:
     async def asked(self, token: str = "") -> AsyncIterator[Asked]:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         base = f"{self.address}/api/v1"
-        async with httpx2.AsyncClient(verify=NO_TLS, base_url=base, headers=headers, timeout=MOST_S) as http:
+        hooks = {"response": [_check_rows]}
+        async with httpx2.AsyncClient(verify=NO_TLS, base_url=base, headers=headers, timeout=MOST_S, event_hooks=hooks) as http:
             yield Asked(http)
+
+
+async def _check_rows(answer: httpx2.Response) -> None:
+    """Check that each row of an answer is what its route says."""
+    if answer.is_success and answer.headers.get("content-type") == "application/json":
+        asked = answer.request
+        path = asked.url.raw_path.decode().partition("?")[0].removeprefix("/api/v1")
+        rows.check(asked.method, path, json.loads(await answer.aread() or "null"))
 
 
 def known(**tokens: Holder) -> Identity:

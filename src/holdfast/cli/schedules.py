@@ -176,7 +176,7 @@ def backfill(
     terminal.say("1 time has its run." if len(found) == 1 else f"{len(found)} times have their runs.")
 
 
-async def _set(name: str, target: str, cron: str, how: dict[str, Any], by: Principal, store: str | None) -> dict[str, Any]:
+async def _set(name: str, target: str, cron: str, how: dict[str, Any], by: Principal, store: str | None) -> View:
     from holdfast.service import query, view
     from holdfast.service.command import SetSchedule
 

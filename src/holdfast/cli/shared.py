@@ -116,7 +116,7 @@ async def _ask(asked: query.SharedValues | query.SharedVersions, store: str | No
         return await service.ask(asked)
 
 
-async def _write(command: WriteSharedValue, by: str | None, store: str | None) -> dict[str, Any]:
+async def _write(command: WriteSharedValue, by: str | None, store: str | None) -> query.View:
     async with backend(store, who(by), make=True) as service:
         await service.tell(command)
         asked = query.SharedVersions(command.space, command.key, command.tenant)

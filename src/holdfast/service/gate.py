@@ -6,7 +6,7 @@ Never here: what a decision may be (core.people.gates), words for people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -21,11 +21,20 @@ from holdfast.core.people.reviewers import check_person
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
 from holdfast.core.values.claim import is_among
 from holdfast.core.values.ids import GateId, run_of
-from holdfast.core.views.projection import RunRow
+from holdfast.core.values.proposal import RiskLevel
+from holdfast.core.views.projection import GateState, RunRow
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.errors import InvalidDecision, NotFound
 from holdfast.ports import ToDecide
-from holdfast.service.view import is_verified, iso
+from holdfast.service.view import (
+    AskedCallRow,
+    AskedTogetherRow,
+    GateApprovalRow,
+    GateAssignmentRow,
+    GateWhole,
+    is_verified,
+    iso,
+)
 
 
 class Story(NamedTuple):
@@ -44,7 +53,7 @@ class Story(NamedTuple):
     """Those of what it shows, of several that it needs; without the last."""
 
     @property
-    def state(self) -> str:
+    def state(self) -> GateState:
         if self.decided is not None:
             return "decided"
         if self.expired:
@@ -130,7 +139,7 @@ def approver_role(opened: GateOpened, decided: GateDecided) -> str | None:
     return next((role for role in decided.roles if is_among(opened.reviewers, None, [role])), None)
 
 
-async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
+async def whole(control: Control, story: Story, run: RunRow) -> GateWhole:
     """All about a gate: whom it asks what, what they see, and what they decided."""
     opened, decided, value = story.opened, story.decided, control.payloads.value
     is_together = story.state in ("open", "escalated") and opened.reason == TOOL_APPROVAL
@@ -151,7 +160,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "edited_by": opened.edited_by,
         "quorum": opened.quorum,
         "approvals": [_approval(each) for each in approvals],
-        "approved_by": [_approved(each).by for each in approvals],
+        "approved_by": [by for each in approvals if (by := _approved(each).by) is not None],
         "opened_at": iso(story.opened_at_ms),
         "due_at": iso(opened.due_at_ms),
         "reminders": story.reminders,
@@ -159,7 +168,7 @@ async def whole(control: Control, story: Story, run: RunRow) -> dict[str, Any]:
         "expires_at": iso(opened.expires_at_ms),
         "proposed_action": opened.proposed_action,
         "evidence_ids": list(opened.evidence_ids),
-        "risk_level": opened.risk_level,
+        "risk_level": cast("RiskLevel | None", opened.risk_level),
         "assigned": [_assigned(each) for each in story.assigned],
         "allowed": await _allowed(control, story),
         "shown_hash": opened.shown_hash,
@@ -208,7 +217,7 @@ async def _allowed(control: Control, story: Story) -> list[str]:
     return list(offered(await control.run(run_of(opened.gate)).state(), opened))
 
 
-def _approval(recorded: Recorded) -> dict[str, Any]:
+def _approval(recorded: Recorded) -> GateApprovalRow:
     event = _approved(recorded)
     return {
         "at": iso(recorded.at_ms),
@@ -225,7 +234,7 @@ def _approved(recorded: Recorded) -> ev.GateApproved:
     return event
 
 
-def _assigned(recorded: Recorded) -> dict[str, Any]:
+def _assigned(recorded: Recorded) -> GateAssignmentRow:
     event = recorded.event
     assert isinstance(event, ev.GateAssigned)
     return {
@@ -238,7 +247,7 @@ def _assigned(recorded: Recorded) -> dict[str, Any]:
     }
 
 
-def _together(asked: AskedTogether) -> dict[str, Any]:
+def _together(asked: AskedTogether) -> AskedTogetherRow:
     """The calls that a step asks about at the same time."""
-    calls = [{"gate_id": each.gate, "tool": each.tool, "arguments": each.arguments} for each in asked.calls]
+    calls: list[AskedCallRow] = [{"gate_id": each.gate, "tool": each.tool, "arguments": each.arguments} for each in asked.calls]
     return {"calls": calls, "shown_hash": asked.shown_hash}

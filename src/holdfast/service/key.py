@@ -18,7 +18,7 @@ from holdfast.ports import ApiKey, Keys, Opens, Store, ToDecide
 from holdfast.service.command import Decide, MakeKey, Signal
 from holdfast.service.identity import KEY, Holder, hashed
 from holdfast.service.principal import Principal
-from holdfast.service.view import of_key
+from holdfast.service.view import KeyRow, NewKeyRow, NewLinkRow, of_key
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.ASCII)
 LINK: Final = "hfl_"
@@ -70,7 +70,7 @@ class ApiKeys:
             vouches=key.vouches,
         )
 
-    async def make(self, who: Principal, asked: MakeKey) -> dict[str, Any]:
+    async def make(self, who: Principal, asked: MakeKey) -> NewKeyRow:
         """A new key, with what it is shown once: `key`. It may no more than who makes it, in no other roles. Raises
         InvalidInput, NotPermitted, and Conflict where there is one of the name."""
         if _NAME.fullmatch(asked.name) is None:
@@ -103,7 +103,7 @@ class ApiKeys:
             raise Conflict(f"There is a key {asked.name!r}, now or before: a name means one key for good. Nothing was made.")
         return {**of_key(key), "key": token}
 
-    async def link(self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()) -> dict[str, Any]:
+    async def link(self, who: Principal, tenant: str, opens: Opens, life_s: int, roles: tuple[str, ...] = ()) -> NewLinkRow:
         """A new link, shown once: `link`. Raises InvalidInput."""
         if not 0 < life_s <= _MOST_LINK_S:
             raise InvalidInput(f"life_s is {life_s}; a link lives up to {_MOST_LINK_S} seconds. Nothing was made.")
@@ -134,7 +134,7 @@ class ApiKeys:
         """It has done what it was for."""
         await self._keys.put(msgspec.structs.replace(key, revoked_at_ms=self._clock.now_ms()), key.hash)
 
-    async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
+    async def rotate(self, who: Principal, name: str, tenant: str | None = None) -> NewKeyRow:
         """Another secret under the same name; the one before is over at once. Whoever is shown it may do as
         much. Code that no server offers is not reached with it any more, unless it is by `who`. Raises NotFound, NotPermitted,
         Conflict, InvalidInput."""
@@ -151,7 +151,7 @@ class ApiKeys:
         replaced = await self._replace(before, hash=hashed(token).hex(), maker=maker, unoffered=access.unoffered)
         return {**replaced, "key": token}
 
-    async def revoke(self, who: Principal, name: str, tenant: str | None = None) -> dict[str, Any]:
+    async def revoke(self, who: Principal, name: str, tenant: str | None = None) -> KeyRow:
         """Take it back, for good and at once: an admin any, others the links that they have made. Raises NotFound, Conflict,
         InvalidInput."""
         before = await self._named(who, name, tenant)
@@ -165,7 +165,7 @@ class ApiKeys:
             raise no_key(name)
         return key
 
-    async def _replace(self, before: ApiKey, **changes: Any) -> dict[str, Any]:
+    async def _replace(self, before: ApiKey, **changes: Any) -> KeyRow:
         key = msgspec.structs.replace(before, **changes)
         if before.revoked_at_ms is not None and key.hash != before.hash:
             raise Conflict(f"The key {key.name} was taken back, for good. Nothing was changed: make another.")

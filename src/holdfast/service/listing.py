@@ -92,12 +92,9 @@ async def tail(inquiries: Inquiries, query: asked.Tail, tenant: str | None) -> P
     runs = {each: await inquiries.store.views.run(each) for each in {event.run for event in told}}
     return Page(
         [
-            {**place, **view.of_event(each.recorded), **place}
+            view.of_tail(each, row.workflow)
             for each in told
-            if (row := runs[each.run]) is not None
-            and tenant in (None, row.tenant)
-            and query.workflow in (None, row.workflow)
-            and (place := {"run_id": each.run, "workflow": row.workflow, "cursor": each.cursor})
+            if (row := runs[each.run]) is not None and tenant in (None, row.tenant) and query.workflow in (None, row.workflow)
         ],
         None if query.ends and len(told) < query.limit else cursor,
     )
@@ -121,7 +118,7 @@ def expect_statuses(given: Iterable[str]) -> None:
         raise InvalidInput(f"There is no status {wrong!r}; there are {', '.join(get_args(Status))}.")
 
 
-def page(rows: list[View], limit: int, cursor: str) -> Page:
+def page(rows: list[Any], limit: int, cursor: str) -> Page:
     """The first `limit` of the rows; the list goes on after what its last says under the name `cursor`, if there are more."""
     return Page(rows[:limit], str(rows[limit - 1][cursor]) if len(rows) > limit else None)
 

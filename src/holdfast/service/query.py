@@ -16,8 +16,8 @@ from holdfast.core.values.proposal import RiskLevel
 from holdfast.service import field
 from holdfast.service.declaration import Answer, Query, Thing, Whole, doc, query
 
-View: TypeAlias = dict[str, Any]
-"""Plain data, as --json prints it (service.view)."""
+View: TypeAlias = dict[str, Any] | Any
+"""A row, as --json prints it: a typed dict of service.view, or the same as a server has sent it."""
 
 USUAL: Final = 100
 MOST: Final = 1_000
@@ -27,7 +27,7 @@ MOST: Final = 1_000
 class Page(NamedTuple):
     """Some rows of a list, and where it goes on; `cursor` is None at its end."""
 
-    rows: list[View]
+    rows: list[Any]
     cursor: str | None
 
 

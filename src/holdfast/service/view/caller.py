@@ -2,17 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
+from msgspec import Meta
+
+from holdfast.core.values.access import Grant
 from holdfast.core.values.audit import Entry, Head, Link
 from holdfast.core.values.ids import GateId, run_of
-from holdfast.service.view.plain import iso
+from holdfast.core.views.status import Status
+from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.ports import ApiKey, Opens
 
 
-def of_key(key: ApiKey) -> dict[str, Any]:
+class OpensRow(TypedDict):
+    """What a link does once: it sends a signal or decides a gate."""
+
+    run_id: str
+    signal: NotRequired[Annotated[str, Meta(description="The name of the signal.")]]
+    gate_id: NotRequired[str]
+    shown_hash: NotRequired[Annotated[str, Meta(description="The hash of what the gate showed when the link was made.")]]
+    reviewer: NotRequired[Annotated[str, Meta(description="The person in whose name the link decides.")]]
+
+
+class KeyRow(TypedDict):
+    """An API key or a link, without its secret."""
+
+    name: str
+    tenant: Annotated[str | None, Meta(description="The tenant it acts for; null for all.")]
+    may: Annotated[list[Grant], Meta(description="The grants it holds.")]
+    roles: Annotated[list[str], Meta(description="The roles in which it acts.")]
+    teams: Annotated[list[str], Meta(description="The teams to which it belongs.")]
+    workflows: Annotated[list[str], Meta(description="Patterns of the workflows it reaches; `*` is any text.")]
+    tools: Annotated[list[str], Meta(description="Patterns of the tools it reaches; `*` is any text.")]
+    made_by: str
+    made_at: Time
+    expires_at: Annotated[Time | None, Meta(description="When it stops working; null for never.")]
+    revoked_at: Annotated[Time | None, Meta(description="When it was revoked, or when the link was used.")]
+    opens: Annotated[OpensRow | None, Meta(description="What a link does; null for a key.")]
+
+
+class NewKeyRow(KeyRow):
+    """An API key with its new secret."""
+
+    key: Annotated[str, Meta(description="The secret. It is shown here only.")]
+
+
+class NewLinkRow(KeyRow):
+    """A link with its new secret."""
+
+    link: Annotated[str, Meta(description="The secret that ends the link's address. It is shown here only.")]
+
+
+class LinkUsedRow(TypedDict):
+    """The run that a link was used on."""
+
+    run_id: str
+    status: Annotated[Status, Meta(description="The run's status afterwards.")]
+
+
+def of_key(key: ApiKey) -> KeyRow:
     return {
         "name": key.name,
         "tenant": key.tenant,
@@ -29,7 +80,7 @@ def of_key(key: ApiKey) -> dict[str, Any]:
     }
 
 
-def _of_opens(opens: Opens | None) -> dict[str, Any] | None:
+def _of_opens(opens: Opens | None) -> OpensRow | None:
     """What a link is for."""
     if opens is None:
         return None
@@ -39,7 +90,36 @@ def _of_opens(opens: Opens | None) -> dict[str, Any] | None:
     return {"run_id": run, "gate_id": opens.gate, "shown_hash": opens.shown_hash, "reviewer": opens.by}
 
 
-def of_link(link: Link) -> dict[str, Any]:
+class AuditRow(TypedDict):
+    """An entry of the audit log."""
+
+    number: Annotated[int, Meta(description="Its place in the log; the first entry has 1.")]
+    at: Time
+    name: Annotated[str | None, Meta(description="Who acted.")]
+    verified: Annotated[bool, Meta(description="True if the name is that of the token or key; otherwise the caller claims it.")]
+    client: Annotated[str | None, Meta(description="The token or key that was used.")]
+    os_user: Annotated[str | None, Meta(description="The operating system's user who ran the command.")]
+    origin: Annotated[str | None, Meta(description="The network address of the caller.")]
+    tenant: Annotated[str | None, Meta(description="The tenant for which the caller acted; null for all.")]
+    deed: Annotated[str, Meta(description="The command: `Decide`.")]
+    about: Annotated[str | None, Meta(description="The run, gate or name that the command was about.")]
+    outcome: Annotated[str, Meta(description="`done`, or the code of the error that refused it.")]
+    trace_id: str | None
+    at_ms: Annotated[int, Meta(description="The time in milliseconds since 1970, as it is hashed.")]
+    hash: Annotated[str, Meta(description="SHA-256 of this entry and the hash before it, in hexadecimal digits.")]
+    kept_for: Annotated[str | None, Meta(description="The tenant who sees this entry.")]
+    signature: Annotated[str | None, Meta(description="HMAC of the hash; null where the process had no signing key.")]
+
+
+class AuditHeadRow(TypedDict):
+    """The last entry of the audit log."""
+
+    number: Annotated[int, Meta(description="The number of the last entry; 0 for an empty log.")]
+    hash: Annotated[str, Meta(description="The hash of the last entry.")]
+    signature: Annotated[str | None, Meta(description="HMAC of the hash; null where the process had no signing key.")]
+
+
+def of_link(link: Link) -> AuditRow:
     """An entry of the audit log; `hash` is of it and of the one before, `kept_for` the tenant whose row it is, and `signature`
     None where the process that added it had no key."""
     entry = link.entry
@@ -63,17 +143,17 @@ def of_link(link: Link) -> dict[str, Any]:
     }
 
 
-def of_audit_head(head: Head) -> dict[str, Any]:
+def of_audit_head(head: Head) -> AuditHeadRow:
     """Which entry is the last."""
     return {"number": head.number, "hash": head.hash, "signature": head.signature or None}
 
 
-def audit_head_of(row: dict[str, Any]) -> Head:
+def audit_head_of(row: Mapping[str, Any]) -> Head:
     """The same back."""
     return Head(row["number"], row["hash"], row["signature"] or "")
 
 
-def link_of(row: dict[str, Any]) -> Link:
+def link_of(row: Mapping[str, Any]) -> Link:
     """The same back."""
     fields: dict[str, Any] = {name: "" if row[name] is None else row[name] for name in Entry._fields}
     return Link(row["number"], Entry(**fields), row["hash"], row["kept_for"] or "", row["signature"] or "")

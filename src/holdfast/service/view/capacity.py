@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict
 
 import msgspec
+from msgspec import Meta
 
+from holdfast.core.capacity.lending import Counted, Kind, Life
 from holdfast.core.values.scopes import in_words
-from holdfast.service.view.plain import iso
+from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
@@ -19,14 +21,63 @@ if TYPE_CHECKING:
     from holdfast.ports import PlacedStep, Report
 
 
-async def of_admission(control: Control, tenant: str | None) -> dict[str, Any]:
+class AdmissionRow(TypedDict):
+    """The active runs of a tenant, or of all tenants together."""
+
+    scope: Annotated[str, Meta(description="Whose runs they are, in words: `active runs of tenant acme`.")]
+    active: Annotated[int, Meta(description="How many runs are active.")]
+    cap: Annotated[int | None, Meta(description="How many runs may be active at once; null for any number.")]
+    waiting: Annotated[list[str], Meta(description="The ids of the runs that wait to become active.")]
+
+
+async def of_admission(control: Control, tenant: str | None) -> AdmissionRow:
     """The active runs of a tenant, or of all together, and who waits for a place among them."""
     row = await control.admission(tenant)
     waiting = await control.waiting([row.scope])
     return {"scope": in_words(row.scope), "active": row.used, "cap": row.limit, "waiting": [each.run for each in waiting]}
 
 
-def of_pool(pool: DeclaredPool) -> dict[str, Any]:
+class PoolRow(TypedDict):
+    """A pool: capacity that steps and model calls share."""
+
+    name: Annotated[str, Meta(description="Its name; `NAME@TENANT` is the pool of one tenant.")]
+    kind: Annotated[Kind, Meta(description="`slots` are held until a step ends; a `rate` refills with time.")]
+    limit: Annotated[int, Meta(description="How many slots there are, or how many units in each `per_s` seconds.")]
+    per_s: Annotated[int | None, Meta(description="The period of a rate, in seconds.")]
+    burst: Annotated[int | None, Meta(description="How many units of a rate may be used at once.")]
+    counts: Annotated[Counted | None, Meta(description="What a unit is at a model provider; null where steps name the pool.")]
+    of: Annotated[str | None, Meta(description="The model or provider whose use counts.")]
+
+
+class PoolShareRow(TypedDict):
+    """A process's share of a pool."""
+
+    holder: Annotated[str, Meta(description="The name of the process.")]
+    session: Annotated[str, Meta(description="The id of the process's session.")]
+    life: Annotated[Life, Meta(description="`lingering` is the share of a process that has ended and whose steps may go on.")]
+    granted: Annotated[int, Meta(description="How much of the pool the process may use.")]
+    used: Annotated[int, Meta(description="How much of it is in use.")]
+    wanted: Annotated[int, Meta(description="How much the process asks for.")]
+
+
+class PoolEstimateRow(TypedDict):
+    """An estimate of how much of a pool a node's steps use."""
+
+    workflow: str
+    node: str
+    amount: Annotated[int, Meta(description="The estimated units of one step.")]
+    samples: Annotated[int, Meta(description="How many steps it was learned from.")]
+
+
+class PoolWhole(PoolRow):
+    """A pool with its use."""
+
+    granted: Annotated[int, Meta(description="How much of it is granted to processes.")]
+    shares: Annotated[list[PoolShareRow], Meta(description="The shares of processes; empty for a caller of one tenant.")]
+    estimates: list[PoolEstimateRow]
+
+
+def of_pool(pool: DeclaredPool) -> PoolRow:
     is_rate = pool.kind == "rate"
     return {
         "name": pool.name,
@@ -39,7 +90,7 @@ def of_pool(pool: DeclaredPool) -> dict[str, Any]:
     }
 
 
-async def of_pool_in_use(control: Control, name: str) -> dict[str, Any]:
+async def of_pool_in_use(control: Control, name: str) -> PoolWhole:
     """A pool with its shares, and what steps are thought to take of it. Raises NotFound."""
     pool = await control.pool(name)
     shares = [share for share in await control.pool_shares(name) if share.life != "dead"]
@@ -51,13 +102,13 @@ async def of_pool_in_use(control: Control, name: str) -> dict[str, Any]:
     }
 
 
-def of_pool_for_one(pool: dict[str, Any], is_there: Callable[[str], bool]) -> dict[str, Any]:
+def of_pool_for_one(pool: PoolWhole, is_there: Callable[[str], bool]) -> PoolWhole:
     """The same for one who acts for a tenant: of processes only what they have together, of estimates those of workflows that
     are there for them."""
     return {**pool, "shares": [], "estimates": [each for each in pool["estimates"] if is_there(each["workflow"])]}
 
 
-def _share(share: Share) -> dict[str, Any]:
+def _share(share: Share) -> PoolShareRow:
     return {
         "holder": share.holder,
         "session": share.session,
@@ -68,11 +119,33 @@ def _share(share: Share) -> dict[str, Any]:
     }
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
+def _estimate(estimate: Estimate) -> PoolEstimateRow:
     return {"workflow": estimate.workflow, "node": estimate.node, "amount": estimate.amount, "samples": estimate.samples}
 
 
-def of_worker(report: Report, name: str | None) -> dict[str, Any]:
+class WorkerRow(TypedDict):
+    """A process that executes steps."""
+
+    worker: Annotated[str, Meta(description="Its name, or the id of its session.")]
+    lane: Annotated[str, Meta(description="The lane (shard) of runs that it serves.")]
+    slots: Annotated[int, Meta(description="How many steps it executes at once.")]
+    free: Annotated[int, Meta(description="How many of its slots are free.")]
+    labels: Annotated[list[str], Meta(description="Labels that steps can ask for.")]
+    workflows: Annotated[list[str], Meta(description="Graph hashes of the workflows it runs; of a connected worker its tasks.")]
+    placed: Annotated[int, Meta(description="How many placed steps it has.")]
+    connected: Annotated[list[WorkerRow], Meta(description="The remote workers that are connected to it.")]
+    said_at: Annotated[Time | None, Meta(description="When it last reported this.")]
+
+
+class WorkerCountRow(TypedDict):
+    """The processes that execute steps, for a caller of one tenant."""
+
+    workers: Annotated[int, Meta(description="How many processes there are.")]
+    slots: Annotated[int, Meta(description="How many steps they execute at once.")]
+    free: Annotated[int, Meta(description="How many of their slots are free.")]
+
+
+def of_worker(report: Report, name: str | None) -> WorkerRow:
     """A process that executes steps, with the workers that are connected to it."""
     return {
         "worker": report.worker if name is None else name,
@@ -87,12 +160,23 @@ def of_worker(report: Report, name: str | None) -> dict[str, Any]:
     }
 
 
-def of_workers(reports: Sequence[Report]) -> dict[str, Any]:
+def of_workers(reports: Sequence[Report]) -> WorkerCountRow:
     """The processes that execute steps, for one who acts for a tenant: how many, and their slots."""
     return {"workers": len(reports), "slots": sum(each.slots for each in reports), "free": sum(each.free for each in reports)}
 
 
-def of_placed(step: PlacedStep, ahead: int) -> dict[str, Any]:
+class QueueRow(TypedDict):
+    """A step that waits for a worker or a pool."""
+
+    run: Annotated[str, Meta(description="The id of its run.")]
+    step: str
+    tenant: str
+    workflow: str
+    demands: Annotated[str, Meta(description="What it asks for, in words: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`.")]
+    ahead: Annotated[int, Meta(description="How many steps are ahead of it in the queue.")]
+
+
+def of_placed(step: PlacedStep, ahead: int) -> QueueRow:
     """A step that waits for a worker or a pool, and how many are ahead of it in the line, whosever they are."""
     return {
         "run": step.run,
@@ -115,10 +199,52 @@ def demanded(demand: Demand) -> str:
     return ", ".join(parts)
 
 
-def of_wait(wait: WaitReason) -> dict[str, Any]:
+class DemandRow(TypedDict):
+    """What a step asks for besides one slot; a key that is missing asks for nothing."""
+
+    labels: NotRequired[Annotated[list[str], Meta(description="Labels that the worker must have.")]]
+    tags: NotRequired[Annotated[list[str], Meta(description="Tags that the worker must have.")]]
+    cpu_m: NotRequired[Annotated[int, Meta(description="Thousandths of a processor core.")]]
+    memory_mb: NotRequired[Annotated[int, Meta(description="Memory in MiB.")]]
+    gpus: NotRequired[int]
+    pools: NotRequired[
+        Annotated[
+            dict[str, int | None], Meta(description="Units of each pool; null for the amount learned from earlier steps.")
+        ]
+    ]
+    priority: NotRequired[Annotated[int, Meta(description="A step of a higher priority goes first; 0 if missing.")]]
+    task: NotRequired[Annotated[str | None, Meta(description="The task that a connected worker must offer.")]]
+
+
+class QueueReasonRow(TypedDict):
+    """The reason why a step waits for a worker or a pool."""
+
+    run: Annotated[str, Meta(description="The id of its run.")]
+    step: str
+    workflow: str
+    graph_hash: str
+    workers: Annotated[int, Meta(description="How many processes could be given steps.")]
+    since_ms: Annotated[int, Meta(description="Since when it waits, in milliseconds since 1970.")]
+    demand: DemandRow
+    waits_for: Annotated[
+        Literal["turn", "pool", "worker", "nothing"],
+        Meta(description="`turn` if it was not looked at yet, `nothing` if it is placed."),
+    ]
+    place: Annotated[int, Meta(description="Its place among those that wait for the same; 1 is next.")]
+    possible: Annotated[bool, Meta(description="False if it waits for ever unless you add a worker or enlarge a pool.")]
+    pool: Annotated[str | None, Meta(description="The pool it waits for.")]
+    limit: Annotated[int | None, Meta(description="The pool's limit.")]
+    in_use: Annotated[int | None, Meta(description="How many of the pool's slots are in use.")]
+    level: Annotated[float | None, Meta(description="How many units of a rate are left; negative below empty.")]
+    holders: Annotated[list[str], Meta(description="Who has what it waits for, as `RUN/STEP`, the longest first.")]
+    lacking: Annotated[str | None, Meta(description="What every worker lacks: `label gpu`; `capacity` if they are only busy.")]
+    kept_for: Annotated[list[str] | None, Meta(description="The run and step for which free capacity is reserved.")]
+    worker: Annotated[str | None, Meta(description="The worker with which it is placed.")]
+
+
+def of_wait(wait: WaitReason) -> QueueReasonRow:
     """Why a step waits. The clock of the process that found that out means nothing to another."""
-    reason: dict[str, Any] = msgspec.to_builtins(wait.reason)
-    del reason["since_s"]
+    reason = wait.reason
     return {
         "run": wait.step.run,
         "step": wait.step.step,
@@ -127,6 +253,15 @@ def of_wait(wait: WaitReason) -> dict[str, Any]:
         "workers": wait.workers,
         "since_ms": wait.since_ms,
         "demand": msgspec.to_builtins(wait.step.demand),
-        **reason,
-        "holders": ["/".join(key) for key in wait.reason.holders],
+        "waits_for": reason.waits_for,
+        "place": reason.place,
+        "possible": reason.possible,
+        "pool": reason.pool,
+        "limit": reason.limit,
+        "in_use": reason.in_use,
+        "level": reason.level,
+        "holders": ["/".join(key) for key in reason.holders],
+        "lacking": reason.lacking,
+        "kept_for": None if reason.kept_for is None else list(reason.kept_for),
+        "worker": reason.worker,
     }

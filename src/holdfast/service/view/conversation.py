@@ -2,19 +2,91 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import msgspec
+from msgspec import Meta
 
+from holdfast.core.nouns.conversations import OnBusy
+from holdfast.core.values import content
 from holdfast.core.values.money import usd
-from holdfast.service.view.plain import iso, maybe_usd
+from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.conversation import Talk
     from holdfast.core.nouns.conversations import Conversation, Exchange
 
 
-def of_conversation(conversation: Conversation) -> dict[str, Any]:
+class ConversationRow(TypedDict):
+    """A conversation with an agent."""
+
+    name: str
+    tenant: str
+    agent: Annotated[str, Meta(description="The workflow that answers its messages.")]
+    on_busy: Annotated[OnBusy, Meta(description="What happens to a message that comes while the agent is at work.")]
+    team_budget: Annotated[str | None, Meta(description="The team budget that its runs are charged to.")]
+    spends_as: Annotated[str | None, Meta(description="The agent of the team budget that its runs are charged to.")]
+    messages: Annotated[int, Meta(description="How many messages were sent.")]
+    active: Annotated[int | None, Meta(description="The number of the message that is being answered.")]
+    run: Annotated[str | None, Meta(description="The id of the run that answers it.")]
+    waiting: Annotated[list[int], Meta(description="The numbers of the messages that wait.")]
+    latest: Annotated[int | None, Meta(description="The number of the message that the next one follows.")]
+    by: Annotated[str | None, Meta(description="The person who opened it.")]
+    private: Annotated[bool, Meta(description="True if only the person who opened it can read it and write in it.")]
+    client: Annotated[str | None, Meta(description="The token or key with which a private one was opened.")]
+    begun_at: Time
+
+
+class AttachmentRow(TypedDict):
+    """An image, a recording or a document of a message, without its bytes."""
+
+    type: content.Kind
+    media_type: str
+    sha256: Annotated[str, Meta(description="SHA-256 of its bytes, in hexadecimal digits.")]
+    size_bytes: int
+    month: NotRequired[Annotated[str, Meta(description="The month whose archive keeps its bytes: `2026-03`.")]]
+
+
+class SummaryRow(TypedDict):
+    """A summary of the beginning of a conversation."""
+
+    text: str
+    covers: Annotated[int, Meta(description="How many messages and replies it stands for.")]
+
+
+class ExchangeRow(TypedDict):
+    """A message and its reply."""
+
+    number: Annotated[int, Meta(description="Its number in the conversation; the first message has 1.")]
+    after: Annotated[int | None, Meta(description="The number of the message that it follows.")]
+    steers: Annotated[int | None, Meta(description="The message whose answer it changed, because it came meanwhile.")]
+    status: Annotated[str, Meta(description="`waiting`, `active`, or how its run ended: `completed`, `failed`, `cancelled`.")]
+    text: str
+    parts: Annotated[list[AttachmentRow], Meta(description="Its attachments.")]
+    by: Annotated[str | None, Meta(description="The person who sent it.")]
+    key: Annotated[str | None, Meta(description="Its idempotency key: a message with the same key is the same message.")]
+    said_at: Annotated[Time, Meta(description="When it was sent.")]
+    run: Annotated[str | None, Meta(description="The id of the run that answers it.")]
+    agent: Annotated[str | None, Meta(description="The agent that answers it, if it is not the conversation's own.")]
+    reply: Annotated[str | None, Meta(description="The reply, as text.")]
+    summary: SummaryRow | None
+    left: Annotated[bool, Meta(description="True if a later message replaced it, so that agents do not see it any more.")]
+    problem: Annotated[str | None, Meta(description="Why it has no reply.")]
+
+
+class ConversationWhole(ConversationRow):
+    """A conversation with its messages and its costs."""
+
+    limit_usd: Annotated[Dollars | None, Meta(description="The most that its runs may spend together.")]
+    spent_usd: Dollars
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
+    max_tokens: Annotated[int | None, Meta(description="The most tokens that its runs may use together.")]
+    spent_tokens: int
+    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
+    exchanges: list[ExchangeRow]
+
+
+def of_conversation(conversation: Conversation) -> ConversationRow:
     """A conversation as lists show it."""
     return {
         "name": conversation.id,
@@ -35,7 +107,7 @@ def of_conversation(conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def of_talk(talk: Talk) -> dict[str, Any]:
+def of_talk(talk: Talk) -> ConversationWhole:
     """A conversation with all that was said in it, and what it has spent."""
     return {
         **of_conversation(talk.conversation),
@@ -49,7 +121,7 @@ def of_talk(talk: Talk) -> dict[str, Any]:
     }
 
 
-def of_exchange(exchange: Exchange) -> dict[str, Any]:
+def of_exchange(exchange: Exchange) -> ExchangeRow:
     """A message and what came of it."""
     return {
         "number": exchange.number,
@@ -64,7 +136,7 @@ def of_exchange(exchange: Exchange) -> dict[str, Any]:
         "run": exchange.run,
         "agent": exchange.agent,
         "reply": exchange.reply,
-        "summary": exchange.summary and {"text": exchange.summary.text, "covers": exchange.summary.covers},
+        "summary": None if exchange.summary is None else {"text": exchange.summary.text, "covers": exchange.summary.covers},
         "left": exchange.left,
         "problem": exchange.problem,
     }

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
-from holdfast.service.view.plain import iso
+from msgspec import Meta
+
+from holdfast.core.views.projection import EffectState
+from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
-    from holdfast.core.views.projection import EffectChange, EffectRow
+    from holdfast.core.views import projection
 
 
 MOST_EFFECTS: Final = 1000
 """Calls of tools that are shown with their run; `effects list --run` has all."""
 
 
-async def of_effect(control: Control, row: EffectRow, change: EffectChange | None, tenant: str | None = None) -> dict[str, Any]:
+class EffectRow(TypedDict):
+    """A tool call, as the ledger keeps it."""
+
+    call: Annotated[str, Meta(description="Its id.")]
+    run_id: str
+    step: str
+    tool: str
+    policy: Annotated[str, Meta(description="Whether the tool may be called again: `read`, `idempotent`, `verify` or `once`.")]
+    key: Annotated[str, Meta(description="The effect key that is sent to the tool, the same for each attempt.")]
+    state: Annotated[EffectState, Meta(description="What is known of its outcome.")]
+    request: Annotated[Any, Meta(description="The arguments.")]
+    response: Annotated[Any, Meta(description="What the tool returned.")]
+    error: Annotated[str | None, Meta(description="The error that it ended with.")]
+    by: Annotated[str | None, Meta(description="The person who stated the outcome.")]
+    intended_at: Annotated[Time, Meta(description="When it was written down, before the call was made.")]
+    updated_at: Time
+
+
+async def of_effect(
+    control: Control, row: projection.EffectRow, change: projection.EffectChange | None, tenant: str | None = None
+) -> EffectRow:
     """A line of the ledger; `tenant` is its run's, where that is known already."""
     value, tenant = control.payloads.value, tenant or (await control.find(row.run)).tenant
     response = change.response if change is not None else None

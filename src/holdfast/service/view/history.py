@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, TypedDict, cast, get_args, get_origin
 
 import msgspec
+from msgspec import Meta
 
+from holdfast.core.facts import streams
 from holdfast.core.facts.events import AnyEvent, Recorded
 from holdfast.core.nouns.shared_values import SharedConflict
 from holdfast.core.values.payload import Payload, inline
 from holdfast.core.values.policies import ErrorRecord
-from holdfast.service.view.plain import iso
+from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
-    from holdfast.core.facts.streams import Told
-    from holdfast.ports import LogPiece
+    from holdfast.ports import LogPiece, TailEvent
 
 
 SHOWN_AS: Final[dict[str, dict[str, str]]] = {
@@ -27,19 +28,73 @@ SHOWN_AS: Final[dict[str, dict[str, str]]] = {
 """The fields of events that are called as something of the record is: beside it they have another name."""
 
 
-def of_event(recorded: Recorded) -> dict[str, Any]:
+class EventRow(TypedDict):
+    """An event of a run. Besides these keys it has the fields of its type, as the reference of events lists them."""
+
+    seq: Annotated[int, Meta(description="Its number in the run; the first event has 1.")]
+    at: Time
+    type: Annotated[str, Meta(description="Its type, which says which fields it has.")]
+    trace_id: Annotated[str | None, Meta(description="The trace of the request that caused it.")]
+    verified: NotRequired[
+        Annotated[bool, Meta(description="True if `by` is the name of the token or key; otherwise the caller claims it.")]
+    ]
+
+
+class TailRow(EventRow):
+    """An event of any run."""
+
+    run_id: str
+    workflow: str
+    cursor: Annotated[str, Meta(description="Give it to continue after this event.")]
+
+
+class StreamRow(TypedDict):
+    """A piece of a run's streams: the text of a model call, or a value that user code wrote."""
+
+    run_id: str
+    stream: Annotated[str, Meta(description="The name of the stream.")]
+    kind: Annotated[streams.Kind, Meta(description="`reset` takes back what its source has sent so far; `end` ends it.")]
+    source: Annotated[str, Meta(description="The call that writes it, `draft#1:0:1`, or the stream's name.")]
+    offset: Annotated[int, Meta(description="The number of its first character, or of the value.")]
+    text: NotRequired[Annotated[str, Meta(description="The text, from `offset` on.")]]
+    value: NotRequired[Annotated[Any, Meta(description="The value that user code wrote.")]]
+    outcome: NotRequired[Annotated[streams.Outcome, Meta(description="How the source ended, or the tool that it called.")]]
+    cursor: Annotated[str, Meta(description="Give it to continue after this piece.")]
+
+
+class LogRow(TypedDict):
+    """A piece of the output of a job."""
+
+    job: Annotated[str, Meta(description="The job, with its combination: `greet (Ada)`.")]
+    attempt: int
+    first_byte: Annotated[int, Meta(description="How many bytes of the attempt come before this piece.")]
+    bytes: Annotated[int, Meta(description="The length of the piece in bytes.")]
+    written_at: Time
+    text: NotRequired[
+        Annotated[str, Meta(description="The output, if it was asked for; bytes that are no UTF-8 are replaced.")]
+    ]
+
+
+def of_event(recorded: Recorded) -> EventRow:
     """An event in its place: what it says about the run, under the names of its fields. None of these hides what is said of the
     place."""
     kind = type(recorded.event).__name__
     place = {"seq": recorded.seq, "at": iso(recorded.at_ms), "type": kind, "trace_id": recorded.trace_id}
     told, others = facts(recorded.event), SHOWN_AS.get(kind, {})
-    return {
+    row = {
         **place,
         **told,
         **{shown: told[name] for name, shown in others.items()},
         **place,  # it comes first, and nothing of the event hides it
         **({"verified": is_verified(recorded.event)} if getattr(recorded.event, "by", None) is not None else {}),
     }
+    return cast("EventRow", row)  # with fields of its own
+
+
+def of_tail(tailed: TailEvent, workflow: str) -> TailRow:
+    """An event of any run, with which run it is of."""
+    place = {"run_id": tailed.run, "workflow": workflow, "cursor": tailed.cursor}
+    return cast("TailRow", {**place, **of_event(tailed.recorded), **place})
 
 
 def recorded_of(event: dict[str, Any]) -> Recorded:
@@ -49,14 +104,15 @@ def recorded_of(event: dict[str, Any]) -> Recorded:
     return Recorded(event["seq"], at_ms, _made(_EVENTS[event["type"]], event))
 
 
-def of_told(told: Told) -> dict[str, Any]:
+def of_told(told: streams.Told) -> StreamRow:
     """What is told of a stream of a run: only what its kind has."""
-    found: dict[str, Any] = {
+    found: StreamRow = {
         "run_id": told.run,
         "stream": told.stream,
         "kind": told.kind,
         "source": told.source,
         "offset": told.offset,
+        "cursor": told.cursor,
     }
     if told.text or told.kind == "result":
         found["text"] = told.text
@@ -64,19 +120,21 @@ def of_told(told: Told) -> dict[str, Any]:
         found["value"] = told.value
     if told.outcome is not None:
         found["outcome"] = told.outcome
-    return {**found, "cursor": told.cursor}
+    return found
 
 
-def of_log(piece: LogPiece, text: bytes | None = None) -> dict[str, Any]:
+def of_log(piece: LogPiece, text: bytes | None = None) -> LogRow:
     """What a job has printed from a byte on, as text; bytes that are none are shown as such."""
-    return {
+    found: LogRow = {
         "job": piece.place.job,
         "attempt": piece.place.attempt,
         "first_byte": piece.place.first,
         "bytes": piece.bytes,
         "written_at": iso(piece.written_at_ms),
-        **({} if text is None else {"text": text.decode(errors="replace")}),
     }
+    if text is not None:
+        found["text"] = text.decode(errors="replace")
+    return found
 
 
 def facts(event: msgspec.Struct) -> dict[str, Any]:

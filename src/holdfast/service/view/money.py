@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from holdfast.core.values.money import usd
-from holdfast.core.values.scopes import in_words
-from holdfast.service.view.plain import iso, maybe_usd
+from holdfast.core.values.scopes import Period, in_words
+from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
@@ -17,7 +18,41 @@ if TYPE_CHECKING:
     from holdfast.engine.background.doubt import Doubt
 
 
-async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str, Any]:
+class BudgetWaiterRow(TypedDict):
+    """A run that waits for room in a budget."""
+
+    run_id: str
+    wanted_usd: NotRequired[Annotated[Dollars, Meta(description="The dollars that it needs.")]]
+    wanted_tokens: NotRequired[Annotated[int, Meta(description="The tokens that it needs.")]]
+
+
+class BookRow(TypedDict):
+    """What a tenant or a team has spent in a period, in dollars and in tokens."""
+
+    scope: Annotated[str, Meta(description="Whose budget it is, in words: `tenant acme, day 2026-11-21`.")]
+    period: Period
+    limit_usd: Annotated[Dollars | None, Meta(description="The limit; null for none.")]
+    settled_usd: Annotated[Dollars, Meta(description="What calls have cost.")]
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
+    left_usd: Annotated[Dollars | None, Meta(description="What is left of the limit.")]
+    max_tokens: Annotated[int | None, Meta(description="The limit in tokens; null for none.")]
+    settled_tokens: int
+    held_tokens: int
+    in_doubt_tokens: int
+    left_tokens: int | None
+    waiting: Annotated[list[BudgetWaiterRow], Meta(description="The runs that wait for room in it.")]
+
+
+class BudgetRow(TypedDict):
+    """The budgets of a tenant, or of a team."""
+
+    tenant: str
+    team: str | None
+    books: Annotated[list[BookRow], Meta(description="That of this day, and that of this month.")]
+
+
+async def of_owner(control: Control, tenant: str, team: str | None) -> BudgetRow:
     """The books of a tenant's, or a team's, day and month, in dollars and in tokens, with who waits there."""
     books = await control.budgets(tenant, team=team)
     of_tokens = await control.budgets(tenant, team=team, tokens=True)
@@ -40,10 +75,9 @@ async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str,
                 "in_doubt_tokens": of_tokens[period].in_doubt,
                 "left_tokens": of_tokens[period].left,
                 "waiting": [
-                    {
-                        "run_id": each.run,
-                        **({"wanted_usd": usd(each.wanted)} if each.scope == row.scope else {"wanted_tokens": each.wanted}),
-                    }
+                    {"run_id": each.run, "wanted_usd": usd(each.wanted)}
+                    if each.scope == row.scope
+                    else {"run_id": each.run, "wanted_tokens": each.wanted}
                     for each in waiting
                     if each.scope in (row.scope, of_tokens[period].scope)
                 ],
@@ -53,7 +87,29 @@ async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str,
     }
 
 
-def of_budget(state: State) -> dict[str, Any]:
+class DoubtedCallRow(TypedDict):
+    """A model call of a run whose cost is unknown."""
+
+    call: Annotated[str, Meta(description="Its id.")]
+    model: str
+    step: str
+    hold_usd: Annotated[Dollars, Meta(description="The most it can have cost, which counts as spent.")]
+    at: Annotated[Time, Meta(description="When it was made.")]
+
+
+class RunBudgetRow(TypedDict):
+    """The budget of a run."""
+
+    run_id: str
+    limit_usd: Annotated[Dollars | None, Meta(description="The cost limit; null for none.")]
+    settled_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
+    available_usd: Annotated[Dollars | None, Meta(description="What is left of the limit.")]
+    in_doubt: list[DoubtedCallRow]
+
+
+def of_budget(state: State) -> RunBudgetRow:
     """The books of a run, with the calls whose cost nobody knows yet."""
     budget = state.budget
     return {
@@ -71,7 +127,25 @@ def of_budget(state: State) -> dict[str, Any]:
     }
 
 
-def of_doubt(doubt: Doubt) -> dict[str, Any]:
+class DoubtRow(TypedDict):
+    """A model call whose cost is unknown."""
+
+    call: Annotated[str, Meta(description="Its id.")]
+    run_id: str
+    tenant: str
+    workflow: str
+    step: str
+    attempt: Annotated[int, Meta(description="The attempt of the step that made it.")]
+    model: str
+    hold_usd: Annotated[Dollars, Meta(description="The most it can have cost, which counts as spent.")]
+    sent_at: Time
+    in_doubt_since: Time
+    session: Annotated[str | None, Meta(description="The session of the process that made it.")]
+    error_class: str
+    error: Annotated[str, Meta(description="Why its cost is unknown.")]
+
+
+def of_doubt(doubt: Doubt) -> DoubtRow:
     """A model call of which nobody knows what it cost, and what is known of it."""
     return {
         "call": doubt.call,
@@ -90,7 +164,27 @@ def of_doubt(doubt: Doubt) -> dict[str, Any]:
     }
 
 
-def of_cost(cost: Cost) -> dict[str, Any]:
+class CostRow(TypedDict):
+    """What the calls of a node to a model have cost on a day."""
+
+    day: Annotated[str, Meta(description="The day in UTC: `2026-11-21`.", extra_json_schema={"format": "date"})]
+    tenant: str
+    workflow: str
+    node: str
+    model: Annotated[str, Meta(description="The model, or the tool that has a price.")]
+    calls: Annotated[int, Meta(description="How many calls were made.")]
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Dollars
+
+
+class CostsCountedRow(TypedDict):
+    """The result of counting costs."""
+
+    up_to_date: Annotated[bool, Meta(description="False if there was more to count than the time allowed; ask again.")]
+
+
+def of_cost(cost: Cost) -> CostRow:
     return {
         "day": cost.day,
         "tenant": cost.tenant,
@@ -104,30 +198,125 @@ def of_cost(cost: Cost) -> dict[str, Any]:
     }
 
 
-def of_team_budget(found: Dashboard) -> dict[str, Any]:
+class TeamBudgetRow(TypedDict):
+    """A team budget in a list."""
+
+    name: str
+    tenant: str
+
+
+class __AgentUse(TypedDict):
+    """The use that an agent of a team budget makes of it."""
+
+    utilization: Annotated[float, Meta(description="The share of its allotment that is used, held or in doubt, from 0 to 1.")]
+    priority: Annotated[float, Meta(description="Of two that are idle equally long, the lower one lends first.")]
+    idle_since: Annotated[Time | None, Meta(description="When its last call began or ended.")]
+
+
+class AgentMoneyRow(__AgentUse):
+    """An agent's part of a team budget, in dollars."""
+
+    allocated_usd: Annotated[Dollars, Meta(description="Its allotment, with what it has borrowed and without what it lends.")]
+    used_usd: Dollars
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
+    remaining_usd: Dollars
+
+
+class AgentTokensRow(__AgentUse):
+    """An agent's part of a team budget, in tokens."""
+
+    allocated_tokens: Annotated[int, Meta(description="Its allotment, with what it has borrowed and without what it lends.")]
+    used_tokens: int
+    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
+    in_doubt_tokens: Annotated[int, Meta(description="Tokens that calls of unknown cost may have used.")]
+    remaining_tokens: int
+
+
+class TeamMoneyRow(TypedDict):
+    """A team budget in dollars."""
+
+    total_usd: Dollars
+    allocated_usd: Annotated[Dollars, Meta(description="What is allotted to all agents together.")]
+    used_usd: Dollars
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight.")]
+    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
+    remaining_usd: Dollars
+    agents: Annotated[dict[str, AgentMoneyRow], Meta(description="The agents by their names.")]
+
+
+class TeamTokensRow(TypedDict):
+    """A team budget in tokens."""
+
+    total_tokens: int
+    allocated_tokens: Annotated[int, Meta(description="What is allotted to all agents together.")]
+    used_tokens: int
+    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
+    in_doubt_tokens: Annotated[int, Meta(description="Tokens that calls of unknown cost may have used.")]
+    remaining_tokens: int
+    agents: Annotated[dict[str, AgentTokensRow], Meta(description="The agents by their names.")]
+
+
+class TeamBudgetWhole(TeamBudgetRow):
+    """A team budget with how each agent stands."""
+
+    money: Annotated[TeamMoneyRow | None, Meta(description="Null where dollars are not limited.")]
+    tokens: Annotated[TeamTokensRow | None, Meta(description="Null where tokens are not limited.")]
+
+
+def of_team_budget(found: Dashboard) -> TeamBudgetWhole:
     """What agents may spend together, in dollars and in tokens, None for what is not limited, and how each of them stands."""
     return {
         "name": found.name,
         "tenant": found.tenant,
-        "money": None if found.money is None else _books(found.money, "_usd", usd),
-        "tokens": None if found.tokens is None else _books(found.tokens, "_tokens", int),
+        "money": None if found.money is None else _money(found.money),
+        "tokens": None if found.tokens is None else _tokens(found.tokens),
     }
 
 
-def _books(books: Books, unit: str, amount: Callable[[int], Any]) -> dict[str, Any]:
-    def row(of: Books | AgentBooks, *names: str) -> dict[str, Any]:
-        return {f"{name}{unit}": amount(getattr(of, name)) for name in (*names, *_AMOUNTS)}
-
-    agents = {
-        name: {
-            **row(each),
-            "utilization": each.utilization,
-            "priority": each.priority,
-            "idle_since": iso(each.moved_at_ms or None),
-        }
-        for name, each in books.agents.items()
+def _money(books: Books) -> TeamMoneyRow:
+    return {
+        "total_usd": usd(books.total),
+        "allocated_usd": usd(books.allocated),
+        "used_usd": usd(books.used),
+        "held_usd": usd(books.held),
+        "in_doubt_usd": usd(books.in_doubt),
+        "remaining_usd": usd(books.remaining),
+        "agents": {
+            name: {
+                "allocated_usd": usd(each.allocated),
+                "used_usd": usd(each.used),
+                "held_usd": usd(each.held),
+                "in_doubt_usd": usd(each.in_doubt),
+                "remaining_usd": usd(each.remaining),
+                **_use(each),
+            }
+            for name, each in books.agents.items()
+        },
     }
-    return {**row(books, "total"), "agents": agents}
 
 
-_AMOUNTS: Final = ("allocated", "used", "held", "in_doubt", "remaining")
+def _tokens(books: Books) -> TeamTokensRow:
+    return {
+        "total_tokens": books.total,
+        "allocated_tokens": books.allocated,
+        "used_tokens": books.used,
+        "held_tokens": books.held,
+        "in_doubt_tokens": books.in_doubt,
+        "remaining_tokens": books.remaining,
+        "agents": {
+            name: {
+                "allocated_tokens": each.allocated,
+                "used_tokens": each.used,
+                "held_tokens": each.held,
+                "in_doubt_tokens": each.in_doubt,
+                "remaining_tokens": each.remaining,
+                **_use(each),
+            }
+            for name, each in books.agents.items()
+        },
+    }
+
+
+def _use(agent: AgentBooks) -> __AgentUse:
+    return {"utilization": agent.utilization, "priority": agent.priority, "idle_since": iso(agent.moved_at_ms or None)}

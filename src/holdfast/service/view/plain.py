@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypedDict, overload
+
+from msgspec import Meta
 
 from holdfast.core.values.money import usd
 
@@ -12,6 +14,22 @@ if TYPE_CHECKING:
     from holdfast.core.values.policies import ErrorRecord
 
 
+Time: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="A time in UTC, as RFC 3339 writes it: `2026-03-01T09:30:00.250Z`.",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+Dollars: TypeAlias = Annotated[
+    str, Meta(description="US dollars as decimal text, exact: `0.000135`.", pattern=r"^-?[0-9]+\.[0-9]{2,9}$")
+]
+
+
+@overload
+def iso(at_ms: int) -> str: ...
+@overload
+def iso(at_ms: int | None) -> str | None: ...
 def iso(at_ms: int | None) -> str | None:
     """A time in UTC: `2026-03-01T09:30:00.250Z`."""
     if at_ms is None:
@@ -43,7 +61,22 @@ _PLACE: Final = re.compile(r" \([^\s()]+\.py:\d+(?: in [^()\n]+)?\)")
 """As an error's message ends that is of the user's own code: ` (refund.py:12 in pay)`."""
 
 
-def error_of(error: ErrorRecord | None) -> dict[str, Any] | None:
+class ErrorRow(TypedDict):
+    """An error of a run, a step or an operation."""
+
+    node: Annotated[str | None, Meta(description="The node that failed; null for the run itself.")]
+    error_class: Annotated[str, Meta(description="The kind of error, stable across versions: `timeout`, `rate_limit`, `tool`.")]
+    message: str
+    retryable: Annotated[bool, Meta(description="True if another attempt may succeed.")]
+    at: Annotated[Time, Meta(description="When it happened.")]
+    tool: Annotated[str | None, Meta(description="The tool whose call failed.")]
+    trace: Annotated[
+        str | None,
+        Meta(description="The place in the user's own code, as Python prints it; hidden from callers of one tenant."),
+    ]
+
+
+def error_of(error: ErrorRecord | None) -> ErrorRow | None:
     if error is None:
         return None
     return {

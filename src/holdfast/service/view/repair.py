@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
+from msgspec import Meta
+
+from holdfast.core.facts.state import OperationStatus
 from holdfast.core.values.money import nanousd, usd
 from holdfast.core.views import status
+from holdfast.core.views.status import Status
+from holdfast.ports import LetterState
 from holdfast.service.view.effect import MOST_EFFECTS
-from holdfast.service.view.plain import error_of, iso, maybe_usd
+from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.bulk import BulkOutcome
@@ -17,7 +22,36 @@ if TYPE_CHECKING:
     from holdfast.ports import Letter, LetterCount
 
 
-def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> dict[str, Any]:
+class ForkedOperationRow(TypedDict):
+    """An operation of a run that is to be forked."""
+
+    step: str
+    path: Annotated[str, Meta(description="Its place in the step.")]
+    kind: Annotated[str, Meta(description="`model`, `effect`, `step` and others.")]
+    name: Annotated[str, Meta(description="The model, tool or function.")]
+    policy: Annotated[str | None, Meta(description="The policy of a tool: `read`, `idempotent`, `verify` or `once`.")]
+    stands: Annotated[bool, Meta(description="True if it comes before the place where the fork begins.")]
+    why: Annotated[str | None, Meta(description="Why its outcome cannot be reused.")]
+    cost_usd: Dollars
+
+
+class ForkQuoteRow(TypedDict):
+    """What a fork of a run would do and cost."""
+
+    run_id: Annotated[str, Meta(description="The run that would be forked.")]
+    workflow: str
+    begins_at: Annotated[str, Meta(description="The first step, or `STEP/OPERATION`, that would be done again.")]
+    why: Annotated[str | None, Meta(description="Why it begins earlier than asked.")]
+    kept: Annotated[list[str], Meta(description="The steps that would not be done again.")]
+    again: Annotated[list[str], Meta(description="The steps that would be done again.")]
+    reused: Annotated[list[ForkedOperationRow], Meta(description="The operations whose outcomes would be reused.")]
+    anew: Annotated[list[ForkedOperationRow], Meta(description="The operations that would be done again.")]
+    reused_usd: Annotated[Dollars, Meta(description="What the reused operations have cost.")]
+    anew_usd: Annotated[Dollars, Meta(description="The most that all operations could cost if none were reused.")]
+    most_usd: Annotated[Dollars | None, Meta(description="The cost limit of the fork; null for none.")]
+
+
+def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> ForkQuoteRow:
     """What a fork would be. `most_usd` is its limit, `anew_usd` the most that the origin's calls could have cost, were they all
     made again."""
     limit = fork.began.limit_nanousd if cost_limit_usd is None else nanousd(cost_limit_usd)
@@ -36,7 +70,7 @@ def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> dict
     }
 
 
-def _done(done: Done) -> dict[str, Any]:
+def _done(done: Done) -> ForkedOperationRow:
     return {
         "step": done.step,
         "path": done.path,
@@ -49,9 +83,43 @@ def _done(done: Done) -> dict[str, Any]:
     }
 
 
-def of_cancel(state: State) -> dict[str, Any]:
+class CallInFlightRow(TypedDict):
+    """A call whose outcome is not known yet."""
+
+    call: Annotated[str, Meta(description="Its id.")]
+    kind: Literal["model", "effect"]
+    name: Annotated[str, Meta(description="The model or tool.")]
+    step: str
+    doubted: Annotated[bool, Meta(description="True if its outcome cannot be known without a person.")]
+    policy: Annotated[str | None, Meta(description="The policy of a tool: `read`, `idempotent`, `verify` or `once`.")]
+
+
+# `with` is a word of the language.
+CompensatedRow = TypedDict(
+    "CompensatedRow",
+    {
+        "call": Annotated[str, Meta(description="The id of the call, or of the child run.")],
+        "tool": Annotated[str, Meta(description="The tool that was called.")],
+        "with": Annotated[str | None, Meta(description="The tool that undoes it; null where the child run undoes itself.")],
+    },
+)
+CompensatedRow.__doc__ = "An effect that would be undone."
+
+
+class CancelQuoteRow(TypedDict):
+    """What cancelling a run would do."""
+
+    run_id: str
+    status: Status
+    called_off: Annotated[list[str], Meta(description="The steps that would be cancelled.")]
+    in_flight: Annotated[list[CallInFlightRow], Meta(description="The calls that may have happened.")]
+    compensated: Annotated[list[CompensatedRow], Meta(description="The effects that would be undone, in this order.")]
+    asked: Annotated[list[str], Meta(description="The calls about which a person would be asked.")]
+
+
+def of_cancel(state: State) -> CancelQuoteRow:
     """What would be called off, what is in flight and may have happened, and what would be undone, in that order."""
-    calls = [
+    calls: list[CallInFlightRow] = [
         {
             "call": id_,
             "kind": call.kind,
@@ -78,7 +146,18 @@ def of_cancel(state: State) -> dict[str, Any]:
     }
 
 
-def of_outcome(outcome: BulkOutcome) -> dict[str, Any]:
+class OutcomeRow(TypedDict):
+    """The result of a command for one of many runs or dead letters."""
+
+    run_id: str
+    status: Annotated[str, Meta(description="The run's status afterwards.")]
+    refused: Annotated[str | None, Meta(description="Why it was not done.")]
+    fork: Annotated[str | None, Meta(description="The id of the run that was forked from it.")]
+    letter: Annotated[str | None, Meta(description="The id of the dead letter.")]
+    quote: Annotated[ForkQuoteRow | None, Meta(description="What the fork would do, in a dry run.")]
+
+
+def of_outcome(outcome: BulkOutcome) -> OutcomeRow:
     """What became of one of many runs, or dead letters."""
     return {
         "run_id": outcome.run,
@@ -90,7 +169,51 @@ def of_outcome(outcome: BulkOutcome) -> dict[str, Any]:
     }
 
 
-def of_letter(found: Letter) -> dict[str, Any]:
+class DeadLetterRow(TypedDict):
+    """A dead letter: a step that has failed permanently."""
+
+    letter: Annotated[str, Meta(description="Its id, `RUN:STEP`.")]
+    run_id: str
+    step: str
+    tenant: str
+    workflow: str
+    node: str
+    error_class: Annotated[str, Meta(description="The kind of the last error.")]
+    message: Annotated[str, Meta(description="The last error.")]
+    attempts: int
+    first_at: Annotated[Time, Meta(description="When it failed first.")]
+    last_at: Annotated[Time, Meta(description="When it failed last.")]
+    asked: Annotated[bool, Meta(description="True if the run goes on and a gate asks about the step.")]
+    edited: Annotated[bool, Meta(description="True if its input was edited since.")]
+    state: LetterState
+    resolved_at: Time | None
+
+
+class LetterOperationRow(TypedDict):
+    """An operation of a step that has failed permanently."""
+
+    path: Annotated[str, Meta(description="Its place in the step.")]
+    kind: Annotated[str, Meta(description="`model`, `effect`, `step` and others.")]
+    name: Annotated[str, Meta(description="The model, tool or function.")]
+    status: OperationStatus
+    key: Annotated[str | None, Meta(description="The effect key of a tool call.")]
+    error: ErrorRow | None
+
+
+class DeadLetterWhole(DeadLetterRow):
+    """A dead letter with its input, its error and its operations."""
+
+    status: Annotated[Status, Meta(description="The run's status.")]
+    input: Annotated[Any, Meta(description="The run's input.")]
+    error: ErrorRow | None
+    failed_at: Annotated[str | None, Meta(description="The operation that failed.")]
+    arguments: Annotated[Any, Meta(description="The arguments of the tool call that failed.")]
+    edited_arguments: Annotated[Any, Meta(description="The arguments of the next attempt, where they were edited.")]
+    operations: list[LetterOperationRow]
+    gate: Annotated[str | None, Meta(description="The gate that asks about the step.")]
+
+
+def of_letter(found: Letter) -> DeadLetterRow:
     """A dead letter as lists show it."""
     letter = found.letter
     return {
@@ -112,7 +235,7 @@ def of_letter(found: Letter) -> dict[str, Any]:
     }
 
 
-async def of_letter_whole(control: Control, found: Letter, state: State) -> dict[str, Any]:
+async def of_letter_whole(control: Control, found: Letter, state: State) -> DeadLetterWhole:
     """A dead letter with what its step had come to: its error, the operations of its journal, the input of the run."""
     step = state.step(found.letter.step)
     failed = None if step is None or step.failed_path is None else step.journal.get(step.failed_path)
@@ -137,7 +260,19 @@ async def of_letter_whole(control: Control, found: Letter, state: State) -> dict
     }
 
 
-def of_letters(count: LetterCount, now_ms: int) -> dict[str, Any]:
+class DeadLetterCountRow(TypedDict):
+    """The dead letters of a node and a kind of error."""
+
+    workflow: str
+    node: str
+    error_class: str
+    open: Annotated[int, Meta(description="How many are open.")]
+    resolved: Annotated[int, Meta(description="How many were resolved and are still listed.")]
+    oldest_open_at: Time | None
+    oldest_open_s: Annotated[int | None, Meta(description="The age of the oldest open one, in seconds.")]
+
+
+def of_letters(count: LetterCount, now_ms: int) -> DeadLetterCountRow:
     return {
         "workflow": count.workflow,
         "node": count.node,

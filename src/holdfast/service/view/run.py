@@ -4,29 +4,181 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, cast
 
+from msgspec import Meta
+
+from holdfast.core.facts import graph as graphs
 from holdfast.core.facts.events import StepCompleted
+from holdfast.core.facts.state import StepStatus
 from holdfast.core.rules import caps
-from holdfast.core.rules.readiness import edge_state
+from holdfast.core.rules.readiness import EdgeState, edge_state
 from holdfast.core.values.ids import node_of
 from holdfast.core.values.money import usd
 from holdfast.core.views import status
-from holdfast.service.view.effect import MOST_EFFECTS, of_effect
-from holdfast.service.view.plain import error_of, iso, maybe_usd
-from holdfast.service.view.score import of_score
+from holdfast.core.views.status import Status
+from holdfast.service.view.capacity import DemandRow
+from holdfast.service.view.effect import MOST_EFFECTS, EffectRow, of_effect
+from holdfast.service.view.plain import Dollars, ErrorRow, Time, error_of, iso, maybe_usd
+from holdfast.service.view.score import ScoreRow, of_score
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
-    from holdfast.control.tree import Tree
+    from holdfast.control.tree import Member, Tree
     from holdfast.core.facts.events import Recorded
-    from holdfast.core.facts.graph import Graph
     from holdfast.core.facts.state import Map, State, Step
     from holdfast.core.values.ids import SessionId
-    from holdfast.core.views.projection import RunRow
+    from holdfast.core.views import projection
 
 
-async def of_run(control: Control, state: State) -> dict[str, Any]:
+class WaitRow(TypedDict):
+    """A thing that a run waits for."""
+
+    kind: Annotated[
+        str,
+        Meta(
+            description="What ends the wait: `place`, `worker`, `pool`, `gate`, `signal`, `shared_value`, `timer`, `retry`,"
+            " `money`, `tokens`, `calls`, `child`, `effect`, `model`; `nothing` if the run is stuck."
+        ),
+    ]
+    reason: Annotated[str, Meta(description="A stable code, such as the reason of a gate or the name of a signal.")]
+    id: Annotated[str, Meta(description="The gate, step or operation that waits.")]
+    since_ms: Annotated[int, Meta(description="Since when, in milliseconds since 1970.")]
+    step: NotRequired[Annotated[str | None, Meta(description="The step that waits.")]]
+    due_at_ms: NotRequired[Annotated[int | None, Meta(description="When it ends by itself, in milliseconds since 1970.")]]
+    about: NotRequired[Annotated[str | None, Meta(description="The tool, pool, scope or child run that it is about.")]]
+    demand: NotRequired[Annotated[DemandRow | None, Meta(description="What a worker must have.")]]
+
+
+class RunStatusRow(TypedDict):
+    """A run's status, output and cost, as a command to a run returns it."""
+
+    run_id: str
+    workflow: str
+    version: int
+    status: Status
+    output: Annotated[Any, Meta(description="What it returned; null unless it is completed.")]
+    cost_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight and calls of unknown cost.")]
+    limit_usd: Annotated[Dollars | None, Meta(description="Its cost limit; null for none.")]
+    error: ErrorRow | None
+    waiting_for: list[WaitRow]
+
+
+class LimitRow(TypedDict):
+    """A limit of a run, and its use."""
+
+    limit: Annotated[str, Meta(description="`cost`, `steps`, `tokens`, `model_calls`, `tool_calls`, `active` or `wall`.")]
+    used: Annotated[int, Meta(description="What is used of it: billionths of a dollar, milliseconds, or a number.")]
+    most: Annotated[int, Meta(description="The limit, in the same unit.")]
+    percent: Annotated[int, Meta(description="How much of it is used, in percent, rounded down.")]
+
+
+class ParentRow(TypedDict):
+    """The run that has started a run."""
+
+    run_id: str
+    step: Annotated[str, Meta(description="The step that has started it.")]
+    root_id: Annotated[str, Meta(description="The run at the top of the tree.")]
+
+
+class OriginRow(TypedDict):
+    """The run that a run was forked from."""
+
+    run_id: str
+    step: Annotated[str, Meta(description="The step, or `STEP/OPERATION`, where the fork begins.")]
+
+
+class StallRow(TypedDict):
+    """The reason why a process cannot go on with a run for now."""
+
+    why: str
+    since: Time
+
+
+class StepRow(TypedDict):
+    """The latest visit of a node."""
+
+    step: Annotated[str, Meta(description="Its id, `NODE#VISIT`.")]
+    status: StepStatus
+    attempts: int
+    began_at: Annotated[Time | None, Meta(description="When its first attempt began.")]
+    changed_at: Annotated[Time, Meta(description="When it took this status.")]
+    retry_at: Annotated[Time | None, Meta(description="When its next attempt is due.")]
+    worker: Annotated[str | None, Meta(description="The process that executes it; hidden from callers of one tenant.")]
+    decisions: Annotated[list[str] | None, Meta(description="The edges that it chose.")]
+    error: Annotated[ErrorRow | None, Meta(description="Its last error.")]
+    reason: Annotated[str | None, Meta(description="Why it was skipped or cancelled.")]
+
+
+ItemStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
+MapStatus: TypeAlias = Literal["running", "completed", "failed"]
+
+
+class ItemRow(TypedDict):
+    """An item of a map that has ended."""
+
+    item: Annotated[str, Meta(description="Its name, `MAP[INDEX]`.")]
+    step: str
+    status: ItemStatus
+    attempts: int
+    ended_at: Time
+    output: Annotated[Any, Meta(description="What it returned.")]
+    error: ErrorRow | None
+    reason: Annotated[str | None, Meta(description="Why it was cancelled.")]
+    seq: Annotated[int, Meta(description="The number of the event that ended it.")]
+
+
+class MapRow(TypedDict):
+    """A list that a run works through item by item."""
+
+    map: Annotated[str, Meta(description="Its name: the node, or `STEP/OPERATION`.")]
+    step: str
+    status: MapStatus
+    items: Annotated[int, Meta(description="How many items there are.")]
+    completed: int
+    failed: int
+    under_way: int
+    failures: Annotated[list[ItemRow], Meta(description="The first items that failed.")]
+
+
+class RunWhole(RunStatusRow):
+    """A run with its steps, effects, limits and scores."""
+
+    limits: list[LimitRow]
+    reason: Annotated[str | None, Meta(description="Why it was cancelled or has failed, as a code.")]
+    would_stop: Annotated[
+        dict[str, str], Meta(description="The limits at which a dry run would have stopped, each with the reason in words.")
+    ]
+    bound_percents: Annotated[
+        dict[str, int],
+        Meta(description="The models that billed more than was reserved, each with the percentage that is reserved since."),
+    ]
+    tenant: str
+    team: str | None
+    key: Annotated[str | None, Meta(description="Its idempotency key.")]
+    tags: list[str]
+    parent: ParentRow | None
+    forked_from: OriginRow | None
+    started_by: Annotated[str | None, Meta(description="The person or program that started it.")]
+    started_by_os_user: Annotated[str | None, Meta(description="The operating system's user who started it.")]
+    started_by_client: Annotated[str | None, Meta(description="The token or key with which it was started.")]
+    started_at: Time
+    updated_at: Time
+    ended_at: Time | None
+    settled_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
+    in_doubt_usd: Annotated[Dollars, Meta(description="What calls of unknown cost may have cost.")]
+    workflow_missing_since: Annotated[Time | None, Meta(description="Since when no process has its workflow.")]
+    hindered: Annotated[list[StallRow], Meta(description="Why processes cannot go on with it for now.")]
+    tokens: Annotated[int, Meta(description="How many tokens its calls have used.")]
+    steps_started: int
+    steps: list[StepRow]
+    maps: list[MapRow]
+    effects: Annotated[list[EffectRow], Meta(description="Its tool calls, oldest first; the first thousand.")]
+    scores: list[ScoreRow]
+
+
+async def of_run(control: Control, state: State) -> RunStatusRow:
     """A run. `held_usd` is all that is set aside: for calls in flight, and for those whose cost is unknown."""
     budget = state.budget
     return {
@@ -39,11 +191,11 @@ async def of_run(control: Control, state: State) -> dict[str, Any]:
         "held_usd": usd(budget.held_nanousd + budget.in_doubt_nanousd),
         "limit_usd": maybe_usd(budget.limit_nanousd),
         "error": error_of(state.error),
-        "waiting_for": [status.describe(wait) for wait in status.waiting_for(state)],
+        "waiting_for": [cast("WaitRow", status.describe(wait)) for wait in status.waiting_for(state)],
     }
 
 
-async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
+async def of_run_whole(control: Control, state: State) -> RunWhole:
     """A run with its steps, its effects, its books and the scores that count."""
     workers = await control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
     row = await control.store.views.run(state.run)
@@ -84,7 +236,22 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
     }
 
 
-def of_node_costs(state: State) -> list[dict[str, Any]]:
+class RecordRow(TypedDict):
+    """The record of a run, to replay it elsewhere."""
+
+    run_id: str
+    record: Annotated[Any, Meta(description="The record, as `holdfast runs export` writes it.")]
+
+
+class NodeCostRow(TypedDict):
+    """What the calls of a node have cost."""
+
+    node: str
+    visits: Annotated[int, Meta(description="How often the run came to the node.")]
+    cost_usd: Dollars
+
+
+def of_node_costs(state: State) -> list[NodeCostRow]:
     """What the calls of each node have cost, in the order in which they first did; `visits` are its own."""
     return [
         {"node": node, "visits": state.visits.get(node, 0), "cost_usd": usd(cost)}
@@ -92,7 +259,39 @@ def of_node_costs(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def of_drawing(graph: Graph, state: State) -> dict[str, Any]:
+class DrawnNodeRow(TypedDict):
+    """A node of a run's graph."""
+
+    node: str
+    kind: graphs.Kind
+    status: Annotated[StepStatus | None, Meta(description="The status of its latest visit; null before the first.")]
+    visits: Annotated[int, Meta(description="How often the run came to the node.")]
+    cost_usd: Dollars
+
+
+class DrawnEdgeRow(TypedDict):
+    """An edge of a run's graph."""
+
+    source: str
+    target: str
+    when: Annotated[str | None, Meta(description="The decision of the source that takes it.")]
+    guard: Annotated[str | None, Meta(description="The function that must allow it.")]
+    on: Annotated[Literal["success", "error"], Meta(description="Whether it is taken when the source completes or fails.")]
+    state: EdgeState
+
+
+class DrawingRow(TypedDict):
+    """The graph of a run."""
+
+    run_id: str
+    workflow: str
+    version: int
+    graph_hash: str
+    nodes: list[DrawnNodeRow]
+    edges: list[DrawnEdgeRow]
+
+
+def of_drawing(graph: graphs.Graph, state: State) -> DrawingRow:
     """A run's graph: how the latest visit of each node stands (null before the first) and which edges were taken."""
     return {
         "run_id": state.run,
@@ -123,7 +322,27 @@ def of_drawing(graph: Graph, state: State) -> dict[str, Any]:
     }
 
 
-def of_row(row: RunRow, missing_ms: int | None = None, tags: Sequence[str] = ()) -> dict[str, Any]:
+class RunRow(TypedDict):
+    """A run in a list."""
+
+    run_id: str
+    workflow: str
+    version: int
+    status: Status
+    tenant: str
+    key: Annotated[str | None, Meta(description="Its idempotency key.")]
+    tags: list[str]
+    started_at: Time
+    updated_at: Time
+    ended_at: Time | None
+    cost_usd: Annotated[Dollars, Meta(description="What its calls have cost.")]
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for calls in flight and calls of unknown cost.")]
+    limit_usd: Annotated[Dollars | None, Meta(description="Its cost limit; null for none.")]
+    waiting_for: list[WaitRow]
+    workflow_missing_since: Annotated[Time | None, Meta(description="Since when no process has its workflow.")]
+
+
+def of_row(row: projection.RunRow, missing_ms: int | None = None, tags: Sequence[str] = ()) -> RunRow:
     """A run as lists show it; `missing_ms` is since when no living process can go on with it."""
     waits = json.loads(row.waiting_for)
     if not waits and status.waits_for_nothing(row.status, ()):  # early versions said nothing of it
@@ -147,7 +366,49 @@ def of_row(row: RunRow, missing_ms: int | None = None, tags: Sequence[str] = ())
     }
 
 
-def of_tree(tree: Tree) -> dict[str, Any]:
+class TreeRunRow(TypedDict):
+    """A run of a tree. One that was requested and has not started has no more than its id, its place and its tokens."""
+
+    parent_id: Annotated[str | None, Meta(description="The run that has started it; null at the top of the whole tree.")]
+    depth: Annotated[int, Meta(description="How many runs are above it in this tree.")]
+    tokens: Annotated[int, Meta(description="How many tokens its calls have used.")]
+    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
+    max_tokens: Annotated[int | None, Meta(description="Its limit on tokens; null for none.")]
+    run_id: str
+    status: Status | Literal["requested"]
+    workflow: NotRequired[str]
+    version: NotRequired[int]
+    tenant: NotRequired[str]
+    key: NotRequired[Annotated[str | None, Meta(description="Its idempotency key.")]]
+    tags: NotRequired[list[str]]
+    started_at: NotRequired[Time]
+    updated_at: NotRequired[Time]
+    ended_at: NotRequired[Time | None]
+    cost_usd: NotRequired[Annotated[Dollars, Meta(description="What its calls have cost.")]]
+    held_usd: NotRequired[
+        Annotated[Dollars, Meta(description="What is reserved for calls in flight and calls of unknown cost.")]
+    ]
+    limit_usd: NotRequired[Annotated[Dollars | None, Meta(description="Its cost limit; null for none.")]]
+    waiting_for: NotRequired[list[WaitRow]]
+    workflow_missing_since: NotRequired[Annotated[Time | None, Meta(description="Since when no process has its workflow.")]]
+
+
+class TreeRow(TypedDict):
+    """A run and all runs below it."""
+
+    run_id: str
+    root_id: Annotated[str, Meta(description="The run at the top of the whole tree.")]
+    cost_usd: Annotated[Dollars, Meta(description="What all runs together have cost.")]
+    held_usd: Annotated[Dollars, Meta(description="What is reserved for all of them.")]
+    limit_usd: Annotated[Dollars | None, Meta(description="The cost limit of the first run.")]
+    tokens: Annotated[int, Meta(description="How many tokens all runs together have used.")]
+    held_tokens: Annotated[int, Meta(description="Tokens that are reserved for all of them.")]
+    max_tokens: Annotated[int | None, Meta(description="The limit on tokens of the first run.")]
+    is_whole: Annotated[bool, Meta(description="False if there are more runs than are listed.")]
+    runs: Annotated[list[TreeRunRow], Meta(description="Each run before its children.")]
+
+
+def of_tree(tree: Tree) -> TreeRow:
     """A run and all below it. What is spent and held is that of all together, the limits those of the one at the top."""
     top = tree.members[0].row
     return {
@@ -160,21 +421,24 @@ def of_tree(tree: Tree) -> dict[str, Any]:
         "held_tokens": tree.tokens.outstanding,
         "max_tokens": tree.members[0].tokens.limit,
         "is_whole": tree.is_whole,
-        "runs": [
-            {
-                "parent_id": each.parent,
-                "depth": each.depth,
-                **({"run_id": each.run, "status": "requested"} if each.row is None else of_row(each.row)),
-                "tokens": each.tokens.used,
-                "held_tokens": each.tokens.outstanding,
-                "max_tokens": each.tokens.limit,
-            }
-            for each in tree.members
-        ],
+        "runs": [_of_member(each) for each in tree.members],
     }
 
 
-def of_step(step: Step, workers: Mapping[SessionId, str]) -> dict[str, Any]:
+def _of_member(member: Member) -> TreeRunRow:
+    place: TreeRunRow = {
+        "parent_id": member.parent,
+        "depth": member.depth,
+        "run_id": member.run,
+        "status": "requested",
+        "tokens": member.tokens.used,
+        "held_tokens": member.tokens.outstanding,
+        "max_tokens": member.tokens.limit,
+    }
+    return place if member.row is None else {**place, **of_row(member.row)}
+
+
+def of_step(step: Step, workers: Mapping[SessionId, str]) -> StepRow:
     """The latest visit of a node. It began with its first attempt; it changed when it became what it is."""
     return {
         "step": step.id,
@@ -190,14 +454,14 @@ def of_step(step: Step, workers: Mapping[SessionId, str]) -> dict[str, Any]:
     }
 
 
-async def of_map(control: Control, state: State, map_: Map) -> dict[str, Any]:
+async def of_map(control: Control, state: State, map_: Map) -> MapRow:
     """A list that is done item by item. `failures` are the first of the items that failed and might; `runs items` has all."""
     run, opened = control.run(state.run), map_.opened
     failures = [each for seq in map_.failures for each in await run.events(seq - 1, 1)]
     return {
         "map": opened.map,
         "step": opened.step,
-        "status": {"": "running", "met": "completed", "failed": "failed"}[map_.ended],
+        "status": _HOW[map_.ended],
         "items": opened.count,
         "completed": map_.completed - len(map_.provisional),
         "failed": map_.failed + len(map_.provisional) + sum(state.steps[name].status == "failed" for name in map_.stuck),
@@ -206,7 +470,7 @@ async def of_map(control: Control, state: State, map_: Map) -> dict[str, Any]:
     }
 
 
-async def of_item(control: Control, recorded: Recorded, tenant: str) -> dict[str, Any]:
+async def of_item(control: Control, recorded: Recorded, tenant: str) -> ItemRow:
     """How an item of a map has ended. One that completed and tells of a failure has failed."""
     event: Any = recorded.event
     return {
@@ -222,4 +486,5 @@ async def of_item(control: Control, recorded: Recorded, tenant: str) -> dict[str
     }
 
 
-_ENDS: Final = {"StepCompleted": "completed", "StepFailed": "failed", "StepCancelled": "cancelled"}
+_ENDS: Final[dict[str, ItemStatus]] = {"StepCompleted": "completed", "StepFailed": "failed", "StepCancelled": "cancelled"}
+_HOW: Final[dict[str, MapStatus]] = {"": "running", "met": "completed", "failed": "failed"}

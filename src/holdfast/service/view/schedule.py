@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 import msgspec
+from msgspec import Meta
 
-from holdfast.core.nouns.schedules import nominal_times
-from holdfast.service.view.plain import iso, maybe_usd
+from holdfast.core.nouns.schedules import Overlap, nominal_times
+from holdfast.core.views.status import Status
+from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
@@ -20,12 +22,52 @@ _NEXT_TIMES: Final = 5
 """Of a schedule, that are shown."""
 
 
-def of_backfilled(made_up: Backfilled) -> dict[str, Any]:
+class BackfilledRow(TypedDict):
+    """A run that was started for a past time of a schedule."""
+
+    time: Annotated[Time, Meta(description="The time for which it was started.")]
+    run_id: str
+
+
+class ScheduleRow(TypedDict):
+    """A schedule, with the state of its last run and its next times."""
+
+    name: str
+    tenant: str
+    workflow: str
+    version: Annotated[int | None, Meta(description="The version that it starts; null for the highest.")]
+    cron: Annotated[str, Meta(description="Five fields as in cron, or six with the seconds first.")]
+    timezone: Annotated[str, Meta(description="The time zone of `cron`, an IANA name: `Europe/Berlin`.")]
+    input: Annotated[Any, Meta(description="The input of its runs.")]
+    time_field: Annotated[str | None, Meta(description="The field of the input that is set to the nominal time.")]
+    team: str | None
+    team_budget: Annotated[str | None, Meta(description="The team budget that its runs are charged to.")]
+    agent: Annotated[str | None, Meta(description="The agent of the team budget that its runs are charged to.")]
+    cost_limit_usd: Annotated[Dollars | None, Meta(description="The cost limit of each run; null for that of the workflow.")]
+    jitter_s: Annotated[float, Meta(description="The most seconds by which a run starts later than its time.")]
+    overlap: Annotated[Overlap, Meta(description="What happens when the run before has not ended.")]
+    catch_up_s: Annotated[float, Meta(description="Skip runs that were missed by more than this, in seconds.")]
+    paused: bool
+    by: Annotated[str | None, Meta(description="The person who set it last.")]
+    created_at: Time
+    next_times: Annotated[list[Time], Meta(description="The next times at which it starts a run; none while it is paused.")]
+    queued_time: Annotated[Time | None, Meta(description="The time whose run waits for the run before to end.")]
+    last_time: Annotated[Time | None, Meta(description="The time of its last run.")]
+    last_run_id: str | None
+    last_status: Annotated[Status | None, Meta(description="The status of its last run.")]
+    fired: Annotated[int, Meta(description="How many runs it has started.")]
+    skipped: Annotated[int, Meta(description="How many times it started none because the run before had not ended.")]
+    missed: Annotated[int, Meta(description="How many times passed while no process was there to start a run.")]
+    uncounted_s: Annotated[int, Meta(description="Seconds whose missed times are not counted because they were too many.")]
+    problem: Annotated[str | None, Meta(description="Why it could not start its last run.")]
+
+
+def of_backfilled(made_up: Backfilled) -> BackfilledRow:
     """A time of a schedule, and its run."""
     return {"time": iso(made_up.nominal_ms), "run_id": made_up.run}
 
 
-async def of_schedule(control: Control, schedule: Schedule) -> dict[str, Any]:
+async def of_schedule(control: Control, schedule: Schedule) -> ScheduleRow:
     """A schedule, with how the run stands that it has started last, and what comes next."""
     last = None if schedule.last_run is None else await control.store.views.run(schedule.last_run)
     soon = [] if schedule.paused else islice(nominal_times(schedule, control.store.clock.now_ms()), _NEXT_TIMES)

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from holdfast.service.view.plain import iso
+from msgspec import Meta
+
+from holdfast.core.nouns.scores import Source
+from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.core.nouns.scores import Score, ScoreMean
 
 
-def of_score(score: Score) -> dict[str, Any]:
+class ScoreRow(TypedDict):
+    """A score of a run."""
+
+    name: Annotated[str, Meta(description="What is scored: `helpful`.")]
+    value: Annotated[float, Meta(description="A number on a scale of the author's.")]
+    by: Annotated[str, Meta(description="The author: a person, or the name that code gives itself.")]
+    by_os_user: Annotated[str | None, Meta(description="The operating system's user who gave it.")]
+    by_client: Annotated[str | None, Meta(description="The token or key with which it was given.")]
+    source: Source
+    comment: str | None
+    at: Annotated[Time, Meta(description="When it was given.")]
+
+
+class ScoreMeanRow(TypedDict):
+    """The mean score of the runs of a workflow's version."""
+
+    workflow: str
+    version: int
+    name: Annotated[str, Meta(description="What is scored: `helpful`.")]
+    scores: Annotated[int, Meta(description="How many scores count.")]
+    mean: float
+    newest_at: Annotated[Time, Meta(description="When the newest of them was given.")]
+
+
+def of_score(score: Score) -> ScoreRow:
     return {
         "name": score.name,
         "value": score.value,
@@ -23,7 +50,7 @@ def of_score(score: Score) -> dict[str, Any]:
     }
 
 
-def of_mean(mean: ScoreMean) -> dict[str, Any]:
+def of_mean(mean: ScoreMean) -> ScoreMeanRow:
     return {
         "workflow": mean.workflow,
         "version": mean.version,

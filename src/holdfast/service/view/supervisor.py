@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core.nouns import supervision
+from holdfast.core.nouns.supervision import WorkerState
 
 if TYPE_CHECKING:
     from holdfast.core.nouns.supervision import Supervisor
 
 
-def of_supervisor(supervisor: Supervisor) -> dict[str, Any]:
+class SupervisorRow(TypedDict):
+    """A supervisor in a list."""
+
+    name: str
+    tenant: str
+    system_load: Annotated[float, Meta(description="The share of its workers' capacity that is in use, from 0 to 1.")]
+    queue_size: Annotated[int, Meta(description="How many tasks wait.")]
+    max_queue: Annotated[int, Meta(description="How many tasks may wait.")]
+    workers: Annotated[list[str], Meta(description="The names of its workers.")]
+    workflows: Annotated[list[str], Meta(description="The workflows that do its tasks.")]
+
+
+class SupervisedWorkerRow(TypedDict):
+    """A worker of a supervisor."""
+
+    state: Annotated[
+        WorkerState, Meta(description="`failed` while it gets no tasks after errors; `half_open` while it is tried.")
+    ]
+    load: Annotated[float, Meta(description="The share of its capacity that is in use, from 0 to 1.")]
+    active: Annotated[int, Meta(description="How many tasks it works on.")]
+    max_concurrent: Annotated[int, Meta(description="How many tasks it works on at once.")]
+    queued: Annotated[int, Meta(description="How many tasks wait for it, or for another worker of their type.")]
+    completed: int
+    errors: int
+    avg_ms: Annotated[float, Meta(description="How long its tasks take, in milliseconds.")]
+
+
+class SupervisorWhole(TypedDict):
+    """A supervisor with its workers."""
+
+    name: str
+    tenant: str
+    system_load: Annotated[float, Meta(description="The share of its workers' capacity that is in use, from 0 to 1.")]
+    queue_size: Annotated[int, Meta(description="How many tasks wait.")]
+    max_queue: Annotated[int, Meta(description="How many tasks may wait.")]
+    workers: Annotated[dict[str, SupervisedWorkerRow], Meta(description="Its workers by their names.")]
+    workflows: Annotated[list[str], Meta(description="The workflows that do its tasks.")]
+
+
+def of_supervisor(supervisor: Supervisor) -> SupervisorRow:
     """A supervisor in a list: its load, how many tasks wait, who its workers are and which workflows do its tasks."""
     return {
         "name": supervisor.name,
@@ -25,7 +66,16 @@ def of_supervisor(supervisor: Supervisor) -> dict[str, Any]:
     }
 
 
-def of_dashboard(supervisor: Supervisor, now_ms: int) -> dict[str, Any]:
+def of_dashboard(supervisor: Supervisor, now_ms: int) -> SupervisorWhole:
     """The same with how each of its workers stands."""
-    found: dict[str, Any] = msgspec.to_builtins(supervision.dashboard(supervisor, now_ms))
-    return {**of_supervisor(supervisor), **found}
+    found = supervision.dashboard(supervisor, now_ms)
+    row = of_supervisor(supervisor)
+    return {
+        "name": row["name"],
+        "tenant": row["tenant"],
+        "system_load": found.system_load,
+        "queue_size": found.queue_size,
+        "max_queue": found.max_queue,
+        "workers": msgspec.to_builtins(found.workers),
+        "workflows": row["workflows"],
+    }

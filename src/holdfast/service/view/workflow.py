@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.ports import WorkflowRecord
-from holdfast.service.view.plain import iso
+from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.engine.runs.stored_workflow import StoredWorkflow
 
 
-def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> dict[str, Any]:
+class WorkflowRow(TypedDict):
+    """A version of a workflow."""
+
+    workflow: str
+    version: int
+    graph_hash: Annotated[str, Meta(description="The hash of its definition.")]
+    tenant: Annotated[str | None, Meta(description="The tenant that submitted its file; null for code.")]
+    loaded_at: Annotated[Time | None, Meta(description="When a process first loaded this definition, if it is known.")]
+    processes: Annotated[int, Meta(description="How many living processes can run it.")]
+
+
+class WorkflowWhole(WorkflowRow):
+    """A version of a workflow with its definition."""
+
+    input_schema: Annotated[dict[str, Any] | None, Meta(description="The JSON Schema of its input; null for anything.")]
+    definition: Annotated[dict[str, Any], Meta(description="Its nodes, edges and limits.")]
+
+
+def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> WorkflowRow:
     """A workflow as lists show it; `processes` are those that live and can run it."""
     return {
         "workflow": workflow.name,
@@ -25,7 +44,7 @@ def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> di
     }
 
 
-def of_workflow_whole(workflow: StoredWorkflow, processes: int) -> dict[str, Any]:
+def of_workflow_whole(workflow: StoredWorkflow, processes: int) -> WorkflowWhole:
     """A workflow with its definition and what its input must fit."""
     return {
         **of_workflow(workflow, processes),
