@@ -24,6 +24,10 @@ with PostgresServer() as postgres, RedisServer() as redis:
     print(postgres.pid, redis.pid, flush=True)
     time.sleep(60)
 """
+NO_SETPRIV = """
+from holdfast.testing import server_process
+server_process._setpriv = lambda: None
+"""
 
 
 def is_running(pid: int) -> bool:
@@ -92,8 +96,9 @@ def test_redis_forgets_everything_when_it_is_killed() -> None:
         assert server.port == port
 
 
-def test_servers_die_with_the_process_that_started_them() -> None:
-    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("before", ["", NO_SETPRIV], ids=["setpriv", "no setpriv"])
+def test_servers_die_with_the_process_that_started_them(before: str) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", before + OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     pids = [int(word) for word in owner.stdout.readline().split()]
     assert len(pids) == 2
