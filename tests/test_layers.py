@@ -183,7 +183,7 @@ MOST_NAMES = 25
 """In one listing: of more nobody sees which is meant."""
 
 
-@pytest.mark.parametrize("room", ["core", "engine", "ports"])
+@pytest.mark.parametrize("room", ["core", "engine", "ports", "stores"])
 def test_no_room_lists_more_names_than_one_sees_at_once(room: str) -> None:
     folders = [folder for folder in (ROOT / room).rglob("*") if folder.is_dir() and folder.name != "__pycache__"]
     listed = {str(folder.relative_to(ROOT)): len([*folder.glob("[a-z]*")]) for folder in (ROOT / room, *folders)}

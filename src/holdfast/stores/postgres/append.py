@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.facts.events import encode as encode_event
 from holdfast.core.values.ids import GateId, RunId, run_of
-from holdfast.core.views.projection import Changes, GateChange, StartKey
+from holdfast.core.views.projection import Changes, ChildChange, ChildOrder, ChildRow, GateChange, StartKey
 from holdfast.core.views.sealing import Sealing
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
@@ -198,3 +198,20 @@ async def _put(db: Connection, statement: str, rows: Iterable[Row]) -> None:
 def _columns(rows: Iterable[Row], width: int) -> Sequence[Sequence[Any]]:
     """The columns of `rows`, as many as there are even when there are no rows."""
     return list(zip(*rows, strict=True)) or [()] * width
+
+
+async def write_children(db: Connection, sql: dict[str, str], written: Sequence[Entry]) -> None:
+    """The links to children, as the appends that were written move them."""
+    changes = [change for new in written for change in new.changes.children]
+    if not changes:
+        return
+    moved = {each.child: (each.child, each.state, each.at_ms) for each in changes if isinstance(each, ChildChange)}
+    if moved:
+        await db.execute(sql["move_children"], *zip(*moved.values(), strict=True))
+    asked = {each.child: each for each in changes if isinstance(each, ChildRow)}
+    if asked:
+        rows = [(each.child, each.parent, each.root, each.at_ms) for each in asked.values()]
+        await db.execute(sql["put_children"], *zip(*rows, strict=True))
+    orders = [(each.parent, each.child, each.ordered, each.at_ms) for each in changes if isinstance(each, ChildOrder)]
+    if orders:
+        await db.execute(sql["order_children"], *zip(*orders, strict=True))

@@ -19,8 +19,7 @@ from holdfast.errors import HoldfastError, NotFound, OverLimit, StoreError, Unkn
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.month import Month
-from holdfast.stores.postgres import child
-from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger, write_one
+from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_children, write_ledger, write_one
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, begin, durable, explain, transaction
 from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.postgres.effect_key import Keys
@@ -235,7 +234,7 @@ class Log(StorePort):
         await shared.write([change for new in written for change in new.changes.shared_values])
         await shared.use([use for new in written for use in new.changes.shared_uses])
         await balances.write(written)
-        await child.write(db, self._sql, written)
+        await write_children(db, self._sql, written)
         left = [new for new in entries if new.run not in runs]
         if left:
             fates |= await fates_of(db, self._sql, left, {**keys.taken, **shared.refused, **balances.refused})

@@ -1,20 +1,20 @@
-"""The books of the scopes above runs: moved by appends, read by people, and who waits for room in them.
+"""The books of the scopes above runs: moved by appends, and read.
 
 Never here: what a posting means, or who goes on when there is room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.core.nouns.team_budgets import TeamAgent, allotted
 from holdfast.core.values.ids import RunId
-from holdfast.core.values.scopes import AgentRow, ScopeRow, Waiting, budget_of, family_of
+from holdfast.core.values.scopes import AgentRow, ScopeRow, budget_of, family_of
 from holdfast.errors import OverLimit
 from holdfast.stores import books
+from holdfast.stores.nouns.scopes import BooksRead
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.context import StorePort
+from holdfast.stores.postgres.context import StoreContext
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.append import Entry
@@ -100,41 +100,12 @@ async def agents(db: Connection, sql: dict[str, str], budget: str) -> list[Agent
     return [AgentRow(*row) for row in await db.fetch(sql["agents"], f"{budget}/")]
 
 
-class Scopes(StorePort):
+class Scopes(BooksRead):
     """Keeps ports.Scopes."""
 
-    async def set_limit(self, family: str, amount: int | None) -> None:
-        if amount is None:
-            await self._db.execute(self._sql["delete_limit"], family)
-        else:
-            await self._db.execute(self._sql["set_limit"], family, amount)
-
-    async def allot(self, budget: str, total: int | None, team: Mapping[str, TeamAgent]) -> None:
-        async with self._db.writing() as db:
-            await db.execute(self._sql["make_scopes"], [budget], [budget])
-            await db.execute(self._sql["lock_scopes"], [budget])
-            used = {row.scope: row.used for row in await agents(db, self._sql, budget)}
-            for scope in [*used, budget]:
-                await db.execute(self._sql["delete_limit"], scope)
-            if total is None:
-                return
-            await db.execute(self._sql["set_limit"], budget, total)
-            found = allotted(total, team, used)
-            priorities = [team.get(scope, TeamAgent(0)).priority for scope in found]
-            await db.execute(self._sql["allot"], [*found], [*found.values()], priorities)
-
-    async def agents(self, budget: str) -> Sequence[AgentRow]:
-        return [AgentRow(*row) for row in await self._db.fetch(self._sql["agents"], f"{budget}/")]
-
-    async def limits(self, family: str) -> Mapping[str, int]:
-        return dict(await self._db.fetch(self._sql["limits"], family))
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context.ground)
 
     async def balances(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         asked = list(names), [family_of(name) for name in names]
-        return [ScopeRow(*row) for row in await self._db.fetch(self._sql["balances"], *asked)]
-
-    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
-        return [Waiting(*row) for row in await self._db.fetch(self._sql["waiting"], list(scopes), limit)]
-
-    async def headroom(self, limit: int) -> Sequence[Waiting]:
-        return [Waiting(*row) for row in await self._db.fetch(self._sql["room"], limit)]
+        return [ScopeRow(*row) for row in await self._tables.ask("balances", *asked)]

@@ -9,13 +9,14 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.nouns.shared_values import SharedIndex, SharedValue, query_words, unpacked
+from holdfast.core.nouns.shared_values import SharedIndex, query_words, unpacked
 from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import SharedChange, SharedUse
 from holdfast.errors import MissingExtra, SharedLockLost, SharedValueMoved, StoreError
-from holdfast.ports import SharedArrival, SharedEntry, SharedFound
+from holdfast.ports import SharedFound
+from holdfast.stores.nouns.shared_values import ValuesRead
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.context import StorePort
+from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.row import astuple, expect_searchable, lock_lost, moved, shared_value_of
 
 if TYPE_CHECKING:
@@ -122,23 +123,13 @@ def _name(change: SharedChange) -> Name:
     return change.tenant, change.space, change.key
 
 
-class SharedValues(StorePort):
+class SharedValues(ValuesRead):
     """Keeps ports.SharedValues."""
 
-    async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
-        found = await self._db.fetch(self._sql["shared_value"], tenant, space, key)
-        return shared_value_of(found[0][1], self._sealing) if found else None
-
-    async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
-        found = await self._db.fetch(self._sql["shared_versions"], tenant, space, key)
-        return [shared_value_of(body, self._sealing) for (body,) in found]
-
-    async def page(
-        self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
-    ) -> Sequence[SharedEntry]:
-        asked = (tenant, space, *(after or ("", "", "")), limit)
-        found = await self._db.fetch(self._sql["shared_values"], *asked)
-        return [SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found]
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context.ground)
+        self._db = context.connections
+        self._sql = sql(context.connections.address)
 
     async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
         expect_searchable(self._sealing, query)
@@ -178,17 +169,9 @@ class SharedValues(StorePort):
             await values.write([self._sealing.seal_shared(change)])
         return True
 
-    async def arrivals(self, name: Name | None, limit: int) -> Sequence[SharedArrival]:
-        found = await self._db.fetch(self._sql["shared_arrivals"], *(name or (None, None, None)), limit)
-        return [SharedArrival(run, step, path, shared_value_of(body, self._sealing)) for run, step, path, body in found]
-
     async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
         """In line with who writes the value."""
         async with self._db.writing() as db:
             await db.execute(self._sql["lock_shared_values"], ["\n".join((tenant, space, key))])
             fence: int | None = await db.fetchval(self._sql["take_shared_lock"], tenant, space, key, holder, lease_ms)
         return fence
-
-    async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:
-        async with self._db.writing() as db:
-            await db.execute(self._sql["free_shared_lock"], tenant, space, key, fence)

@@ -15,10 +15,10 @@ from typing import Final
 import apsw
 import msgspec
 
-from holdfast.core.views.projection import StartKey
+from holdfast.core.views.projection import ChildChange, ChildOrder, ChildRow, StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate, of_gate_change
-from holdfast.stores.sqlite import child, shared_index, shared_value
+from holdfast.stores.sqlite import shared_index, shared_value
 from holdfast.stores.sqlite.context import SQL, rows, value
 from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.entry import Entry
@@ -68,7 +68,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
     _write_ledger(db, accepted)
     _write_letters(db, accepted)
     balances.write(accepted)
-    child.write(db, accepted)
+    _write_children(db, accepted)
     return fates
 
 
@@ -132,6 +132,21 @@ def _write_ledger(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
     changes = [of_effect_change(change) for new in accepted for change in new.changes.effect_changes]
     if changes:
         db.executemany(SQL["change_effect"], changes)
+
+
+def _write_children(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
+    """The links to children, as the appends that were accepted move them."""
+    changes = [change for new in accepted for change in new.changes.children]
+    if not changes:
+        return
+    moved = [(each.child, each.state, each.at_ms) for each in changes if isinstance(each, ChildChange)]
+    db.executemany(SQL["move_child"], moved)
+    asked = [(each.child, each.parent, each.root, each.at_ms) for each in changes if isinstance(each, ChildRow)]
+    db.executemany(SQL["put_child"], asked)
+    for each in changes:
+        if isinstance(each, ChildOrder):
+            statement, name = ("order_children", each.parent) if each.child is None else ("order_child", each.child)
+            rows(db, statement, (name, each.ordered, each.at_ms))
 
 
 def _insert(db: apsw.Connection, statement: str, new: Sequence[Row]) -> None:

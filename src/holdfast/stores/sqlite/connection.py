@@ -15,7 +15,7 @@ from urllib.parse import quote
 import apsw
 
 from holdfast.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreGone, StoreUnreadable, Unstorable
-from holdfast.stores.sqlite.patience import Patience
+from holdfast.stores.sqlite.lock import Patience
 
 _CONTENT: Final = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -15,9 +15,8 @@ from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace
 from holdfast.stores.nouns.tables import Ground, Step, Steps, T, Tables
 from holdfast.stores.row import Row, encode
-from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
 from holdfast.stores.sqlite.clock import StoreClock
-from holdfast.stores.sqlite.reader import Reader
+from holdfast.stores.sqlite.reader import AskedReads, Reader, ReaderOfTenant
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.stores.statement import for_sqlite, statements
 

@@ -20,8 +20,8 @@ import apsw
 from holdfast import privacy
 from holdfast.errors import NotAStore, StoreBusy, StoreTooNew, StoreUnreadable, UsageError
 from holdfast.stores.sqlite.connection import connect, explain, keep_log
+from holdfast.stores.sqlite.lock import Presence
 from holdfast.stores.sqlite.log_reach import LogReach, Reach
-from holdfast.stores.sqlite.presence import Presence
 from holdfast.stores.sqlite.turnstile import Turnstile
 from holdfast.stores.statement import edited, migrations, was_edited
 

@@ -1,14 +1,19 @@
-"""Files that exist only to be locked: a lock falls with the process that holds it, however it dies.
+"""Files that exist only to be locked, a bounded wait for such a lock, and the one that says that a process has the store open.
 
-Never here: a lock on the database file. Closing any descriptor of it in a process that is connected to it drops the
-locks of SQLite itself; it is never opened but by SQLite.
+A lock falls with the process that holds it, however it dies. Never here: the right to write (turnstile); a lock on the
+database file. Closing any descriptor of it in a process that is connected to it drops the locks of SQLite itself; it is never
+opened but by SQLite.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
+import logging
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -112,3 +117,60 @@ def is_free(path: Path) -> bool:
         return True
     finally:
         os.close(fd)
+
+
+log = logging.getLogger("holdfast")
+
+_PAUSES_S: Final = ((0.02, 0.000_25), (1.0, 0.001), (float("inf"), 0.005))
+"""How long to pause between two tries, by how long the wait has lasted: a commit takes a millisecond or a few."""
+_SAID_AFTER_S: Final = 1.0
+
+
+class Patience:
+    """One wait after another, each of at most `wait_s`; `holder` says who it is that has the lock."""
+
+    def __init__(self, path: Path, wait_s: float, holder: Callable[[], str]) -> None:
+        self._path = path
+        self._wait_s = wait_s
+        self._holder = holder
+        self._began_s = 0.0
+        self._said = False
+
+    def __call__(self, tried: int) -> bool:
+        """Pause before another try; False when the wait is over. `tried`: how often this was asked in this wait."""
+        now_s = time.monotonic()
+        if not tried:
+            self._began_s, self._said = now_s, False
+        waited_s = now_s - self._began_s
+        if waited_s >= self._wait_s:
+            return False
+        if waited_s >= _SAID_AFTER_S and not self._said:
+            self._said = True
+            log.warning("%s holds the lock of %s; waiting for it, for at most %g s.", self._holder(), self._path, self._wait_s)
+        time.sleep(next(pause_s for until_s, pause_s in _PAUSES_S if waited_s < until_s))
+        return True
+
+
+class Presence:
+    """This process's; it ends with it, however that dies."""
+
+    def __init__(self, folder: Path, wait_s: float) -> None:
+        """Waits for a first process that has not let others in yet. Raises OSError where the lock file cannot be made."""
+        self._wait_s = wait_s
+        self._file = LockFile(folder / "present")
+        self.is_first = self._file.lock()
+        if not self.is_first:
+            self._share()
+
+    def let_others_in(self) -> None:
+        if self.is_first:
+            self._share()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _share(self) -> None:
+        patience = Patience(self._file.path, self._wait_s, lambda: "A process that opens the store")
+        for tried in itertools.count():
+            if self._file.share() or not patience(tried):
+                return

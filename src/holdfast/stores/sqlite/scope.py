@@ -1,21 +1,21 @@
-"""The books of the scopes above runs: moved by appends, read by people, and who waits for room in them.
+"""The books of the scopes above runs: moved by appends, and read.
 
 Never here: what a posting means, or who goes on when there is room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import apsw
 import msgspec
 
-from holdfast.core.nouns.team_budgets import TeamAgent, allotted
 from holdfast.core.values.ids import RunId
-from holdfast.core.values.scopes import AgentRow, ScopeRow, Waiting, budget_of, family_of
+from holdfast.core.values.scopes import AgentRow, ScopeRow, budget_of, family_of
 from holdfast.errors import OverLimit
 from holdfast.stores import books
-from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
+from holdfast.stores.nouns.scopes import BooksRead
+from holdfast.stores.sqlite.context import SQL, StoreContext, rows, value
 from holdfast.stores.sqlite.entry import Entry
 
 _encode = msgspec.json.Encoder().encode
@@ -88,47 +88,15 @@ def read(db: apsw.Connection, scopes: Sequence[tuple[str, str]]) -> list[ScopeRo
 
 def agents(db: apsw.Connection, budget: str) -> list[AgentRow]:
     """The books of the agents of a team budget."""
-    return [AgentRow(*row) for row in rows(db, "agents", {"prefix": f"{budget}/"})]
+    return [AgentRow(*row) for row in rows(db, "agents", (f"{budget}/",))]
 
 
-class Scopes(StorePort):
+class Scopes(BooksRead):
     """Keeps ports.Scopes."""
 
-    async def set_limit(self, family: str, amount: int | None) -> None:
-        def write(db: apsw.Connection) -> None:
-            if amount is None:
-                rows(db, "delete_limit", (family,))
-            else:
-                rows(db, "set_limit", (family, amount))
-
-        await self._writer.write(write)
-
-    async def allot(self, budget: str, total: int | None, team: Mapping[str, TeamAgent]) -> None:
-        def write(db: apsw.Connection) -> None:
-            used = {row.scope: row.used for row in agents(db, budget)}
-            for scope in used:
-                rows(db, "delete_limit", (scope,))
-            if total is None:
-                rows(db, "delete_limit", (budget,))
-                return
-            rows(db, "set_limit", (budget, total))
-            for scope, amount in allotted(total, team, used).items():
-                rows(db, "allot", (scope, amount, team.get(scope, TeamAgent(0)).priority))
-
-        await self._writer.write(write)
-
-    async def agents(self, budget: str) -> Sequence[AgentRow]:
-        return await self._reader.ask(lambda db: agents(db, budget))
-
-    async def limits(self, family: str) -> Mapping[str, int]:
-        return dict(await self._reader.ask(lambda db: rows(db, "limits", {"family": family})))
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context.ground)
+        self._reader = context.reader
 
     async def balances(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         return await self._reader.ask(lambda db: read(db, [(scope, family_of(scope)) for scope in names]))
-
-    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
-        asked = {"scopes": _encode(scopes).decode(), "most": limit}
-        return [Waiting(*row) for row in await self._reader.ask(lambda db: rows(db, "waiting", asked))]
-
-    async def headroom(self, limit: int) -> Sequence[Waiting]:
-        return [Waiting(*row) for row in await self._reader.ask(lambda db: rows(db, "room", {"most": limit}))]

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 import apsw
 
-from holdfast.core.nouns.shared_values import SharedIndex, SharedValue
+from holdfast.core.nouns.shared_values import SharedIndex
 from holdfast.core.views.projection import SharedChange
 from holdfast.errors import SharedLockLost, SharedValueMoved
-from holdfast.ports import SharedArrival, SharedEntry, SharedFound
+from holdfast.ports import SharedFound
+from holdfast.stores.nouns.shared_values import ValuesRead
 from holdfast.stores.row import astuple, expect_searchable, lock_lost, moved, shared_value_of
 from holdfast.stores.sqlite import shared_index
-from holdfast.stores.sqlite.context import SQL, StorePort, rows
+from holdfast.stores.sqlite.context import SQL, StoreContext, rows
 from holdfast.stores.sqlite.entry import Entry
 
 
@@ -60,23 +61,12 @@ def _latest(db: apsw.Connection, change: SharedChange) -> int:
     return found[0][0] if found else 0
 
 
-class SharedValues(StorePort):
+class SharedValues(ValuesRead):
     """Keeps ports.SharedValues."""
 
-    async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
-        found = await self._reader.ask(lambda db: rows(db, "shared_value", (tenant, space, key)))
-        return shared_value_of(found[0][1], self._sealing) if found else None
-
-    async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
-        found = await self._reader.ask(lambda db: rows(db, "shared_versions", (tenant, space, key)))
-        return [shared_value_of(body, self._sealing) for (body,) in found]
-
-    async def page(
-        self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
-    ) -> Sequence[SharedEntry]:
-        asked = (tenant, space, *(after or ("", "", "")), limit)
-        found = await self._reader.ask(lambda db: rows(db, "shared_values", asked))
-        return [SharedEntry(tenant, space, key, shared_value_of(body, self._sealing)) for tenant, space, key, body in found]
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context.ground)
+        self._reader, self._writer = context.reader, context.writer
 
     async def search(self, tenant: str, space: str, query: SharedIndex | None, limit: int) -> Sequence[SharedFound]:
         expect_searchable(self._sealing, query)
@@ -100,15 +90,7 @@ class SharedValues(StorePort):
 
         return await self._writer.write(put)
 
-    async def arrivals(self, name: tuple[str, str, str] | None, limit: int) -> Sequence[SharedArrival]:
-        asked = (*(name or (None, None, None)), limit)
-        found = await self._reader.ask(lambda db: rows(db, "shared_arrivals", asked))
-        return [SharedArrival(run, step, path, shared_value_of(body, self._sealing)) for run, step, path, body in found]
-
     async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
         asked = (tenant, space, key, holder, self._clock.now_ms(), lease_ms)
         found = await self._writer.write(lambda db: rows(db, "take_shared_lock", asked))
         return found[0][0] if found else None
-
-    async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:
-        await self._writer.write(lambda db: rows(db, "free_shared_lock", (tenant, space, key, fence)))

@@ -17,13 +17,12 @@ from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.canary import Canary, lacking, tell
 from holdfast.stores.nouns import nouns, of_tenant
-from holdfast.stores.sqlite.asked import AskedReads, ReaderOfTenant
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
-from holdfast.stores.sqlite.reader import Reader
+from holdfast.stores.sqlite.reader import AskedReads, Reader, ReaderOfTenant
 from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.shared_value import SharedValues

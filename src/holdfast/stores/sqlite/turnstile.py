@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.errors import StoreBusy
-from holdfast.stores.sqlite.lock import LockFile
-from holdfast.stores.sqlite.patience import Patience
+from holdfast.stores.sqlite.lock import LockFile, Patience
 
 
 class Turnstile:

@@ -16,8 +16,8 @@ import apsw
 from holdfast.errors import StoreError, StoreFull, UnknownCommit, Unstorable
 from holdfast.stores.sqlite.connection import Place, explain
 from holdfast.stores.sqlite.database import open_database, put_away
+from holdfast.stores.sqlite.lock import Presence
 from holdfast.stores.sqlite.log_reach import LogReach
-from holdfast.stores.sqlite.presence import Presence
 from holdfast.stores.sqlite.thread import Job, StoreThread, T, Work
 from holdfast.stores.sqlite.turnstile import Turnstile
 

@@ -151,18 +151,18 @@ on conflict (family) do update set amount = excluded.amount, priority = excluded
 -- The books of the agents of a team budget whose scopes begin with a text.
 select limits.family, amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0), priority, coalesce(moved_at_ms, 0)
 from limits left join scopes on scope = limits.family
-where substr(limits.family, 1, length(:prefix)) = :prefix order by limits.family
+where substr(limits.family, 1, length(?1)) = ?1 order by limits.family
 
 -- name: limits
 -- The limits of the families that begin with a text.
-select family, amount from limits where substr(family, 1, length(:family)) = :family order by family
+select family, amount from limits where substr(family, 1, length(?1)) = ?1 order by family
 
 -- name: waiting
 -- Who waits in the scopes of a list, longest first, and what is left there.
 select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt
 from waiters left join scopes using (scope) left join limits using (family)
-where waiters.scope in (select value from json_each(:scopes))
-order by waiters.id limit :most
+where waiters.scope in (select value from json_each(?1))
+order by waiters.id limit ?2
 
 -- name: room
 -- Who waits, longest first, in a scope that has room for it alone, and what is left there, with what other agents of its team
@@ -200,7 +200,7 @@ where (
         select 1 from effect_keys
         where rooms.scope = 'effect/' || effect_key and effect_keys.run <> rooms.run and response is null
     )
-order by id limit :most
+order by id limit ?1
 
 -- --- Children ---------------------------------------------------------------------------------------------------------
 
