@@ -21,7 +21,7 @@ from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.sqlite import retention as of_sqlite
 from holdfast.stores.sqlite.writer import Writer
 
-LASTING = ((Writer, "write"), (PostgresTables, "transact"), (PostgresRetention, "_drop"))
+LASTING = ((Writer, "write"), (PostgresTables, "change"), (PostgresTables, "transact"), (PostgresRetention, "_drop"))
 """What leaves something behind that outlasts the process. `_drop` is the last thing in its transaction."""
 
 

@@ -39,6 +39,9 @@ class PostgresTables(Tables):
     async def ask(self, statement: str, *bound: Any) -> Sequence[Row]:
         return await self._db.fetch(self._sql[statement], *bound)
 
+    async def change(self, statement: str, *bound: Any) -> Sequence[Row]:
+        return await self._db.alone(self._sql[statement], *bound)
+
     async def transact(self, steps: Callable[[], Steps[T]]) -> T:
         async with self._db.writing() as db:
             taken = steps()
