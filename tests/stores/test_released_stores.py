@@ -176,3 +176,25 @@ async def test_a_store_that_had_a_migration_with_another_text_is_refused(tmp_pat
     await db.close()
     with pytest.raises(StoreUnreadable, match="0003_scopes with another text"):
         await PostgresStore.connect(database)
+
+
+async def test_a_store_from_between_two_releases_is_refused_and_left_alone(tmp_path: Path, new_database: str) -> None:
+    """Its migrations have become one."""
+    store = tmp_path / "store.db"
+    await (await SqliteStore.connect(store)).aclose()
+    db = apsw.Connection(str(store))
+    db.pragma("user_version", 37)
+    with pytest.raises(StoreUnreadable, match="at version 37, which no release has"):
+        await SqliteStore.connect(store)
+    assert db.pragma("user_version") == 37
+
+    await (await PostgresStore.connect(new_database)).aclose()
+    there = await asyncpg.connect(new_database.partition("?")[0])
+    await there.execute(f"update {Address.of(new_database).schema}.migrations set version = 37 where version > 9")
+    await there.close()
+    with pytest.raises(StoreUnreadable, match="at version 37, which no release has"):
+        await PostgresStore.connect(new_database)
+    administration = await PostgresAdministration.connect(new_database)
+    with pytest.raises(StoreUnreadable, match="no release"):
+        await administration.migrate(None)
+    await administration.aclose()

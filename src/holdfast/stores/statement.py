@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -84,6 +84,20 @@ def was_edited(store: str, migration: Migration) -> str:
         f"The store {store} has had migration {migration} with another text than this Holdfast has: it was edited after it"
         " had been applied, here or where the store was made. What the tables are like now nobody can tell, so nothing was"
         " touched. Use the Holdfast that last worked on it, or a release whose migrations are as they were published."
+    )
+
+
+def is_of_no_release(known: Sequence[Migration], version: int) -> bool:
+    """True for a store of a version between those of `known`: it was made between two releases, whose migrations became one."""
+    return version < known[-1].version and all(version != each.version for each in known)
+
+
+def was_of_no_release(store: str, version: int) -> str:
+    """The message about such a store."""
+    return (
+        f"The tables of the store {store} are at version {version}, which no release has: a Holdfast from between two releases"
+        " has made them. No migration leads on from there, so nothing was touched. Use the Holdfast that last worked on it, or"
+        " begin a new store."
     )
 
 

@@ -20,7 +20,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, Connections, explain
 from holdfast.stores.postgres.context import sql
 from holdfast.stores.postgres.partition import LOCK, tables
-from holdfast.stores.statement import Migration, edited, migrations, was_edited
+from holdfast.stores.statement import Migration, edited, is_of_no_release, migrations, was_edited, was_of_no_release
 
 _T = TypeVar("_T")
 
@@ -33,7 +33,7 @@ _MOST_NAMED: Final = 1000
 MIGRATIONS: Final = migrations("postgres")
 LATEST: Final = max(migration.version for migration in MIGRATIONS)
 
-_CHECKED: Final = 10
+_CHECKED: Final = 51
 """The migration with which stores begin to remember the texts; those before it are as 0.1.0 had them."""
 _LOCK_MS: Final = 2_000
 """How long everybody may have to wait behind a migration that waits for a table; then it steps back and tries again."""
@@ -150,9 +150,11 @@ async def _expect_nobody_older(db: Connection, address: Address, version: int) -
 
 def expect_known(now: Standing, address: Address) -> None:
     """Raises StoreTooNew where the store has been taken out of reach of this version, StoreUnreadable where it has had a
-    migration that this version knows otherwise."""
+    migration that this version knows otherwise, or has tables of no release."""
     if (other := edited(MIGRATIONS, lambda each: now.applied.get((each.version, part_of(each))))) is not None:
         raise StoreUnreadable(was_edited(address.shown, other))
+    if now.before and is_of_no_release(MIGRATIONS, now.before):
+        raise StoreUnreadable(was_of_no_release(address.shown, now.before))
     if now.after > LATEST:
         raise StoreTooNew(
             f"The store at {address.shown} has left this version of Holdfast behind (its tables are at version {now.after},"

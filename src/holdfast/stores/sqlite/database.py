@@ -23,13 +23,13 @@ from holdfast.stores.sqlite.connection import connect, explain, keep_log
 from holdfast.stores.sqlite.lock import Presence
 from holdfast.stores.sqlite.log_reach import LogReach, Reach
 from holdfast.stores.sqlite.turnstile import Turnstile
-from holdfast.stores.statement import edited, migrations, was_edited
+from holdfast.stores.statement import edited, is_of_no_release, migrations, was_edited, was_of_no_release
 
 APPLICATION_ID: Final = 0x484C4446
 """`HLDF` in the header of every Holdfast database; `file` and SQLite's tools show it."""
 MIGRATIONS: Final = migrations("sqlite")
 LATEST: Final = MIGRATIONS[-1].version
-_CHECKED: Final = 10
+_CHECKED: Final = 51
 """The migration with which stores begin to remember the texts; those before it are as 0.1.0 had them."""
 
 _MADE: Final = "made"
@@ -243,6 +243,8 @@ def _is_ready(db: apsw.Connection, path: Path) -> bool:
             found=version,
             known=LATEST,
         )
+    if version and is_of_no_release(MIGRATIONS, version):
+        raise StoreUnreadable(was_of_no_release(str(path), version), path=path)
     if (other := edited(MIGRATIONS, lambda each: applied.get(each.version))) is not None:
         raise StoreUnreadable(was_edited(str(path), other), path=path)
     return bool(version == LATEST and mode == "wal")  # a copy made by VACUUM INTO has another mode

@@ -1,3 +1,0 @@
--- How long a pool is closed from `level_at_ms` on, because the provider behind it takes no more: a span and no moment, so that
--- a clock that was set back closes nothing.
-alter table lent_pools add column closed_ms integer not null default 0;
