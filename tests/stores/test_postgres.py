@@ -255,8 +255,7 @@ async def test_a_process_that_was_cut_off_does_not_hold_its_run_for_long(
     connect: Connect, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It keeps silent inside its transaction, and so does the network: the database must end it by itself."""
-    for room in ("connection", "log"):
-        monkeypatch.setattr(f"holdfast.stores.postgres.{room}.BEGIN", connection_room.BEGIN.replace("15000", "300"))
+    monkeypatch.setattr(connection_room, "BEGIN", connection_room.BEGIN.replace("15000", "300"))
     frozen, others, story = await connect(proxy), await connect(), Story()
     await put(others, story.start())
     append = story.draft()

@@ -371,7 +371,7 @@ def _is_sound(db: Connection) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def transaction(db: Connection, words: str = BEGIN) -> AsyncIterator[None]:
+async def transaction(db: Connection, words: str | None = None) -> AsyncIterator[None]:
     """A transaction that waits for nobody for long, nor keeps others waiting. Raises UnknownCommit as `durable` does;
     errors pass as they are."""
     await begin(db, words)
@@ -385,11 +385,11 @@ async def transaction(db: Connection, words: str = BEGIN) -> AsyncIterator[None]
     await durable(db, db.execute("commit"))
 
 
-async def begin(db: Connection, words: str = BEGIN) -> None:
+async def begin(db: Connection, words: str | None = None) -> None:
     """Begin a transaction. One that is called off meanwhile may begin all the same, and the next statements on the connection
     would be within it: so it is thrown away."""
     try:
-        await db.execute(words)
+        await db.execute(BEGIN if words is None else words)
     except asyncio.CancelledError:
         with contextlib.suppress(*_GIVEN_BACK):
             db.terminate()
