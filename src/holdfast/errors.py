@@ -64,8 +64,8 @@ Nothing else belongs here: no handling, no translation, no formatting for a term
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Self
 
 
 class HoldfastError(Exception):
@@ -127,12 +127,33 @@ class InvalidFile(UsageError):
         return (head, *(f"{self.file}:{mistake}" for mistake in self.mistakes), "Nothing was done.")
 
 
+class Misfit(str):
+    """One thing about some data that does not fit, in words; `path` are the keys and positions that lead to it."""
+
+    __slots__ = ("path",)
+    path: tuple[str | int, ...]
+
+    def __new__(cls, words: str, path: Iterable[str | int] = ()) -> Self:
+        made = super().__new__(cls, words)
+        made.path = tuple(path)
+        return made
+
+
 class InvalidInput(UsageError):
     """This data does not fit; nothing was stored."""
+
+    field: str = ""
+    """The argument that does not fit, by its name: `input`."""
+    misfits: Sequence[Misfit] = ()
+    """What about it does not fit, as far as that has places."""
 
 
 class InvalidDecision(UsageError):
     """The gate does not take this answer; it is still open."""
+
+    field: str = ""
+    misfits: Sequence[Misfit] = ()
+    """See InvalidInput."""
 
 
 class ExpressionError(UsageError):

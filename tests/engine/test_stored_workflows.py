@@ -148,6 +148,14 @@ def test_an_input_that_does_not_fit_is_refused_in_the_words_of_the_code(given: A
         flow(Order).validated_input(given)
 
 
+@pytest.mark.parametrize("of", [stored, lambda workflow: workflow])
+def test_what_does_not_fit_is_named_by_its_place_with_the_code_and_without(of: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        of(flow(Order)).validated_input({"styles": [{"width": "broad"}]})
+    assert refused.value.field == "input"
+    assert {"/".join(map(str, each.path)) for each in refused.value.misfits} == {"item", "styles/0/width"}
+
+
 def test_what_a_schema_cannot_fill_in_has_to_be_given() -> None:
     class Ticket(BaseModel):
         id: uuid.UUID = Field(default_factory=uuid.uuid4)

@@ -397,6 +397,20 @@ async def test_a_field_that_is_wrong_is_pointed_at(api: Asked) -> None:
     assert [each["pointer"] for each in problem["errors"]] == ["#/max_tokens"]
 
 
+async def test_each_field_of_an_input_that_is_wrong_is_pointed_at(api: Asked) -> None:
+    start = {"workflow": "order", "input": {"item": ["tea"], "count": "many"}}
+    problem = (await api.said("POST", "/runs", start)).json()
+    assert [each["pointer"] for each in problem["errors"]] == ["#/input/item", "#/input/count"]
+    assert problem["errors"][1]["detail"].startswith("count: ")
+    unpaid = (await api.said("POST", "/runs", {"workflow": "quick", "cost_limit_usd": "-1"})).json()
+    assert unpaid["errors"] == [{"pointer": "#/cost_limit_usd", "detail": unpaid["detail"]}]
+    run = (await api.post("/runs", {"workflow": "rated"}, wait_s=10))["run_id"]
+    signal = (await api.said("POST", f"/runs/{run}/signals/rating", {"data": "five"})).json()
+    assert [each["pointer"] for each in signal["errors"]] == ["#/data"]
+    dated = {"name": "daily", "cron": "0 9 * * *", **start}
+    assert len((await api.said("POST", "/schedules", dated)).json()["errors"]) == 2
+
+
 async def test_a_body_is_json_and_not_too_long(api: Asked) -> None:
     said = [
         await api.http.post("/runs", content=content, headers={"content-type": kind})

@@ -5,13 +5,14 @@ Never here: a tool, what it does with its arguments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.sensitive import opened, shown
 from holdfast.core.values.payload import SENSITIVE
-from holdfast.errors import SchemaMismatch
+from holdfast.errors import Misfit, SchemaMismatch
 
 _MOST_PROBLEMS = 10
 
@@ -80,11 +81,17 @@ class DataArguments:
 
 def describe(problem: ValidationError) -> str:
     """Everything that a validation found, on one line; without what was given."""
+    return in_one_line(misfits(problem))
+
+
+def misfits(problem: ValidationError) -> list[Misfit]:
+    """Everything that a validation found, with its places; without what was given."""
     found = problem.errors(include_url=False, include_input=False)
-    return in_one_line([f"{'.'.join(map(shown, e['loc'])) or 'value'}: {e['msg']}" for e in found])
+    places = [[*map(shown, each["loc"])] for each in found]
+    return [Misfit(f"{'.'.join(path) or 'value'}: {each['msg']}", path) for path, each in zip(places, found, strict=True)]
 
 
-def in_one_line(found: list[str]) -> str:
+def in_one_line(found: Sequence[str]) -> str:
     """The first of what a validation found, and how much more there is."""
     more = len(found) - _MOST_PROBLEMS
     return "; ".join(found[:_MOST_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")

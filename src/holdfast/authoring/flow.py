@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from typing_extensions import TypeVar
 
 from holdfast.authoring.adapter import Adapter
-from holdfast.authoring.arguments import describe
+from holdfast.authoring.arguments import describe, misfits
 from holdfast.authoring.flow_input import FlowInput
 from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.signature import Signature
@@ -158,7 +158,9 @@ class Flow(Workflow[Input, Output_co]):
             alone = "Give the input without its name: the one parameter is the whole input. "
             raise InvalidInput(
                 f"{alone if self._input.is_named(raw) else ''}The input does not fit {fits} of workflow {self.name!r}:"
-                f" {describe(problem)}. No run was started."
+                f" {describe(problem)}. No run was started.",
+                field="input",
+                misfits=misfits(problem),
             ) from None
         except (InvalidInput, SchemaMismatch) as problem:
             raise InvalidInput(

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import ParamSpec, TypeVar
 
 from holdfast.authoring.adapter import PLAIN, Adapter, adapter_of
-from holdfast.authoring.arguments import describe
+from holdfast.authoring.arguments import describe, misfits
 from holdfast.authoring.child import mentioned
 from holdfast.authoring.input_schema import schema_of
 from holdfast.authoring.mapping import MapDefinition, item_definition
@@ -387,7 +387,9 @@ class Workflow(Generic[Input, Output_co]):
         except ValidationError as problem:
             raise InvalidInput(
                 f"The input does not fit {self.input_model.__name__} of workflow {self.name!r}: {describe(problem)}."
-                " No run was started."
+                " No run was started.",
+                field="input",
+                misfits=misfits(problem),
             ) from None
         except PydanticSerializationError as problem:
             raise InvalidInput(f"The input of {self.name!r} cannot be stored: {problem}. No run was started.") from None

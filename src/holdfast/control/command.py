@@ -248,13 +248,15 @@ class Commands(ControlBase):
         try:
             return nanousd(cost_limit_usd)
         except ValueError as problem:
-            raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
+            words = f"The cost limit cannot be used: {problem}. No run was started."
+            raise InvalidInput(words, field="cost_limit_usd") from None
 
     def _token_limit(self, max_tokens: int) -> int:
         try:
             return whole_tokens(max_tokens)
         except ValueError as problem:
-            raise InvalidInput(f"The limit on tokens cannot be used: {problem}. No run was started.") from None
+            words = f"The limit on tokens cannot be used: {problem}. No run was started."
+            raise InvalidInput(words, field="max_tokens") from None
 
     async def _meant(
         self, workflow: Workflow | WithoutInput[Any] | StoredWorkflow | str, version: int | None, tenant: str

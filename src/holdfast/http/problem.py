@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -24,6 +25,8 @@ MEDIA_TYPE: Final = "application/problem+json"
 END: Final = b"\n"
 """Of every JSON body, so that a shell's prompt stands on a line of its own."""
 _RETRY_S: Final = "2"
+_MOST_MISTAKES: Final = 100
+"""Fields that a problem names."""
 
 _STATUSES: Final[tuple[tuple[type[HoldfastError], HTTPStatus], ...]] = (
     (errors.InvalidInput, HTTPStatus.UNPROCESSABLE_ENTITY),
@@ -110,14 +113,26 @@ def _known(problem: Exception, trace_id: str) -> Problem:
         headers["Retry-After"] = _RETRY_S
     if isinstance(problem, errors.TooMuch | errors.TooManyRuns):
         headers["Retry-After"] = str(problem.retry_after_s)
-    where = _PLACE.search(detail) if isinstance(problem, errors.InvalidInput) else None
-    mistakes = [] if where is None else [{"pointer": pointer(where[1]), "detail": detail}]
-    return Problem(status, code, detail, errors=mistakes, headers=headers)
+    return Problem(status, code, detail, errors=[*islice(_mistakes(problem), _MOST_MISTAKES)], headers=headers)
+
+
+def _mistakes(problem: HoldfastError) -> Iterator[Mapping[str, str]]:
+    """Yield the fields of the request that are wrong, each with what is wrong with it."""
+    if not isinstance(problem, errors.InvalidInput | errors.InvalidDecision):
+        return
+    if problem.field:
+        for each in problem.misfits or (errors.Misfit(problem.message),):
+            yield {"pointer": _fragment([problem.field, *map(str, each.path)]), "detail": str(each)}
+    elif where := _PLACE.search(problem.message):
+        yield {"pointer": pointer(where[1]), "detail": problem.message}
 
 
 def pointer(path: str) -> str:
     """A place in data as msgspec writes it, `$.limits[0]`, as the fragment of a JSON pointer (RFC 6901)."""
-    parts = [part for part in re.split(r"[.\[\]]+", path.removeprefix("$")) if part]
+    return _fragment(part for part in re.split(r"[.\[\]]+", path.removeprefix("$")) if part)
+
+
+def _fragment(parts: Iterable[str]) -> str:
     return "#" + "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
 
 

@@ -441,7 +441,8 @@ def _expect_fit(gate: GateId, schema: Any, form: dict[str, Any], data: dict[str,
     except schema.TooMuch as problem:
         raise InvalidDecision(f"Gate {gate}: the data cannot be held against its form: {problem}.") from None
     if problems:
-        raise InvalidDecision(f"Gate {gate}: the data does not fit its form: {'; '.join(problems)}.")
+        words = f"Gate {gate}: the data does not fit its form: {'; '.join(problems)}."
+        raise InvalidDecision(words, field="data", misfits=problems)
 
 
 def _check_approval(opened: ev.GateOpened, shown: dict[str, Any], data: Any) -> None:

@@ -19,7 +19,7 @@ from holdfast.core.rules.decision import Decision
 from holdfast.core.rules.fence import hindrance, intends
 from holdfast.core.values.ids import Path, StepId, node_of
 from holdfast.core.values.policies import TIMEOUT
-from holdfast.errors import InvalidInput, KeyReused
+from holdfast.errors import InvalidInput, KeyReused, Misfit
 
 MOST_SIGNALS_KEPT: Final = 1000
 """Signals that nobody has asked for yet; a sender that only sends must hear of it."""
@@ -87,11 +87,13 @@ def _expect_to_fit(state: State, c: commands.SendSignal) -> None:
     try:
         problems = schema.problems(wanted, c.plain, "data")
     except schema.TooMuch as problem:
-        problems = [f"the data cannot be held against its schema: {problem}"]
+        problems = [Misfit(f"the data cannot be held against its schema: {problem}")]
     if problems:
         raise InvalidInput(
             f"Send the signal {c.name!r} with data that fits what run {state.run} waits for: {'; '.join(problems)}. It was not"
-            " sent."
+            " sent.",
+            field="data",
+            misfits=problems,
         )
 
 

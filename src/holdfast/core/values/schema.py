@@ -8,7 +8,7 @@ is compared and what is looked at is counted. A reference to somewhere else is n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -25,6 +25,7 @@ from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_jsonable_python
 
 from holdfast.core.values.payload import SEALED, SENSITIVE, is_sensitive
+from holdfast.errors import Misfit
 
 MOST_LOOKS: Final = 3_000
 """Of keywords at values, for one value: less than a tenth of a second at the worst."""
@@ -80,7 +81,7 @@ def _meta_schema() -> dict[str, Any]:
 
 def problems(
     schema: Mapping[str, Any], value: Any, whole: str = "value", *, looks: int = MOST_LOOKS, formats: bool = False
-) -> list[str]:
+) -> list[Misfit]:
     """What about `value` does not fit, the first ten; each with its place, `whole` for all of it. With `formats`, times and ids
     are looked at too. Raises TooMuch."""
     known = {"format_checker": _FORMATS} if formats else {}
@@ -95,12 +96,19 @@ def filled(schema: Mapping[str, Any], value: Any, kept_as: str, *, looks: int = 
         return _Filling(schema, kept_as).of(schema, value)
 
 
-def _problems(schema: Any, value: Any, most: int, looks: int, whole: str, **known: Any) -> list[str]:
+def _problems(schema: Any, value: Any, most: int, looks: int, whole: str, **known: Any) -> list[Misfit]:
     with _bounded(looks):
         errors = islice(_Bounded(schema, **known).iter_errors(value), most)
         if is_sensitive(schema):
-            return [f"{_named_place(each) or whole}: {_words_of_schema(each)}" for each in errors]
-        return [f"{_place(each) or whole}: {each.message[:_MOST_WORDS]}" for each in errors]
+            return [_misfit(each, _named_place(each), whole, _words_of_schema(each)) for each in errors]
+        return [_misfit(each, [*islice(each.absolute_path, 20)], whole, each.message[:_MOST_WORDS]) for each in errors]
+
+
+def _misfit(problem: Any, path: Sequence[str | int], whole: str, words: str) -> Misfit:
+    """Return a problem with its place; of a property that is missing, the place where it would be."""
+    required = problem.validator_value if problem.validator == "required" else ()
+    missing = [name for name in required if problem.message.startswith(repr(name))]
+    return Misfit(f"{'.'.join(map(str, path)) or whole}: {words}", (*path, *missing[:1]))
 
 
 @contextmanager
@@ -124,15 +132,11 @@ def _words_of_schema(problem: Any) -> str:
     return f"it does not fit {asked[:_MOST_WORDS]}"
 
 
-def _named_place(problem: Any) -> str:
+def _named_place(problem: Any) -> list[str | int]:
     """Return the place of a problem as the schema names it: other names are data."""
     path = [*problem.absolute_schema_path]
     named = {name for word, name in pairwise(path) if word == "properties"}
-    return ".".join(str(part) if isinstance(part, int) or part in named else "*" for part in islice(problem.absolute_path, 20))
-
-
-def _place(problem: Any) -> str:
-    return ".".join(map(str, islice(problem.absolute_path, 20)))
+    return [part if isinstance(part, int) or part in named else "*" for part in islice(problem.absolute_path, 20)]
 
 
 # --- Keywords ---------------------------------------------------------------------------------------------------------

@@ -69,7 +69,9 @@ class StoredWorkflow(NamedTuple):
             ) from None
         raise InvalidInput(
             f"The input does not fit {self.input_schema.get('title', 'the input')} of workflow {self.name!r}:"
-            f" {in_one_line(found)}. No run was started."
+            f" {in_one_line(found)}. No run was started.",
+            field="input",
+            misfits=found,
         )
 
 
