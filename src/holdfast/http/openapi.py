@@ -89,6 +89,7 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
     parts = route.path.removeprefix("/").replace("{", "").replace("}", "").replace("/", "_").replace("-", "_")
     found: dict[str, Any] = {
         "operationId": f"{route.method.lower()}_{parts}",
+        "tags": [route.path.split("/")[1]],
         "summary": about.split(". ")[0].rstrip("."),
         "description": about,
         "parameters": [

@@ -613,7 +613,7 @@ class Say(Command, frozen=True, kw_only=True):
     conversation: field.ConversationName
     text: Annotated[str, doc("Text of the message; may be empty if the message has parts.")]
     parts: Annotated[
-        list[Any] | None,
+        list[field.Part] | None,
         doc('Content parts, at most 20: objects like {"type": "image", "data": "BASE64"}, or with a `url` instead of data.'),
     ] = None
     after: Annotated[int | None, doc("Number of an earlier message to branch after; by default the latest.")] = None
