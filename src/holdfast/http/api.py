@@ -34,6 +34,7 @@ from holdfast.service.identity import SCHEME, Identity
 from holdfast.service.key import told_by
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
+from holdfast.service.view import of_caller
 
 _JSON: Final = "application/json"
 
@@ -198,20 +199,7 @@ class Api:
         return check
 
     async def _me(self, service: Service, caller: Caller, asked: Request, _: str) -> Response:
-        who, access = caller.who, caller.who.access
-        return _json(
-            {
-                "name": who.name,
-                "verified": who.verified,
-                "client": who.client or None,
-                "tenant": who.tenant,
-                "roles": list(who.roles),
-                "teams": list(who.teams),
-                "may": list(access.may),
-                "workflows": list(access.workflows),
-                "tools": list(access.tools),
-            }
-        )
+        return _json(of_caller(caller.who))
 
     async def _agui(self, service: Service, caller: Caller, asked: Request, body: str) -> Response:
         from holdfast.http import agui  # noqa: PLC0415 - 100 ms for those who speak it

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -17,10 +17,11 @@ from holdfast import __version__
 from holdfast.http import problem, sse
 from holdfast.http.route import BASE, ROUTES, Route
 from holdfast.service import query
-from holdfast.service.declaration import Answer
+from holdfast.service.declaration import Answer, declaration_of
+from holdfast.service.handler import answer_of
+from holdfast.service.view import CallerRow, LinkUsedRow, RunStatusRow
 
 _REF: Final = "#/components/schemas/{name}"
-_OBJECT: Final[Mapping[str, Any]] = {"type": "object", "additionalProperties": True}
 _PROBLEMS: Final = {
     HTTPStatus.BAD_REQUEST: "The request makes no sense.",
     HTTPStatus.UNAUTHORIZED: "The token is missing or wrong.",
@@ -60,11 +61,11 @@ def document() -> Mapping[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": schemas | {"Problem": _PROBLEM, "Page": _PAGE},
+            "schemas": schemas | {"Problem": _PROBLEM},
             "responses": {
                 status.name.title().replace("_", ""): {
                     "description": words,
-                    "content": {problem.MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}},
+                    "content": {problem.MEDIA_TYPE: {"schema": _named("Problem")}},
                 }
                 for status, words in _PROBLEMS.items()
             },
@@ -73,9 +74,42 @@ def document() -> Mapping[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
+    """Return the shapes of all that is sent and answered, by name."""
     kinds = sorted({route.what for route in ROUTES}, key=lambda kind: kind.__name__)
-    _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
-    return {name: schema | {"description": _one_line(schema.get("description", ""))} for name, schema in components.items()}
+    answered = [row for kind in kinds for row in _rows_of(kind)]
+    _, components = msgspec.json.schema_components([*kinds, *answered, CallerRow, LinkUsedRow], ref_template=_REF)
+    shown = {name: schema | {"description": _one_line(schema.get("description", ""))} for name, schema in components.items()}
+    return shown | {f"{kind.__name__}Page": _page(kind) for kind in kinds if _answers(kind) is Answer.PAGE}
+
+
+def _answers(kind: type[msgspec.Struct]) -> Answer:
+    return declaration_of(kind).answers
+
+
+def _rows_of(kind: type[msgspec.Struct]) -> tuple[type, ...]:
+    """Return the types of the rows with which a command or query is answered: several where a list has either kind."""
+    answer = answer_of(kind)
+    if _answers(kind) is Answer.NOTHING:
+        return ()
+    if _answers(kind) is Answer.RUN:
+        return (RunStatusRow,)
+    row = get_args(answer)[0] if _answers(kind) is Answer.PAGE else answer
+    return get_args(row) or (row,)
+
+
+def _shape_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    shapes = [_named(row.__name__) for row in _rows_of(kind)]
+    return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+
+
+def _page(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    cursor = {"type": ["string", "null"], "description": "Where the list goes on; null at its end."}
+    properties = {"rows": {"type": "array", "items": _shape_of(kind)}, "cursor": cursor}
+    return {"type": "object", "description": "A page of a list.", "properties": properties, "required": ["rows", "cursor"]}
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"$ref": _REF.format(name=name)}
 
 
 def _one_line(text: str) -> str:
@@ -160,13 +194,14 @@ def _header(name: str, words: str) -> dict[str, Any]:
 
 
 def _responses(route: Route) -> dict[str, Any]:
-    answers = route.takes.answers
+    answers, kind = route.takes.answers, route.what
     done: dict[str, Any] = {"description": answers.value}
     if answers is not Answer.NOTHING:
-        schema = {"$ref": _REF.format(name="Page")} if answers is Answer.PAGE else dict(_OBJECT)
-        done["content"] = {"application/json": {"schema": schema}}
+        shape = _named(f"{kind.__name__}Page") if answers is Answer.PAGE else _shape_of(kind)
+        done["content"] = {"application/json": {"schema": shape}}
     if route.path in _STREAMED:
-        done["content"][sse.MEDIA_TYPE] = {"schema": {"type": "string"}}
+        event = {"type": "string", "contentMediaType": "application/json", "contentSchema": _shape_of(kind)}
+        done["content"][sse.MEDIA_TYPE] = {"schema": event}
     status = HTTPStatus.NO_CONTENT if answers is Answer.NOTHING else HTTPStatus.OK
     status = HTTPStatus.CREATED if route.takes.creates else status
     return {str(status.value): done} | _problems()
@@ -181,9 +216,10 @@ def _problems() -> dict[str, Any]:
 def _about_me() -> dict[str, Any]:
     return {
         "operationId": "get_me",
+        "tags": ["me"],
         "summary": "Whose token this is, and what it allows",
         "responses": {
-            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": dict(_OBJECT)}}},
+            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("CallerRow")}}},
             **_problems(),
         },
     }
@@ -194,12 +230,13 @@ def _about_links() -> dict[str, Any]:
     schema = {"type": "object", "properties": said, "additionalProperties": False}
     return {
         "operationId": "post_links_token",
+        "tags": ["links"],
         "summary": "Send the signal that a link is for, or decide its gate, once, without any other token",
         "security": [],
         "parameters": [{"name": "token", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}],
         "requestBody": {"required": False, "content": {"application/json": {"schema": schema}}},
         "responses": {
-            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": dict(_OBJECT)}}},
+            "200": {"description": Answer.ROW.value, "content": {"application/json": {"schema": _named("LinkUsedRow")}}},
             **_problems(),
         },
     }
@@ -208,6 +245,7 @@ def _about_links() -> dict[str, Any]:
 def _about_agui() -> dict[str, Any]:
     return {
         "operationId": "post_agui_workflow",
+        "tags": ["agui"],
         "summary": "Say something to an agent, or answer what it asks, over AG-UI 1.0",
         "description": "The body is the protocol's RunAgentInput, of which the newest user message and `resume` are taken,"
         " and the answer is the protocol's events: https://docs.ag-ui.com/spec/1.0.",
@@ -256,14 +294,6 @@ _RUN_AGENT_INPUT: Final = {
         },
     },
     "required": ["threadId", "runId", "messages"],
-}
-_PAGE: Final = {
-    "type": "object",
-    "properties": {
-        "rows": {"type": "array", "items": dict(_OBJECT)},
-        "cursor": {"type": ["string", "null"], "description": "Where the list goes on; null at its end."},
-    },
-    "required": ["rows", "cursor"],
 }
 _PROBLEM: Final = {
     "type": "object",

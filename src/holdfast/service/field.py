@@ -19,7 +19,7 @@ GateId = Annotated[str, doc("Id of the gate.")]
 LetterId = Annotated[str, doc("Id of the dead letter, `RUN:STEP`, or `RUN` if that run has only one open.")]
 ApprovalId = Annotated[str, doc("Id of the standing approval.")]
 Part = Annotated[Any, Meta(extra_json_schema={"type": "object", "additionalProperties": True})]
-"""A content part: any data, that the engine checks; an object in the description, without which generators leave the field out."""
+"""A content part: any data, which the engine checks; an object in the description, or else generators leave the field out."""
 SignalName = Annotated[str, doc("Name of the signal.")]
 ScheduleName = Annotated[str, doc("Name of the schedule.")]
 ConversationName = Annotated[str, doc("Name of the conversation.")]

@@ -76,6 +76,11 @@ def handlers() -> Mapping[type[msgspec.Struct], Handler]:
     return _HANDLERS
 
 
+def answer_of(kind: type[msgspec.Struct]) -> Any:
+    """Return the type of what the handler of a command or query returns: `Rows[RunRow]`, `GateWhole`, `RunId`, None."""
+    return get_type_hints(_HANDLERS[kind]).get("return")
+
+
 def given(value: Any) -> Any:
     """Return the value of a field that may be left out, as the engine takes it."""
     return NOT_GIVEN if value is msgspec.UNSET else value

@@ -6,7 +6,7 @@ Never here: finding the answer.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -24,11 +24,18 @@ MOST: Final = 1_000
 """Rows of a page."""
 
 
-class Page(NamedTuple):
+Row = TypeVar("Row")
+
+
+class Rows(NamedTuple, Generic[Row]):
     """Some rows of a list, and where it goes on; `cursor` is None at its end."""
 
-    rows: list[Any]
+    rows: list[Row]
     cursor: str | None
+
+
+Page: TypeAlias = Rows[Any]
+"""Rows of any list."""
 
 
 @query(("GET /runs", "GET /runs/{parent}/children"), "viewer", rows="workflow")

@@ -10,16 +10,17 @@ from holdfast.service import command as cmd
 from holdfast.service import query as ask
 from holdfast.service import view
 from holdfast.service.handler import Request, handles
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import AdmissionRow, PoolRow, PoolWhole, QueueReasonRow, QueueRow, WorkerCountRow, WorkerRow
 
 
 @handles
-async def pools(request: Request, query: ask.Pools) -> Page:
-    return Page([view.of_pool(pool) for pool in await request.control.pools()], None)
+async def pools(request: Request, query: ask.Pools) -> Rows[PoolRow]:
+    return Rows([view.of_pool(pool) for pool in await request.control.pools()], None)
 
 
 @handles
-async def pool(request: Request, query: ask.Pool) -> View:
+async def pool(request: Request, query: ask.Pool) -> PoolWhole:
     row = await view.of_pool_in_use(request.control, query.name)
     if request.who.tenant is None:
         return row
@@ -37,7 +38,7 @@ async def remove_pool(request: Request, command: cmd.RemovePool) -> None:
 
 
 @handles
-async def admission(request: Request, query: ask.Admission) -> View:
+async def admission(request: Request, query: ask.Admission) -> AdmissionRow:
     return await view.of_admission(request.control, request.whose)
 
 
@@ -47,19 +48,19 @@ async def set_admission(request: Request, command: cmd.SetAdmission) -> None:
 
 
 @handles
-async def workers(request: Request, query: ask.Workers) -> Page:
+async def workers(request: Request, query: ask.Workers) -> Rows[WorkerRow | WorkerCountRow]:
     reports = await request.control.reports()
     if request.whose is not None:
-        return Page([view.of_workers(reports)], None)
+        return Rows([view.of_workers(reports)], None)
     names = await request.control.names_of({each.worker for each in reports})
-    return Page([view.of_worker(each, names.get(each.worker)) for each in reports], None)
+    return Rows([view.of_worker(each, names.get(each.worker)) for each in reports], None)
 
 
 @handles
-async def queue(request: Request, query: ask.Queue) -> Page:
+async def queue(request: Request, query: ask.Queue) -> Rows[QueueRow | QueueReasonRow]:
     """From everybody's work: why a step waits is in who is before it. The row of its run is one's own."""
     control, tenant = request.engine, request.whose
     if query.run is not None:
-        return Page([view.of_wait(each) for each in await control.why(query.run, query.step)], None)
+        return Rows([view.of_wait(each) for each in await control.why(query.run, query.step)], None)
     line = enumerate(await control.line())
-    return Page([view.of_placed(each, ahead) for ahead, each in line if tenant in (None, each.tenant)], None)
+    return Rows([view.of_placed(each, ahead) for ahead, each in line if tenant in (None, each.tenant)], None)

@@ -11,11 +11,12 @@ from holdfast.service import query as ask
 from holdfast.service import view
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import OF_TENANTS, key_of, keyed_page
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import ConversationRow, ConversationWhole, ExchangeRow
 
 
 @handles
-async def conversations(request: Request, query: ask.Conversations) -> Page:
+async def conversations(request: Request, query: ask.Conversations) -> Rows[ConversationRow]:
     after = key_of(query.cursor, OF_TENANTS)
     found = await request.control.conversations(tenant=request.whose, after=after, limit=query.limit + 1)
     rows = [view.of_conversation(each) for each in found]
@@ -23,7 +24,7 @@ async def conversations(request: Request, query: ask.Conversations) -> Page:
 
 
 @handles
-async def conversation(request: Request, query: ask.Conversation) -> View:
+async def conversation(request: Request, query: ask.Conversation) -> ConversationWhole:
     return view.of_talk(await request.control.conversation(query.name, tenant=request.tenant))
 
 
@@ -36,7 +37,7 @@ async def open_conversation(request: Request, command: cmd.OpenConversation, *, 
 
 
 @handles
-async def say(request: Request, command: cmd.Say, **brought: Any) -> View:
+async def say(request: Request, command: cmd.Say, **brought: Any) -> ExchangeRow:
     """`brought` are the `tools` and `context` of a front end."""
     options = msgspec.structs.asdict(command) | {"tenant": request.tenant}
     text, parts = options.pop("text"), options.pop("parts")

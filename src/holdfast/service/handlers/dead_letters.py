@@ -7,11 +7,12 @@ from holdfast.service import command as cmd
 from holdfast.service import listing, view
 from holdfast.service import query as ask
 from holdfast.service.handler import Request, given, handles
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import DeadLetterCountRow, DeadLetterRow, DeadLetterWhole, OutcomeRow
 
 
 @handles
-async def dead_letters(request: Request, query: ask.DeadLetters) -> Page:
+async def dead_letters(request: Request, query: ask.DeadLetters) -> Rows[DeadLetterRow]:
     found = await request.control.dead_letters(
         run_id=query.run,
         tenant=request.whose,
@@ -28,14 +29,14 @@ async def dead_letters(request: Request, query: ask.DeadLetters) -> Page:
 
 
 @handles
-async def dead_letter(request: Request, query: ask.DeadLetter) -> View:
+async def dead_letter(request: Request, query: ask.DeadLetter) -> DeadLetterWhole:
     return await view.of_letter_whole(request.control, *await request.control.dead_letter(query.letter))
 
 
 @handles
-async def dead_letter_summary(request: Request, query: ask.DeadLetterSummary) -> Page:
+async def dead_letter_summary(request: Request, query: ask.DeadLetterSummary) -> Rows[DeadLetterCountRow]:
     now_ms = request.control.now_ms()
-    return Page([view.of_letters(each, now_ms) for each in await request.control.dead_letter_counts(request.whose)], None)
+    return Rows([view.of_letters(each, now_ms) for each in await request.control.dead_letter_counts(request.whose)], None)
 
 
 @handles
@@ -63,7 +64,7 @@ def _run_of(letter: str) -> RunId:
 
 
 @handles
-async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Page:
+async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Rows[OutcomeRow]:
     found = await request.control.bulk_dead_letters(
         command.deed,
         given(command.output),
@@ -81,4 +82,4 @@ async def bulk(request: Request, command: cmd.BulkDeadLetters) -> Page:
         limit=command.limit,
     )
     rows = [view.of_outcome(each) for each in found]
-    return Page(rows, found[-1].letter if len(found) == command.limit else None)
+    return Rows(rows, found[-1].letter if len(found) == command.limit else None)

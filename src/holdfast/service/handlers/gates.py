@@ -17,11 +17,12 @@ from holdfast.service import query as ask
 from holdfast.service.gate import decidable, expect_hash, story_of, whole
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.key import expect_roles
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import ApprovalRow, EffectRow, GateRow, GateWhole, NewLinkRow
 
 
 @handles
-async def gates(request: Request, query: ask.Gates) -> Page:
+async def gates(request: Request, query: ask.Gates) -> Rows[GateRow]:
     who, page = request.who, await listing.gates(request.control, query, request.whose)
     if not query.mine:
         return page
@@ -30,7 +31,7 @@ async def gates(request: Request, query: ask.Gates) -> Page:
 
 
 @handles
-async def gate(request: Request, query: ask.Gate) -> View:
+async def gate(request: Request, query: ask.Gate) -> GateWhole:
     row = await request.control.find(run_of(GateId(query.gate)))
     return await whole(request.control, await story_of(request.control, query.gate), row)
 
@@ -80,7 +81,7 @@ async def reassign(request: Request, command: cmd.Reassign) -> RunId:
 
 
 @handles
-async def make_gate_link(request: Request, command: cmd.MakeGateLink) -> View:
+async def make_gate_link(request: Request, command: cmd.MakeGateLink) -> NewLinkRow:
     row = await request.engine.find(run_of(GateId(command.gate)))
     opens = await _to_decide(request, command)
     return await request.keys.link(request.who, row.tenant, opens, command.life_s, command.roles)
@@ -106,7 +107,7 @@ async def _to_decide(request: Request, command: cmd.MakeGateLink) -> ToDecide:
 
 
 @handles
-async def effects(request: Request, query: ask.Effects) -> Page:
+async def effects(request: Request, query: ask.Effects) -> Rows[EffectRow]:
     found = await request.control.effects(
         query.run, tenant=request.whose, state=query.state, after=query.cursor, limit=query.limit + 1
     )
@@ -124,7 +125,7 @@ async def resolve(request: Request, command: cmd.Resolve) -> RunId:
 
 
 @handles
-async def approvals(request: Request, query: ask.Approvals) -> Page:
+async def approvals(request: Request, query: ask.Approvals) -> Rows[ApprovalRow]:
     found = sorted((await request.control.standing_approvals(tenant=request.tenant)).items())
     now_ms = request.control.now_ms()
     rows = [view.of_approval(*each, request.tenant, now_ms) for each in found if query.cursor is None or each[0] > query.cursor]
@@ -132,7 +133,7 @@ async def approvals(request: Request, query: ask.Approvals) -> Page:
 
 
 @handles
-async def approval(request: Request, query: ask.Approval) -> View:
+async def approval(request: Request, query: ask.Approval) -> ApprovalRow:
     found = (await request.control.standing_approvals(tenant=request.tenant)).get(query.approval)
     if found is None:
         raise no_approval(query.approval, request.tenant)
@@ -140,7 +141,7 @@ async def approval(request: Request, query: ask.Approval) -> View:
 
 
 @handles
-async def grant_approval(request: Request, command: cmd.GrantApproval) -> View:
+async def grant_approval(request: Request, command: cmd.GrantApproval) -> ApprovalRow:
     tenant, options = request.tenant, msgspec.structs.asdict(command)
     if (run := options.pop("run")) is not None:
         tenant = (await request.engine.find(run)).tenant

@@ -7,11 +7,12 @@ from holdfast.service import listing, view
 from holdfast.service import query as ask
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import seq_of
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import AuditHeadRow, AuditRow, KeyRow, NewKeyRow, NewLinkRow
 
 
 @handles
-async def keys(request: Request, query: ask.Keys) -> Page:
+async def keys(request: Request, query: ask.Keys) -> Rows[KeyRow]:
     name, _, of = (query.cursor or "").partition("/")
     found = await request.control.store.keys.listed(request.whose, (name, of) if name else None, query.limit + 1)
     page = listing.page([view.of_key(each) for each in found], query.limit, "name")
@@ -20,23 +21,23 @@ async def keys(request: Request, query: ask.Keys) -> Page:
 
 
 @handles
-async def make_key(request: Request, command: cmd.MakeKey) -> View:
+async def make_key(request: Request, command: cmd.MakeKey) -> NewKeyRow:
     return await request.keys.make(request.who, command)
 
 
 @handles
-async def make_link(request: Request, command: cmd.MakeLink) -> View:
+async def make_link(request: Request, command: cmd.MakeLink) -> NewLinkRow:
     row = await request.engine.find(command.run)
     return await request.keys.link(request.who, row.tenant, (row.run, command.name), command.life_s)
 
 
 @handles
-async def rotate_key(request: Request, command: cmd.RotateKey) -> View:
+async def rotate_key(request: Request, command: cmd.RotateKey) -> NewKeyRow:
     return await request.keys.rotate(request.who, command.name, command.tenant)
 
 
 @handles
-async def revoke_key(request: Request, command: cmd.RevokeKey) -> View:
+async def revoke_key(request: Request, command: cmd.RevokeKey) -> KeyRow:
     return await request.keys.revoke(request.who, command.name, command.tenant)
 
 
@@ -44,12 +45,12 @@ async def revoke_key(request: Request, command: cmd.RevokeKey) -> View:
 
 
 @handles
-async def audit(request: Request, query: ask.Audit) -> Page:
+async def audit(request: Request, query: ask.Audit) -> Rows[AuditRow]:
     found = await request.control.store.audit.links(seq_of(query.cursor), request.whose, query.limit + 1)
     return listing.page([view.of_link(each) for each in found], query.limit, "number")
 
 
 @handles
-async def audit_head(request: Request, query: ask.AuditHead) -> Page:
+async def audit_head(request: Request, query: ask.AuditHead) -> Rows[AuditHeadRow]:
     head = await request.control.store.audit.head() if request.whose is None else None
-    return Page([] if head is None else [view.of_audit_head(head)], None)
+    return Rows([] if head is None else [view.of_audit_head(head)], None)

@@ -14,7 +14,8 @@ from holdfast.service import listing, view
 from holdfast.service import query as ask
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import key_of, keyed_page
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import BudgetRow, CostRow, CostsCountedRow, DoubtRow, TeamBudgetRow, TeamBudgetWhole
 
 COUNT_S: Final = 20.0
 """How long costs are counted before somebody who asks for that is answered."""
@@ -24,7 +25,7 @@ _BY_KEY: Final = msgspec.json.Decoder(CostKey)
 
 
 @handles
-async def costs(request: Request, query: ask.Costs) -> Page:
+async def costs(request: Request, query: ask.Costs) -> Rows[CostRow]:
     """As of now, as far as counting takes no long time; the pages after the first do not count again."""
     if query.cursor is None:
         await request.control.roll_up_costs(ROLL_UP_S)
@@ -36,14 +37,14 @@ async def costs(request: Request, query: ask.Costs) -> Page:
 
 
 @handles
-async def roll_up_costs(request: Request, command: cmd.RollUpCosts) -> View:
+async def roll_up_costs(request: Request, command: cmd.RollUpCosts) -> CostsCountedRow:
     return {"up_to_date": await request.engine.roll_up_costs(COUNT_S)}
 
 
 @handles
-async def doubts(request: Request, query: ask.Doubts) -> Page:
+async def doubts(request: Request, query: ask.Doubts) -> Rows[DoubtRow]:
     found = await request.control.doubts(run_id=query.run, tenant=request.whose, before=query.cursor, limit=query.limit)
-    return Page([view.of_doubt(each) for each in found], found[-1].run if len(found) >= query.limit else None)
+    return Rows([view.of_doubt(each) for each in found], found[-1].run if len(found) >= query.limit else None)
 
 
 @handles
@@ -59,7 +60,7 @@ async def raise_budget(request: Request, command: cmd.RaiseBudget) -> RunId:
 
 
 @handles
-async def budget(request: Request, query: ask.Budget) -> View:
+async def budget(request: Request, query: ask.Budget) -> BudgetRow:
     return await view.of_owner(request.control, request.whose or query.tenant, query.team)
 
 
@@ -75,14 +76,14 @@ async def set_budget(request: Request, command: cmd.SetBudget) -> None:
 
 
 @handles
-async def team_budgets(request: Request, query: ask.TeamBudgets) -> Page:
+async def team_budgets(request: Request, query: ask.TeamBudgets) -> Rows[TeamBudgetRow]:
     names = await request.control.team_budgets(tenant=request.tenant)
     rows = [{"name": each, "tenant": request.tenant} for each in names if query.cursor is None or each > query.cursor]
     return listing.page(rows, query.limit, "name")
 
 
 @handles
-async def team_budget(request: Request, query: ask.TeamBudget) -> View:
+async def team_budget(request: Request, query: ask.TeamBudget) -> TeamBudgetWhole:
     return view.of_team_budget(await request.control.team_dashboard(query.name, tenant=request.tenant))
 
 

@@ -16,7 +16,29 @@ from holdfast.service import listing, view
 from holdfast.service import query as ask
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import seq_of, since_of
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import (
+    CancelQuoteRow,
+    DrawingRow,
+    EvaluationRow,
+    EvaluationWhole,
+    EventRow,
+    ItemRow,
+    LogRow,
+    NodeCostRow,
+    OutcomeRow,
+    RecordRow,
+    RunBudgetRow,
+    RunRow,
+    RunWhole,
+    ScoreMeanRow,
+    ScoreRow,
+    StepRow,
+    StreamRow,
+    TailRow,
+    TraceRow,
+    TreeRow,
+)
 
 MOST_WAIT_S: Final = 30.0
 """For what comes of a stream: connections that say nothing for longer are cut by many that stand between."""
@@ -25,68 +47,68 @@ MOST_WAIT_S: Final = 30.0
 
 
 @handles
-async def run(request: Request, query: ask.Run) -> View:
+async def run(request: Request, query: ask.Run) -> RunWhole:
     return await view.of_run_whole(request.control, await request.control.run(query.run).state())
 
 
 @handles
-async def steps(request: Request, query: ask.Steps) -> Page:
+async def steps(request: Request, query: ask.Steps) -> Rows[StepRow]:
     state = await request.control.run(query.run).state()
     workers = await request.control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
-    return Page([view.of_step(step, workers) for step in state.steps.values()], None)
+    return Rows([view.of_step(step, workers) for step in state.steps.values()], None)
 
 
 @handles
-async def run_costs(request: Request, query: ask.RunCosts) -> Page:
-    return Page(view.of_node_costs(await request.control.run(query.run).state()), None)
+async def run_costs(request: Request, query: ask.RunCosts) -> Rows[NodeCostRow]:
+    return Rows(view.of_node_costs(await request.control.run(query.run).state()), None)
 
 
 @handles
-async def run_budget(request: Request, query: ask.RunBudget) -> View:
+async def run_budget(request: Request, query: ask.RunBudget) -> RunBudgetRow:
     return view.of_budget(await request.control.run(query.run).state())
 
 
 @handles
-async def drawing(request: Request, query: ask.Drawing) -> View:
+async def drawing(request: Request, query: ask.Drawing) -> DrawingRow:
     state = await request.control.run(query.run).state()
     return view.of_drawing(await request.control.graph_of(state.graph_hash), state)
 
 
 @handles
-async def trace(request: Request, query: ask.Trace) -> Page:
+async def trace(request: Request, query: ask.Trace) -> Rows[TraceRow]:
     """Read anew for each page: what a node came to is known from all that came before."""
     after = seq_of(query.cursor)
     found = [each for each in await request.control.trace(query.run) if each.seq > after]
     last = found[query.limit - 1].seq if len(found) > query.limit else None
     rows = found if last is None else [each for each in found if each.seq <= last]  # an event may say several things
-    return Page([view.of_trace(each) for each in rows], None if last is None else str(last))
+    return Rows([view.of_trace(each) for each in rows], None if last is None else str(last))
 
 
 @handles
-async def logs(request: Request, query: ask.Logs) -> Page:
+async def logs(request: Request, query: ask.Logs) -> Rows[LogRow]:
     return await listing.logs(request.control, query)
 
 
 @handles
-async def events(request: Request, query: ask.Events) -> Page:
+async def events(request: Request, query: ask.Events) -> Rows[EventRow]:
     return await listing.events(request.control, query)
 
 
 @handles
-async def tree(request: Request, query: ask.Tree) -> View:
+async def tree(request: Request, query: ask.Tree) -> TreeRow:
     return view.of_tree(await request.control.tree(query.run))
 
 
 @handles
-async def items(request: Request, query: ask.Items) -> Page:
+async def items(request: Request, query: ask.Items) -> Rows[ItemRow]:
     row = await request.control.find(query.run)
     found = await request.control.run(query.run).items(query.map, seq_of(query.cursor), query.limit)
     rows = [await view.of_item(request.control, each, row.tenant) for each in found.ends]
-    return Page(rows, None if found.after is None else str(found.after))
+    return Rows(rows, None if found.after is None else str(found.after))
 
 
 @handles
-async def streams(request: Request, query: ask.Streams) -> Page:
+async def streams(request: Request, query: ask.Streams) -> Rows[StreamRow]:
     if not 0 <= query.wait_s <= MOST_WAIT_S:
         raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MOST_WAIT_S:g} seconds.")
     ended = (await request.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is told
@@ -95,7 +117,7 @@ async def streams(request: Request, query: ask.Streams) -> Page:
     if not told and query.wait_s and not ended:
         told = await _told(request, query, since, follow=True)
     cursor = told[-1].cursor if told else str(since)
-    return Page([view.of_told(each) for each in told], None if ended and len(told) < query.limit else cursor)
+    return Rows([view.of_told(each) for each in told], None if ended and len(told) < query.limit else cursor)
 
 
 async def _told(request: Request, query: ask.Streams, since: str | int, *, follow: bool) -> list[Told]:
@@ -112,7 +134,7 @@ async def _told(request: Request, query: ask.Streams, since: str | int, *, follo
 
 
 @handles
-async def cancel_quote(request: Request, query: ask.CancelQuote) -> View:
+async def cancel_quote(request: Request, query: ask.CancelQuote) -> CancelQuoteRow:
     return view.of_cancel(await request.control.run(query.run).state())
 
 
@@ -153,7 +175,7 @@ async def extend(request: Request, command: cmd.Extend) -> RunId:
 
 
 @handles
-async def export_run(request: Request, command: cmd.ExportRun) -> View:
+async def export_run(request: Request, command: cmd.ExportRun) -> RecordRow:
     return {"run_id": command.run, "record": msgspec.Raw(await request.records.record(request.control, command))}
 
 
@@ -161,17 +183,17 @@ async def export_run(request: Request, command: cmd.ExportRun) -> View:
 
 
 @handles
-async def runs(request: Request, query: ask.Runs) -> Page:
+async def runs(request: Request, query: ask.Runs) -> Rows[RunRow]:
     return await listing.runs(request.control, query, request.whose)
 
 
 @handles
-async def tail(request: Request, query: ask.Tail) -> Page:
+async def tail(request: Request, query: ask.Tail) -> Rows[TailRow]:
     return await listing.tail(request.control, query, request.whose)
 
 
 @handles
-async def bulk(request: Request, command: cmd.Bulk) -> Page:
+async def bulk(request: Request, command: cmd.Bulk) -> Rows[OutcomeRow]:
     listing.expect_statuses(command.status)
     found = await request.control.bulk(
         command.deed,
@@ -184,7 +206,7 @@ async def bulk(request: Request, command: cmd.Bulk) -> Page:
         **listing.sought(command, request.whose, command.limit),
     )
     rows = [view.of_outcome(each) for each in found]
-    return Page(rows, found[-1].run if len(found) == command.limit else None)
+    return Rows(rows, found[-1].run if len(found) == command.limit else None)
 
 
 # --- What runs were worth ---------------------------------------------------------------------------------------------
@@ -198,20 +220,20 @@ async def give_score(request: Request, command: cmd.GiveScore) -> RunId:
 
 
 @handles
-async def scores(request: Request, query: ask.Scores) -> Page:
-    return Page([view.of_score(each) for each in await request.control.scores(query.run, every=query.all)], None)
+async def scores(request: Request, query: ask.Scores) -> Rows[ScoreRow]:
+    return Rows([view.of_score(each) for each in await request.control.scores(query.run, every=query.all)], None)
 
 
 @handles
-async def score_means(request: Request, query: ask.ScoreMeans) -> Page:
+async def score_means(request: Request, query: ask.ScoreMeans) -> Rows[ScoreMeanRow]:
     found = await request.control.score_means(
         tenant=request.whose, name=query.name, workflow=query.workflow, since_ms=query.since_ms, limit=query.limit
     )
-    return Page([view.of_mean(each) for each in found], None)
+    return Rows([view.of_mean(each) for each in found], None)
 
 
 @handles
-async def evaluations(request: Request, query: ask.Evaluations) -> Page:
+async def evaluations(request: Request, query: ask.Evaluations) -> Rows[EvaluationRow]:
     found = await request.control.evaluations(
         tenant=request.whose, workflow=query.workflow, before=query.cursor, limit=query.limit + 1
     )
@@ -219,6 +241,6 @@ async def evaluations(request: Request, query: ask.Evaluations) -> Page:
 
 
 @handles
-async def evaluation(request: Request, query: ask.Evaluation) -> View:
+async def evaluation(request: Request, query: ask.Evaluation) -> EvaluationWhole:
     found, judged = await request.control.evaluation(query.evaluation)
     return view.of_evaluation(found, judged)

@@ -9,11 +9,12 @@ from holdfast.service import query as ask
 from holdfast.service import view
 from holdfast.service.handler import Request, handles
 from holdfast.service.listing import OF_TENANTS, key_of, keyed_page
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import BackfilledRow, ScheduleRow, SupervisorRow, SupervisorWhole
 
 
 @handles
-async def schedules(request: Request, query: ask.Schedules) -> Page:
+async def schedules(request: Request, query: ask.Schedules) -> Rows[ScheduleRow]:
     after = key_of(query.cursor, OF_TENANTS)
     found = await request.control.schedules(request.whose, after=after, limit=query.limit + 1)
     rows = [await view.of_schedule(request.control, each) for each in found[: query.limit]]
@@ -21,7 +22,7 @@ async def schedules(request: Request, query: ask.Schedules) -> Page:
 
 
 @handles
-async def schedule(request: Request, query: ask.Schedule) -> View:
+async def schedule(request: Request, query: ask.Schedule) -> ScheduleRow:
     return await view.of_schedule(request.control, await request.control.schedule(query.name, tenant=request.tenant))
 
 
@@ -49,19 +50,19 @@ async def remove(request: Request, command: cmd.RemoveSchedule) -> None:
 
 
 @handles
-async def backfill(request: Request, command: cmd.Backfill) -> Page:
+async def backfill(request: Request, command: cmd.Backfill) -> Rows[BackfilledRow]:
     until_ms = request.engine.now_ms() if command.until_ms is None else command.until_ms
     found = await request.engine.backfill_schedule(
         command.name, command.since_ms, until_ms, tenant=request.tenant, by=request.by
     )
-    return Page([view.of_backfilled(each) for each in found], None)
+    return Rows([view.of_backfilled(each) for each in found], None)
 
 
 # --- Supervisors ------------------------------------------------------------------------------------------------------
 
 
 @handles
-async def supervisors(request: Request, query: ask.Supervisors) -> Page:
+async def supervisors(request: Request, query: ask.Supervisors) -> Rows[SupervisorRow]:
     after = key_of(query.cursor, OF_TENANTS)
     found = await request.control.supervisors(request.whose, after=after, limit=query.limit + 1)
     rows = [view.of_supervisor(each) for each in found]
@@ -69,6 +70,6 @@ async def supervisors(request: Request, query: ask.Supervisors) -> Page:
 
 
 @handles
-async def supervisor(request: Request, query: ask.Supervisor) -> View:
+async def supervisor(request: Request, query: ask.Supervisor) -> SupervisorWhole:
     found = await request.control.supervisor(query.name, tenant=request.tenant).declared()
     return view.of_dashboard(found, request.control.now_ms())

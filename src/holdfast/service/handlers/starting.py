@@ -15,7 +15,8 @@ from holdfast.service import query as ask
 from holdfast.service import view
 from holdfast.service.handler import Request, given, handles
 from holdfast.service.listing import key_of, keyed_page
-from holdfast.service.query import Page, View
+from holdfast.service.query import Rows
+from holdfast.service.view import ForkQuoteRow, WorkflowRow, WorkflowWhole
 
 _BY_VERSION: Final = msgspec.json.Decoder(tuple[str, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]])
 
@@ -48,7 +49,7 @@ async def fork(request: Request, command: cmd.Fork) -> RunId:
 
 
 @handles
-async def fork_quote(request: Request, query: ask.ForkQuote) -> View:
+async def fork_quote(request: Request, query: ask.ForkQuote) -> ForkQuoteRow:
     plan = await request.control.fork_plan(query.run, query.step, output=given(query.output), state=query.state)
     return view.of_fork(plan, query.cost_limit_usd)
 
@@ -62,7 +63,7 @@ async def migrate(request: Request, command: cmd.Migrate) -> RunId:
 
 
 @handles
-async def workflows(request: Request, query: ask.Workflows) -> Page:
+async def workflows(request: Request, query: ask.Workflows) -> Rows[WorkflowRow]:
     control = request.control
     after = key_of(query.cursor, _BY_VERSION)
     found = await control.workflows(tenant=request.tenant, after=after, limit=query.limit + 1)
@@ -71,6 +72,6 @@ async def workflows(request: Request, query: ask.Workflows) -> Page:
 
 
 @handles
-async def workflow(request: Request, query: ask.Workflow) -> View:
+async def workflow(request: Request, query: ask.Workflow) -> WorkflowWhole:
     stored = await request.control.workflow(query.name, query.version, tenant=request.tenant)
     return view.of_workflow_whole(stored, await request.control.able(stored.hash))

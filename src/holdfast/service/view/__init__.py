@@ -7,6 +7,7 @@ from holdfast.service.view.approval import ApprovalRow, ConditionRow, of_approva
 from holdfast.service.view.caller import (
     AuditHeadRow,
     AuditRow,
+    CallerRow,
     KeyRow,
     LinkUsedRow,
     NewKeyRow,
@@ -15,6 +16,7 @@ from holdfast.service.view.caller import (
     audit_head_of,
     link_of,
     of_audit_head,
+    of_caller,
     of_key,
     of_link,
 )
@@ -178,6 +180,7 @@ __all__ = [
     "BudgetRow",
     "BudgetWaiterRow",
     "CallInFlightRow",
+    "CallerRow",
     "CancelQuoteRow",
     "CompensatedRow",
     "ConditionRow",
@@ -276,6 +279,7 @@ __all__ = [
     "of_audit_head",
     "of_backfilled",
     "of_budget",
+    "of_caller",
     "of_cancel",
     "of_conversation",
     "of_cost",

@@ -15,6 +15,7 @@ from holdfast.service.view.plain import Time, iso
 
 if TYPE_CHECKING:
     from holdfast.ports import ApiKey, Opens
+    from holdfast.service.principal import Principal
 
 
 class OpensRow(TypedDict):
@@ -54,6 +55,35 @@ class NewLinkRow(KeyRow):
     """A link with its new secret."""
 
     link: Annotated[str, Meta(description="The secret that ends the link's address. It is shown here only.")]
+
+
+class CallerRow(TypedDict):
+    """The holder of a token, and what it allows."""
+
+    name: Annotated[str | None, Meta(description="Who acts; null if the token belongs to nobody in particular.")]
+    verified: Annotated[bool, Meta(description="True if the name is that of the token or key; otherwise the caller claims it.")]
+    client: Annotated[str | None, Meta(description="The token or key that is used.")]
+    tenant: Annotated[str | None, Meta(description="The tenant it acts for; null for all.")]
+    roles: Annotated[list[str], Meta(description="The roles in which it acts.")]
+    teams: Annotated[list[str], Meta(description="The teams to which it belongs.")]
+    may: Annotated[list[Grant], Meta(description="The grants it holds.")]
+    workflows: Annotated[list[str], Meta(description="Patterns of the workflows it reaches; `*` is any text.")]
+    tools: Annotated[list[str], Meta(description="Patterns of the tools about whose calls it decides; `*` is any text.")]
+
+
+def of_caller(who: Principal) -> CallerRow:
+    access = who.access
+    return {
+        "name": who.name,
+        "verified": who.verified,
+        "client": who.client or None,
+        "tenant": who.tenant,
+        "roles": list(who.roles),
+        "teams": list(who.teams),
+        "may": list(access.may),
+        "workflows": list(access.workflows),
+        "tools": list(access.tools),
+    }
 
 
 class LinkUsedRow(TypedDict):
