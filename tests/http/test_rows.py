@@ -18,6 +18,7 @@ from holdfast import Context, Engine, Workflow, flow, llm_node, step, task, tool
 from holdfast.compose.api import HttpPort, answering
 from holdfast.core.capacity.estimates import Use
 from holdfast.core.values.ids import RunId
+from holdfast.http.openapi import document
 from holdfast.http.route import ROUTES
 from holdfast.models.providers import Providers
 from holdfast.ports import LogPlace
@@ -136,7 +137,27 @@ def test_every_row_has_a_schema_in_which_each_key_is_described() -> None:
 
 def test_every_route_that_answers_with_rows_says_with_which() -> None:
     silent = {f"{each.method} {each.path}" for each in ROUTES if each.takes.answers is Answer.NOTHING}
-    assert {*rows.ROWS} == {f"{each.method} {each.path}" for each in ROUTES} - silent | {"POST /links/{token}"}
+    assert {*rows.ROWS} == {f"{each.method} {each.path}" for each in ROUTES} - silent | {"GET /me", "POST /links/{token}"}
+    assert {kind for kinds in rows.ROWS.values() for kind in kinds} <= {*rows.row_types()}
+
+
+def test_the_description_names_the_rows_of_each_answer() -> None:
+    told = document()
+    schemas = told["components"]["schemas"]
+
+    def has_fields(shape: dict[str, Any]) -> bool:
+        if "anyOf" in shape:
+            return all(map(has_fields, shape["anyOf"]))
+        found = schemas[shape["$ref"].rpartition("/")[2]]
+        fields = found["properties"]
+        return bool(fields) and ("cursor" not in fields or "rows" not in fields or has_fields(fields["rows"]["items"]))
+
+    for path, operations in told["paths"].items():
+        for each in operations.values():
+            assert len(each["tags"]) == 1, path
+            for content in next(iter(each["responses"].values())).get("content", {}).values():
+                shape = content["schema"]
+                assert has_fields(shape.get("contentSchema", shape)) if "agui" not in path else shape, path
 
 
 def test_a_row_with_a_key_too_many_or_too_few_is_not_of_its_type() -> None:
@@ -182,6 +203,7 @@ def occurring(row: Any, kind: Any) -> Iterator[Any]:
 
 async def everything(port: Port, ops: Asked, globex: Asked) -> AsyncIterator[tuple[str, str, Any]]:
     """Do something of everything that there is, and ask for all of it; each answer with its method and path."""
+    yield "GET", "/me", await ops.get("/me")
     ids = await filled(globex, port.engine)
 
     async def post(path: str, body: Any, wait_s: int = 0, by: str = "", api: Asked = globex) -> tuple[str, str, Any]:

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
@@ -18,8 +18,8 @@ from holdfast.http import problem, sse
 from holdfast.http.route import BASE, ROUTES, Route
 from holdfast.service import query
 from holdfast.service.declaration import Answer, declaration_of
-from holdfast.service.handler import answer_of
-from holdfast.service.view import CallerRow, LinkUsedRow, RunStatusRow
+from holdfast.service.handler import rows_of
+from holdfast.service.view import CallerRow, LinkUsedRow
 
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEMS: Final = {
@@ -76,7 +76,7 @@ def document() -> Mapping[str, Any]:
 def _schemas() -> dict[str, Any]:
     """Return the shapes of all that is sent and answered, by name."""
     kinds = sorted({route.what for route in ROUTES}, key=lambda kind: kind.__name__)
-    answered = [row for kind in kinds for row in _rows_of(kind)]
+    answered = [row for kind in kinds for row in rows_of(kind)]
     _, components = msgspec.json.schema_components([*kinds, *answered, CallerRow, LinkUsedRow], ref_template=_REF)
     shown = {name: schema | {"description": _one_line(schema.get("description", ""))} for name, schema in components.items()}
     return shown | {f"{kind.__name__}Page": _page(kind) for kind in kinds if _answers(kind) is Answer.PAGE}
@@ -86,19 +86,8 @@ def _answers(kind: type[msgspec.Struct]) -> Answer:
     return declaration_of(kind).answers
 
 
-def _rows_of(kind: type[msgspec.Struct]) -> tuple[type, ...]:
-    """Return the types of the rows with which a command or query is answered: several where a list has either kind."""
-    answer = answer_of(kind)
-    if _answers(kind) is Answer.NOTHING:
-        return ()
-    if _answers(kind) is Answer.RUN:
-        return (RunStatusRow,)
-    row = get_args(answer)[0] if _answers(kind) is Answer.PAGE else answer
-    return get_args(row) or (row,)
-
-
 def _shape_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    shapes = [_named(row.__name__) for row in _rows_of(kind)]
+    shapes = [_named(row.__name__) for row in rows_of(kind)]
     return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
 
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from holdfast.control.base import NOT_GIVEN
 from holdfast.control.naming import DEFAULT_TENANT
 from holdfast.core.values.claim import Claim
-from holdfast.service.declaration import declared
+from holdfast.service.declaration import Answer, declaration_of, declared
 from holdfast.service.principal import Principal
+from holdfast.service.view import RunStatusRow
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
@@ -76,9 +77,15 @@ def handlers() -> Mapping[type[msgspec.Struct], Handler]:
     return _HANDLERS
 
 
-def answer_of(kind: type[msgspec.Struct]) -> Any:
-    """Return the type of what the handler of a command or query returns: `Rows[RunRow]`, `GateWhole`, `RunId`, None."""
-    return get_type_hints(_HANDLERS[kind]).get("return")
+def rows_of(kind: type[msgspec.Struct]) -> tuple[type, ...]:
+    """Return the types of the rows with which a command or query is answered, as its handler says: several where a list has
+    either, none where it answers nothing. A run is answered as it stands."""
+    answers = declaration_of(kind).answers
+    if answers in (Answer.NOTHING, Answer.RUN):
+        return (RunStatusRow,) if answers is Answer.RUN else ()
+    answer = get_type_hints(_HANDLERS[kind])["return"]
+    row = get_args(answer)[0] if answers is Answer.PAGE else answer
+    return get_args(row) or (row,)
 
 
 def given(value: Any) -> Any:
