@@ -17,7 +17,9 @@ from tests.crash.killing import killed_everywhere
 def judge(directory: Path) -> None:
     db = apsw.Connection(str(directory / nightly.STORE), flags=apsw.SQLITE_OPEN_READONLY)
     runs = sorted(db.execute("select start_key, status from runs"))
-    schedules = [msgspec.json.decode(body, type=Schedule) for (body,) in db.execute("select body from schedules")]
+    schedules = [
+        msgspec.json.decode(body, type=Schedule) for (body,) in db.execute("select body from records where kind = 'schedule'")
+    ]
     db.close()
     expected: list[str] = []
     for schedule in schedules:
@@ -31,4 +33,4 @@ def judge(directory: Path) -> None:
 
 
 def test_who_fires_and_is_killed_at_any_point_starts_each_time_once(tmp_path: Path) -> None:
-    killed_everywhere("nightly", tmp_path, judge, shares=13, since="before commit of schedules")
+    killed_everywhere("nightly", tmp_path, judge, shares=13, since="before commit of records")

@@ -1159,13 +1159,13 @@ class Conversations(Port):
         ]
         return [each for _, each in sorted(found, key=lambda each: each[0])][:limit]
 
-    async def find(self, tenant: str, conversation: str) -> Conversation | None:
+    async def find(self, tenant: str, name: str) -> Conversation | None:
         await self._mount.read()
-        return self._disk.conversations.get((tenant, conversation))
+        return self._disk.conversations.get((tenant, name))
 
-    async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:
+    async def exchanges(self, tenant: str, name: str) -> Sequence[Exchange]:
         await self._mount.read()
-        return [each for key, each in sorted(self._disk.exchanges.items()) if key[:2] == (tenant, conversation)]
+        return [each for key, each in sorted(self._disk.exchanges.items()) if key[:2] == (tenant, name)]
 
     async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Conversation]:
         await self._mount.read()

@@ -1806,9 +1806,9 @@ class StoreConformance:
         assert list(await store.exchanges("acme", "c é")) == [begun]
         assert await store.put(Change(msgspec.structs.replace(running, revision=3, cancelling=True), ()))
         assert [each.id for each in await other.due(10)] == ["c é"]
-        later = Exchange(number=2, text="and", at_ms=7)
-        assert await other.put(Change(msgspec.structs.replace(running, revision=4, said=2, waiting=(2,)), (later,)))
-        assert [each.number for each in await store.exchanges("acme", "c é")] == [1, 2]
+        later = [Exchange(number=number, text="and", at_ms=7) for number in (10, 2)]
+        assert await other.put(Change(msgspec.structs.replace(running, revision=4, said=10, waiting=(2, 10)), (*later,)))
+        assert [each.number for each in await store.exchanges("acme", "c é")] == [1, 2, 10]
         assert await store.put(Change(Conversation(id="a", tenant="other", workflow="agent", made_at_ms=5), ()))
         assert [each.id for each in await store.page(None, None, 10)] == ["c é", "a"]
         assert [each.id for each in await store.page(None, ("acme", "c é"), 10)] == ["a"]
@@ -1826,6 +1826,27 @@ class StoreConformance:
         assert await store.find("acme", "c é") is None
         assert list(await store.exchanges("acme", "c é")) == []
         assert [each.id for each in await store.page(None, None, 10)] == ["a"]
+
+    async def test_records_of_different_kinds_may_have_one_name(self, connect: Connect) -> None:
+        store = await connect()
+        talk = Conversation(id="one", tenant="acme", workflow="agent", made_at_ms=5)
+        hello = Exchange(number=1, text="hello", at_ms=6)
+        assert await store.conversations.put(Change(talk, (hello,)))
+        assert await store.supervisors.put(supervision.Change(supervision.Supervisor(tenant="acme", name="one", workers=())))
+        assert await store.schedules.add(Schedule(tenant="acme", name="one", workflow="w", cron="0 0 * * *", due_at_ms=None))
+        assert [len(await each.page(None, None, 10)) for each in (store.conversations, store.supervisors, store.schedules)] == [
+            1
+        ] * 3
+        assert await store.schedules.remove("acme", "one")
+        assert [await store.schedules.find("acme", "one"), await store.supervisors.task("acme", "one", "0000000001")] == [
+            None,
+            None,
+        ]
+        found = await store.supervisors.find("acme", "one")
+        assert found is not None
+        assert await store.supervisors.remove(found)
+        assert await store.conversations.find("acme", "one") == msgspec.structs.replace(talk, revision=1)
+        assert list(await store.conversations.exchanges("acme", "one")) == [hello]
 
     async def test_a_supervisor_is_changed_with_its_tasks_by_one_who_has_seen_it(self, connect: Connect) -> None:
         first, there, story = await connect(), await connect(), Story()

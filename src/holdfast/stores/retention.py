@@ -24,7 +24,7 @@ from holdfast.ports import Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine
 from holdfast.stores.month import Month
 from holdfast.stores.nouns.tables import Ground, Steps, do, lock, many
-from holdfast.stores.row import Row, decode_exchange
+from holdfast.stores.row import CONVERSATION, Row, decode_exchange
 from holdfast.stores.shelf import Shelf
 
 T = TypeVar("T")
@@ -232,8 +232,8 @@ class Retention(ABC):
     async def _parts_kept(self) -> set[str]:
         """The blobs of what is attached to messages: each run that a conversation starts is given all that was said."""
         kept: set[str] = set()
-        after: tuple[Any, ...] = ("", "", 0)
-        while rows := await self._tables.ask("messages_with_parts", *after, _MOST_MESSAGES):
+        after: tuple[Any, ...] = ("", "", "")
+        while rows := await self._tables.ask("messages_with_parts", CONVERSATION, *after, _MOST_MESSAGES):
             kept |= {part.sha256 for *_, body in rows for part in decode_exchange(self._sealing.open(body)).parts}
             after = tuple(rows[-1][:3])
         return kept

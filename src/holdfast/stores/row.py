@@ -24,6 +24,9 @@ Row: TypeAlias = tuple[Any, ...]
 
 _RUN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+CONVERSATION: Final = "conversation"
+"""The kind of the records whose parts are messages."""
+
 encode: Final = msgspec.json.Encoder().encode
 astuple: Final = msgspec.structs.astuple
 

@@ -24,7 +24,7 @@ from holdfast.stores.nouns.workflows import Graphs
 
 
 class OfTenant(TypedDict):
-    """Those that tenants read too, each in its turn."""
+    """Nouns that tenants read too, each in its turn."""
 
     children: Children
     dead_letters: DeadLetters
@@ -49,7 +49,7 @@ class Nouns(OfTenant):
 
 
 def of_tenant(ground: Ground) -> OfTenant:
-    """Those on the tables as a tenant has them."""
+    """Return those on the tables as a tenant has them."""
     return {
         "children": Children(ground),
         "dead_letters": DeadLetters(ground),
@@ -67,7 +67,7 @@ def of_tenant(ground: Ground) -> OfTenant:
 
 
 def nouns(ground: Ground) -> Nouns:
-    """All of them, on the tables of a store."""
+    """Return all of them, on the tables of a store."""
     return {
         **of_tenant(ground),
         "replies": Replies(ground),

@@ -1,12 +1,13 @@
 """Records that tenants have under names, each with its revision: schedules, conversations, supervisors; and evaluations.
 
-Never here: what follows from one.
+Records of all kinds are in one table, and their parts in another: a new kind needs no statement. Never here: what follows from
+one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,174 +16,175 @@ from holdfast.core.nouns.conversations import Conversation, Exchange
 from holdfast.core.nouns.evaluations import Evaluation, Judged
 from holdfast.core.nouns.schedules import Schedule
 from holdfast.core.nouns.supervision import KEPT_MS, Supervisor, Task, due_at_ms
+from holdfast.core.values.ids import RunId
 from holdfast.ports import KeptSchedule
 from holdfast.stores.nouns.tables import Noun, Steps, do
-from holdfast.stores.row import Row, decode_exchange, encode
+from holdfast.stores.row import CONVERSATION, decode_exchange, encode
 
-R = TypeVar("R", Conversation, Supervisor)
+K = TypeVar("K")
 
-_decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
-_decode_conversation: Final = msgspec.json.Decoder(Conversation).decode
-_decode_supervisor: Final = msgspec.json.Decoder(Supervisor).decode
 _decode_task: Final = msgspec.json.Decoder(Task).decode
 _decode_evaluation: Final = msgspec.json.Decoder(Evaluation).decode
 _decode_judged: Final = msgspec.json.Decoder(tuple[Judged, ...]).decode
 
-After = tuple[str, str] | None
-"""The tenant and the name of the last one before."""
+
+class _Record(NamedTuple):
+    """A record as it is to be kept, in the place of the one of its revision (0: there is none)."""
+
+    tenant: str
+    name: str
+    revision: int
+    body: Any
+    due_at_ms: int | None = None
+    run: RunId | None = None
+    is_pending: bool = False
 
 
-class _Records(Noun):
-    """Records whose bodies are sealed for their tenants."""
+class _Part(NamedTuple):
+    """A part of a record: a message of a conversation, a task of a supervisor."""
 
-    def _seal(self, tenant: str, record: Any) -> bytes:
-        return self._sealing.seal(tenant, encode(record))
+    name: str
+    body: Any
+    run: RunId | None = None
+    ended_at_ms: int | None = None
 
-    def _one(self, decode: Callable[[bytes], R], found: Sequence[Row]) -> R | None:
-        """The one that was found, as it stands at its revision. Raises KeyMissing."""
-        for body, revision in found:
-            return msgspec.structs.replace(decode(self._sealing.open(body)), revision=revision)
+
+class _Records(Noun, Generic[K]):
+    """Records of one kind, on the table of all. Bodies are sealed for their tenants."""
+
+    _kind: ClassVar[str]
+    _decode: Callable[[bytes], Any]
+
+    async def find(self, tenant: str, name: str) -> K | None:
+        for body, revision in await self._tables.ask("record", self._kind, tenant, name):
+            return self._kept(self._decode(self._sealing.open(body)), revision)
         return None
 
-    def _all(self, decode: Callable[[bytes], R], found: Iterable[Row]) -> list[R]:
-        """Those whose keys are there."""
-        opened = ((self._sealing.readable(decode, body), revision) for body, revision in found)
-        return [msgspec.structs.replace(each, revision=revision) for each, revision in opened if each is not None]
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[K]:
+        return await self._all("records", tenant, *(after or ("", "")), limit)
+
+    async def _all(self, statement: str, *bound: Any) -> list[K]:
+        """Return those of a list whose keys are there."""
+        found = await self._tables.ask(statement, self._kind, *bound)
+        opened = ((self._sealing.readable(self._decode, body), revision) for body, revision in found)
+        return [self._kept(record, revision) for record, revision in opened if record is not None]
+
+    def _kept(self, record: Any, revision: int) -> K:
+        kept: K = msgspec.structs.replace(record, revision=revision)
+        return kept
+
+    async def _put(self, record: _Record, parts: Iterable[_Part] = (), parts_kept_ms: int | None = None) -> bool:
+        tenant, name, revision, body, *columns = record
+        place, now_ms = (self._kind, tenant, name), self._clock.now_ms()
+        row = (*place, *columns, now_ms, self._seal(tenant, body))
+        rows = [(*place, part, run, ended_at_ms, self._seal(tenant, body)) for part, body, run, ended_at_ms in parts]
+
+        def steps() -> Steps[bool]:
+            found = yield do("replace_record", *row, revision) if revision else do("add_record", *row)
+            for part in rows if found else ():
+                yield do("put_part", *part)
+            if found and rows and parts_kept_ms is not None:
+                yield do("forget_parts", *place, now_ms - parts_kept_ms)
+            return bool(found)
+
+        return await self._tables.transact(steps)
+
+    async def _remove(self, tenant: str, name: str, revision: int | None) -> bool:
+        """Remove one at which no run is; of any revision where none is named."""
+        place = (self._kind, tenant, name)
+
+        def steps() -> Steps[bool]:
+            found = yield do("remove_record", *place, revision)
+            if found:
+                yield do("remove_parts", *place)
+            return bool(found)
+
+        return await self._tables.transact(steps)
+
+    def _seal(self, tenant: str, body: Any) -> bytes:
+        return self._sealing.seal(tenant, encode(body))
 
 
-class Schedules(_Records):
+class Schedules(_Records[KeptSchedule]):
     """Keeps ports.Schedules."""
 
+    _kind = "schedule"
+    _decode = staticmethod(msgspec.json.Decoder(Schedule).decode)
+
     async def add(self, schedule: Schedule) -> bool:
-        return bool(await self._tables.change("add_schedule", *self._row(schedule)))
+        return await self.replace(schedule, 0)
 
     async def replace(self, schedule: Schedule, revision: int) -> bool:
-        return bool(await self._tables.change("replace_schedule", *self._row(schedule), revision))
+        return await self._put(_Record(schedule.tenant, schedule.name, revision, schedule, schedule.due_at_ms))
 
     async def remove(self, tenant: str, name: str) -> bool:
-        return bool(await self._tables.change("remove_schedule", tenant, name))
-
-    async def find(self, tenant: str, name: str) -> KeptSchedule | None:
-        for body, revision in await self._tables.ask("schedule", tenant, name):
-            return KeptSchedule(_decode_schedule(self._sealing.open(body)), revision)
-        return None
-
-    async def page(self, tenant: str | None, after: After, limit: int) -> Sequence[KeptSchedule]:
-        return self._kept(await self._tables.ask("schedules", tenant, *(after or ("", "")), limit))
+        return await self._remove(tenant, name, None)
 
     async def due(self, now_ms: int, limit: int) -> Sequence[KeptSchedule]:
-        return self._kept(await self._tables.ask("schedules_due", now_ms, limit))
+        return await self._all("records_due", now_ms, limit)
 
     async def next_due_ms(self) -> int | None:
-        ((found,),) = await self._tables.ask("next_schedule")
+        ((found,),) = await self._tables.ask("next_record", self._kind)
         return None if found is None else int(found)
 
-    def _row(self, schedule: Schedule) -> Row:
-        return schedule.tenant, schedule.name, schedule.due_at_ms, self._seal(schedule.tenant, schedule)
-
-    def _kept(self, found: Iterable[Row]) -> list[KeptSchedule]:
-        """Those whose keys are there."""
-        opened = ((self._sealing.readable(_decode_schedule, body), revision) for body, revision in found)
-        return [KeptSchedule(schedule, revision) for schedule, revision in opened if schedule is not None]
+    def _kept(self, record: Any, revision: int) -> KeptSchedule:
+        return KeptSchedule(record, revision)
 
 
-class Conversations(_Records):
-    """Keeps ports.Conversations."""
+class Conversations(_Records[Conversation]):
+    """Keeps ports.Conversations. Messages are its parts, by number."""
+
+    _kind = CONVERSATION
+    _decode = staticmethod(msgspec.json.Decoder(Conversation).decode)
 
     async def put(self, change: conversations.Change) -> bool:
         kept = change.conversation
-        row = (kept.tenant, kept.id, kept.run, kept.is_pending, self._seal(kept.tenant, kept), self._clock.now_ms())
-        messages = [(kept.tenant, kept.id, each.number, self._seal(kept.tenant, each)) for each in change.exchanges]
-
-        def steps() -> Steps[bool]:
-            found = yield do("replace_conversation", *row, kept.revision) if kept.revision else do("add_conversation", *row)
-            for message in messages if found else ():
-                yield do("put_exchange", *message)
-            return bool(found)
-
-        return await self._tables.transact(steps)
+        record = _Record(kept.tenant, kept.id, kept.revision, kept, run=kept.run, is_pending=kept.is_pending)
+        return await self._put(record, [_Part(f"{each.number:010d}", each) for each in change.exchanges])
 
     async def remove(self, conversation: Conversation) -> bool:
-        place = (conversation.tenant, conversation.id)
-
-        def steps() -> Steps[bool]:
-            found = yield do("remove_conversation", *place, conversation.revision)
-            if found:
-                yield do("remove_exchanges", *place)
-            return bool(found)
-
-        return await self._tables.transact(steps)
+        return await self._remove(conversation.tenant, conversation.id, conversation.revision)
 
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
-        return self._all(_decode_conversation, await self._tables.ask("conversations_idle", before_ms, limit))
+        return await self._all("records_idle", before_ms, limit)
 
-    async def find(self, tenant: str, conversation: str) -> Conversation | None:
-        return self._one(_decode_conversation, await self._tables.ask("conversation", tenant, conversation))
-
-    async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:
-        found = await self._tables.ask("exchanges", tenant, conversation)
+    async def exchanges(self, tenant: str, name: str) -> Sequence[Exchange]:
+        found = await self._tables.ask("parts", self._kind, tenant, name)
         return [decode_exchange(self._sealing.open(body)) for (body,) in found]
 
-    async def page(self, tenant: str | None, after: After, limit: int) -> Sequence[Conversation]:
-        found = await self._tables.ask("conversations", tenant, *(after or ("", "")), limit)
-        return self._all(_decode_conversation, found)
-
     async def due(self, limit: int) -> Sequence[Conversation]:
-        return self._all(_decode_conversation, await self._tables.ask("conversations_due", limit))
+        return await self._all("records_of_ended_runs", limit)
 
 
-class Supervisors(_Records):
-    """Keeps ports.Supervisors."""
+class Supervisors(_Records[Supervisor]):
+    """Keeps ports.Supervisors. Tasks are its parts."""
+
+    _kind = "supervisor"
+    _decode = staticmethod(msgspec.json.Decoder(Supervisor).decode)
 
     async def put(self, change: supervision.Change) -> bool:
         kept = change.supervisor
-        row = (kept.tenant, kept.name, due_at_ms(kept), self._seal(kept.tenant, kept))
-        tasks = [
-            (kept.tenant, kept.name, each.id, each.run, each.ended_ms, self._seal(kept.tenant, each)) for each in change.tasks
-        ]
-        before_ms = self._clock.now_ms() - KEPT_MS
-
-        def steps() -> Steps[bool]:
-            found = yield do("replace_supervisor", *row, kept.revision) if kept.revision else do("add_supervisor", *row)
-            for task in tasks if found else ():
-                yield do("put_task", *task)
-            if found and tasks:
-                yield do("forget_tasks", kept.tenant, kept.name, before_ms)
-            return bool(found)
-
-        return await self._tables.transact(steps)
+        tasks = [_Part(each.id, each, each.run, each.ended_ms) for each in change.tasks]
+        return await self._put(_Record(kept.tenant, kept.name, kept.revision, kept, due_at_ms(kept)), tasks, KEPT_MS)
 
     async def remove(self, supervisor: Supervisor) -> bool:
-        place = (supervisor.tenant, supervisor.name)
-
-        def steps() -> Steps[bool]:
-            found = yield do("remove_supervisor", *place, supervisor.revision)
-            if found:
-                yield do("remove_tasks", *place)
-            return bool(found)
-
-        return await self._tables.transact(steps)
-
-    async def find(self, tenant: str, name: str) -> Supervisor | None:
-        return self._one(_decode_supervisor, await self._tables.ask("supervisor", tenant, name))
+        return await self._remove(supervisor.tenant, supervisor.name, supervisor.revision)
 
     async def task(self, tenant: str, name: str, task: str) -> Task | None:
-        for (body,) in await self._tables.ask("task", tenant, name, task):
+        for (body,) in await self._tables.ask("part", self._kind, tenant, name, task):
             return _decode_task(self._sealing.open(body))
         return None
 
-    async def page(self, tenant: str | None, after: After, limit: int) -> Sequence[Supervisor]:
-        return self._all(_decode_supervisor, await self._tables.ask("supervisors", tenant, *(after or ("", "")), limit))
-
     async def due(self, now_ms: int, limit: int) -> Sequence[tuple[str, str]]:
-        return [(tenant, name) for tenant, name in await self._tables.ask("supervisors_due", now_ms, limit)]
+        found = await self._tables.ask("records_of_ended_parts", self._kind, now_ms, limit)
+        return [(tenant, name) for tenant, name in found]
 
 
-class Evaluations(_Records):
+class Evaluations(Noun):
     """Keeps ports.Evaluations."""
 
     async def add(self, evaluation: Evaluation, judged: Sequence[Judged]) -> None:
-        bodies = (self._seal(evaluation.tenant, each).decode() for each in (evaluation, tuple(judged)))
+        bodies = (self._sealing.seal(evaluation.tenant, encode(each)).decode() for each in (evaluation, tuple(judged)))
         await self._tables.change("add_evaluation", evaluation.id, evaluation.tenant, evaluation.workflow, *bodies)
 
     async def found(self, id_: str) -> tuple[Evaluation, Sequence[Judged]] | None:

@@ -338,40 +338,6 @@ delete from holdfast.streams where (run, stream) in (
 )
 returning stream
 
--- --- What starts runs by the calendar -------------------------------------------------------------------------------
-
--- name: add_schedule
--- A new one; nothing where there is one of its name.
-insert into holdfast.schedules (tenant, name, revision, due_at_ms, body) values ($1, $2, 1, $3, $4)
-on conflict do nothing returning revision
-
--- name: replace_schedule
--- One that has changed, in the place of the revision from which it was made.
-update holdfast.schedules set revision = revision + 1, due_at_ms = $3, body = $4
-where tenant = $1 and name = $2 and revision = $5 returning revision
-
--- name: remove_schedule
--- What it has started goes on.
-delete from holdfast.schedules where tenant = $1 and name = $2 returning revision
-
--- name: schedule
--- One by its name.
-select body, revision from holdfast.schedules where tenant = $1 and name = $2
-
--- name: schedules
--- All of them, or a tenant's, that come after a name.
-select body, revision from holdfast.schedules
-where ($1::text is null or tenant = $1) and (tenant, name) > ($2, $3)
-order by tenant, name limit $4
-
--- name: schedules_due
--- Those at which somebody must look.
-select body, revision from holdfast.schedules where due_at_ms <= $1 order by due_at_ms limit $2
-
--- name: next_schedule
--- When somebody must look at one next.
-select min(due_at_ms) from holdfast.schedules
-
 -- --- Dead letters ---------------------------------------------------------------------------------------------------
 
 -- name: letters
@@ -395,110 +361,85 @@ select 1 from holdfast.dead_letters where resolved_at_ms < $1 limit 1
 -- Those that were resolved some time ago.
 delete from holdfast.dead_letters where resolved_at_ms < $1 returning step
 
--- --- Conversations --------------------------------------------------------------------------------------------------
+-- --- Records --------------------------------------------------------------------------------------------------------
 
--- name: add_conversation
+-- name: add_record
 -- A new one; nothing where there is one of its name.
-insert into holdfast.conversations (tenant, conversation, run, is_pending, body, changed_at_ms, revision)
-values ($1, $2, $3, $4, $5, $6, 1)
+insert into holdfast.records (kind, tenant, name, due_at_ms, run, is_pending, changed_at_ms, body, revision)
+values ($1, $2, $3, $4, $5::uuid, $6, $7, $8, 1)
 on conflict do nothing returning revision
 
--- name: replace_conversation
+-- name: replace_record
 -- One that has changed, in the place of the revision from which it was made.
-update holdfast.conversations set revision = revision + 1, run = $3, is_pending = $4, body = $5, changed_at_ms = $6
-where tenant = $1 and conversation = $2 and revision = $7 returning revision
+update holdfast.records set
+    revision = revision + 1, due_at_ms = $4, run = $5::uuid, is_pending = $6, changed_at_ms = $7, body = $8
+where kind = $1 and tenant = $2 and name = $3 and revision = $9 returning revision
 
--- name: put_exchange
--- A message, as it stands now.
-insert into holdfast.exchanges (tenant, conversation, number, body) values ($1, $2, $3, $4)
-on conflict (tenant, conversation, number) do update set body = excluded.body
-
--- name: conversation
--- One by its name.
-select body, revision from holdfast.conversations where tenant = $1 and conversation = $2
-
--- name: conversations
--- All of them, or a tenant's, that come after a name.
-select body, revision from holdfast.conversations
-where ($1::text is null or tenant = $1) and (tenant, conversation) > ($2::text, $3::text)
-order by tenant, conversation limit $4
-
--- name: exchanges
--- What was said in one.
-select body from holdfast.exchanges where tenant = $1 and conversation = $2 order by number
-
--- name: remove_conversation
--- One at which nobody is, as it was seen.
-delete from holdfast.conversations where tenant = $1 and conversation = $2 and revision = $3 and run is null and not is_pending
+-- name: remove_record
+-- One, as it was seen, or whatever it is; one at which nobody is.
+delete from holdfast.records
+where kind = $1 and tenant = $2 and name = $3 and ($4::bigint is null or revision = $4) and run is null and not is_pending
 returning revision
 
--- name: remove_exchanges
--- What was said in it.
-delete from holdfast.exchanges where tenant = $1 and conversation = $2
-
--- name: conversations_idle
--- Those at which nobody is, and that have not changed for long.
-select body, revision from holdfast.conversations
-where changed_at_ms < $1 and run is null and not is_pending order by changed_at_ms limit $2
-
--- name: conversations_due
--- Those whose run has ended, or is still to be started or cancelled.
-select body, revision from holdfast.conversations where is_pending
-union all
-select body, revision from holdfast.conversations c join holdfast.runs r on r.run = c.run
-where c.run is not null and not c.is_pending and r.ended_at_ms is not null
-limit $1
-
--- --- Supervisors ----------------------------------------------------------------------------------------------------
-
--- name: add_supervisor
--- A new one; nothing where there is one of its name.
-insert into holdfast.supervisors (tenant, supervisor, due_at_ms, body, revision) values ($1, $2, $3, $4, 1)
-on conflict do nothing returning revision
-
--- name: replace_supervisor
--- One that has changed, in the place of the revision from which it was made.
-update holdfast.supervisors set revision = revision + 1, due_at_ms = $3, body = $4
-where tenant = $1 and supervisor = $2 and revision = $5 returning revision
-
--- name: put_task
--- A task, as it stands now.
-insert into holdfast.supervised_tasks (tenant, supervisor, task, run, ended_at_ms, body) values ($1, $2, $3, $4, $5, $6)
-on conflict (tenant, supervisor, task) do update set run = excluded.run, ended_at_ms = excluded.ended_at_ms, body = excluded.body
-
--- name: forget_tasks
--- Those of one that have ended long ago.
-delete from holdfast.supervised_tasks where tenant = $1 and supervisor = $2 and ended_at_ms < $3
-
--- name: supervisor
+-- name: record
 -- One by its name.
-select body, revision from holdfast.supervisors where tenant = $1 and supervisor = $2
+select body, revision from holdfast.records where kind = $1 and tenant = $2 and name = $3
 
--- name: task
--- A task of one.
-select body from holdfast.supervised_tasks where tenant = $1 and supervisor = $2 and task = $3
+-- name: records
+-- All of a kind, or a tenant's, that come after a name.
+select body, revision from holdfast.records
+where kind = $1 and ($2::text is null or tenant = $2) and (tenant, name) > ($3::text, $4::text)
+order by tenant, name limit $5
 
--- name: supervisors
--- All of them, or a tenant's, that come after a name.
-select body, revision from holdfast.supervisors
-where ($1::text is null or tenant = $1) and (tenant, supervisor) > ($2, $3)
-order by tenant, supervisor limit $4
+-- name: records_due
+-- Those of a kind at which somebody must look.
+select body, revision from holdfast.records where kind = $1 and due_at_ms <= $2 order by due_at_ms limit $3
 
--- name: supervisors_due
--- Those at which somebody must look by now, and those with a task at work whose run has ended.
-select tenant, supervisor from holdfast.supervisors where due_at_ms <= $1
-union
-select t.tenant, t.supervisor from holdfast.supervised_tasks t join holdfast.runs r on r.run = t.run
-where t.run is not null and t.ended_at_ms is null and r.ended_at_ms is not null
+-- name: next_record
+-- When somebody must look at one next.
+select min(due_at_ms) from holdfast.records where kind = $1
+
+-- name: records_idle
+-- Those at which nobody is, and that have not changed for long.
+select body, revision from holdfast.records
+where kind = $1 and changed_at_ms < $2 and run is null and not is_pending order by changed_at_ms limit $3
+
+-- name: records_of_ended_runs
+-- Those whose run has ended, or is still to be started or cancelled.
+select body, revision from holdfast.records where kind = $1 and is_pending
+union all
+select body, revision from holdfast.records c join holdfast.runs r on r.run = c.run
+where c.kind = $1 and c.run is not null and not c.is_pending and r.ended_at_ms is not null
 limit $2
 
--- name: remove_supervisor
--- One, as it was seen.
-delete from holdfast.supervisors where tenant = $1 and supervisor = $2 and revision = $3 returning revision
+-- name: put_part
+-- A part of one, as it stands now.
+insert into holdfast.record_parts (kind, tenant, name, part, run, ended_at_ms, body) values ($1, $2, $3, $4, $5::uuid, $6, $7)
+on conflict (kind, tenant, name, part) do update set run = excluded.run, ended_at_ms = excluded.ended_at_ms, body = excluded.body
 
--- name: remove_tasks
--- Its tasks.
-delete from holdfast.supervised_tasks where tenant = $1 and supervisor = $2
+-- name: part
+-- A part of one.
+select body from holdfast.record_parts where kind = $1 and tenant = $2 and name = $3 and part = $4
+
+-- name: parts
+-- All parts of one.
+select body from holdfast.record_parts where kind = $1 and tenant = $2 and name = $3 order by part
+
+-- name: records_of_ended_parts
+-- Those at which somebody must look by now, and those with a part at work whose run has ended.
+select tenant, name from holdfast.records where kind = $1 and due_at_ms <= $2
+union
+select t.tenant, t.name from holdfast.record_parts t join holdfast.runs r on r.run = t.run
+where t.kind = $1 and t.run is not null and t.ended_at_ms is null and r.ended_at_ms is not null
+limit $3
+
+-- name: forget_parts
+-- Those of one that have ended long ago.
+delete from holdfast.record_parts where kind = $1 and tenant = $2 and name = $3 and ended_at_ms < $4
+
+-- name: remove_parts
+-- Its parts.
+delete from holdfast.record_parts where kind = $1 and tenant = $2 and name = $3
 
 -- --- Shared values --------------------------------------------------------------------------------------------------
 

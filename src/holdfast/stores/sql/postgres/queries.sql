@@ -846,9 +846,10 @@ order by effect_key limit $2
 
 -- name: messages_with_parts
 -- Messages that may have something attached, or are encrypted, after one.
-select tenant, conversation, number, body from holdfast.exchanges
-where (tenant, conversation, number) > ($1, $2, $3) and (position('"parts":'::bytea in body) > 0 or position('"hf1:'::bytea in body) = 1)
-order by tenant, conversation, number limit $4
+select tenant, name, part, body from holdfast.record_parts
+where kind = $1 and (tenant, name, part) > ($2, $3, $4)
+    and (position('"parts":'::bytea in body) > 0 or position('"hf1:'::bytea in body) = 1)
+order by tenant, name, part limit $5
 
 -- --- Standing --------------------------------------------------------------------------------------------------------
 

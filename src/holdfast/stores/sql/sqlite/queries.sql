@@ -469,9 +469,9 @@ order by effect_key limit ?
 
 -- name: messages_with_parts
 -- Messages that may have something attached, or are encrypted, after one.
-select tenant, conversation, number, body from exchanges
-where (tenant, conversation, number) > (?, ?, ?) and (instr(body, '"parts":') > 0 or instr(body, '"hf1:') = 1)
-order by tenant, conversation, number limit ?
+select tenant, name, part, body from record_parts
+where kind = ? and (tenant, name, part) > (?, ?, ?) and (instr(body, '"parts":') > 0 or instr(body, '"hf1:') = 1)
+order by tenant, name, part limit ?
 
 -- name: insert_tag
 -- A word by which people find a run.

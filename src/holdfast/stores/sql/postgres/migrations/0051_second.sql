@@ -75,17 +75,6 @@ create index children_by_root on holdfast.children (root, child);
 create index children_pending on holdfast.children (changed_at_ms)
 where state in ('requested', 'ended') or (state = 'running' and ordered > heeded);
 
--- What starts runs by the calendar: each as JSON, and when somebody must look at it.
-create table holdfast.schedules (
-    tenant text not null,
-    name text not null,
-    revision bigint not null,
-    due_at_ms bigint,
-    body bytea not null,
-    primary key (tenant, name)
-);
-create index schedules_due on holdfast.schedules (due_at_ms) where due_at_ms is not null;
-
 -- What runs say while they go on: each stream of a run is one sequence, of which `size` is what there is so far. Its row is locked
 -- before it grows, so what is visible of it has no gaps.
 create table holdfast.streams (
@@ -129,29 +118,38 @@ create table holdfast.dead_letters (
 );
 create index dead_letters_resolved on holdfast.dead_letters (resolved_at_ms);
 
--- Conversations: each as JSON, the run that is at its latest message, and whether somebody has something to do with it now,
--- whatever that run does. `revision` counts its changes, so that nobody overwrites what he has not seen.
-create table holdfast.conversations (
+-- Records that tenants have under names, each as JSON: schedules, conversations, supervisors. When somebody must look at it, the run
+-- that is at it, and whether somebody has something to do with it now, whatever that run does. `revision` counts its changes, so that
+-- nobody overwrites what he has not seen.
+create table holdfast.records (
+    kind text collate "C" not null,
     tenant text collate "C" not null,
-    conversation text collate "C" not null,
+    name text collate "C" not null,
     revision bigint not null,
+    due_at_ms bigint,
     run uuid,
     is_pending boolean not null,
     changed_at_ms bigint not null,
     body bytea not null,
-    primary key (tenant, conversation)
+    primary key (kind, tenant, name)
 );
-create index conversations_active on holdfast.conversations (run) where run is not null;
-create index conversations_pending on holdfast.conversations (tenant) where is_pending;
-create index conversations_idle on holdfast.conversations (changed_at_ms) where run is null and not is_pending;
--- What was said in them: a message with its reply.
-create table holdfast.exchanges (
-    tenant text not null,
-    conversation text not null,
-    number bigint not null,
+create index records_due on holdfast.records (kind, due_at_ms) where due_at_ms is not null;
+create index records_active on holdfast.records (run) where run is not null;
+create index records_pending on holdfast.records (kind, tenant) where is_pending;
+create index records_idle on holdfast.records (kind, changed_at_ms) where run is null and not is_pending;
+-- Their parts: messages with their replies; tasks with their runs, and when they ended.
+create table holdfast.record_parts (
+    kind text collate "C" not null,
+    tenant text collate "C" not null,
+    name text collate "C" not null,
+    part text collate "C" not null,
+    run uuid,
+    ended_at_ms bigint,
     body bytea not null,
-    primary key (tenant, conversation, number)
+    primary key (kind, tenant, name, part)
 );
+create index record_parts_active on holdfast.record_parts (run) where run is not null and ended_at_ms is null;
+create index record_parts_ended on holdfast.record_parts (kind, tenant, name, ended_at_ms) where ended_at_ms is not null;
 
 -- Values that the runs and agents of a tenant share, the latest versions of each as JSON.
 create table holdfast.shared_values (
@@ -199,30 +197,6 @@ create table holdfast.shared_entries (
     primary key (tenant, space, key)
 );
 create index shared_entries_by_words on holdfast.shared_entries using gin (words);
-
--- Supervisors: each as JSON, with what it has taken and has not ended, and when somebody must look at it. `revision` counts its
--- changes, so that nobody overwrites what he has not seen.
-create table holdfast.supervisors (
-    tenant text collate "C" not null,
-    supervisor text collate "C" not null,
-    revision bigint not null,
-    due_at_ms bigint,
-    body bytea not null,
-    primary key (tenant, supervisor)
-);
-create index supervisors_due on holdfast.supervisors (due_at_ms) where due_at_ms is not null;
--- The tasks that they have taken, with their runs, and what became of those that have ended.
-create table holdfast.supervised_tasks (
-    tenant text collate "C" not null,
-    supervisor text collate "C" not null,
-    task text collate "C" not null,
-    run uuid,
-    ended_at_ms bigint,
-    body bytea not null,
-    primary key (tenant, supervisor, task)
-);
-create index supervised_tasks_active on holdfast.supervised_tasks (run) where run is not null and ended_at_ms is null;
-create index supervised_tasks_ended on holdfast.supervised_tasks (tenant, supervisor, ended_at_ms) where ended_at_ms is not null;
 
 -- Team budgets: the limits of agents have priorities, and of each scope it is known how long it is idle.
 alter table holdfast.limits add column priority double precision not null default 1;

@@ -78,17 +78,6 @@ create index children_by_root on children (root, child);
 create index children_pending on children (changed_at_ms)
 where state in ('requested', 'ended') or (state = 'running' and ordered > heeded);
 
--- What starts runs by the calendar: each as JSON, and when somebody must look at it.
-create table schedules (
-    tenant text not null,
-    name text not null,
-    revision integer not null,
-    due_at_ms integer,
-    body blob not null,
-    primary key (tenant, name)
-) strict, without rowid;
-create index schedules_due on schedules (due_at_ms) where due_at_ms is not null;
-
 -- What runs say while they go on: each stream of a run is one sequence, of which `size` is what there is so far.
 create table streams (
     run text not null,
@@ -134,29 +123,38 @@ create table dead_letters (
 ) strict, without rowid;
 create index dead_letters_resolved on dead_letters (resolved_at_ms);
 
--- Conversations: each as JSON, the run that is at its latest message, and whether somebody has something to do with it now,
--- whatever that run does. `revision` counts its changes, so that nobody overwrites what he has not seen.
-create table conversations (
+-- Records that tenants have under names, each as JSON: schedules, conversations, supervisors. When somebody must look at it, the run
+-- that is at it, and whether somebody has something to do with it now, whatever that run does. `revision` counts its changes, so that
+-- nobody overwrites what he has not seen.
+create table records (
+    kind text not null,
     tenant text not null,
-    conversation text not null,
+    name text not null,
     revision integer not null,
+    due_at_ms integer,
     run text,
     is_pending integer not null,
     changed_at_ms integer not null,
     body blob not null,
-    primary key (tenant, conversation)
+    primary key (kind, tenant, name)
 ) strict, without rowid;
-create index conversations_active on conversations (run) where run is not null;
-create index conversations_pending on conversations (tenant) where is_pending;
-create index conversations_idle on conversations (changed_at_ms) where run is null and not is_pending;
--- What was said in them: a message with its reply.
-create table exchanges (
+create index records_due on records (kind, due_at_ms) where due_at_ms is not null;
+create index records_active on records (run) where run is not null;
+create index records_pending on records (kind, tenant) where is_pending;
+create index records_idle on records (kind, changed_at_ms) where run is null and not is_pending;
+-- Their parts: messages with their replies; tasks with their runs, and when they ended.
+create table record_parts (
+    kind text not null,
     tenant text not null,
-    conversation text not null,
-    number integer not null,
+    name text not null,
+    part text not null,
+    run text,
+    ended_at_ms integer,
     body blob not null,
-    primary key (tenant, conversation, number)
+    primary key (kind, tenant, name, part)
 ) strict, without rowid;
+create index record_parts_active on record_parts (run) where run is not null and ended_at_ms is null;
+create index record_parts_ended on record_parts (kind, tenant, name, ended_at_ms) where ended_at_ms is not null;
 
 -- Values that the runs and agents of a tenant share, the latest versions of each as JSON.
 create table shared_values (
@@ -210,30 +208,6 @@ create table shared_vectors (
     model text not null,
     vector blob not null
 ) strict;
-
--- Supervisors: each as JSON, with what it has taken and has not ended, and when somebody must look at it. `revision` counts its
--- changes, so that nobody overwrites what he has not seen.
-create table supervisors (
-    tenant text not null,
-    supervisor text not null,
-    revision integer not null,
-    due_at_ms integer,
-    body blob not null,
-    primary key (tenant, supervisor)
-) strict, without rowid;
-create index supervisors_due on supervisors (due_at_ms) where due_at_ms is not null;
--- The tasks that they have taken, with their runs, and what became of those that have ended.
-create table supervised_tasks (
-    tenant text not null,
-    supervisor text not null,
-    task text not null,
-    run text,
-    ended_at_ms integer,
-    body blob not null,
-    primary key (tenant, supervisor, task)
-) strict, without rowid;
-create index supervised_tasks_active on supervised_tasks (run) where run is not null and ended_at_ms is null;
-create index supervised_tasks_ended on supervised_tasks (tenant, supervisor, ended_at_ms) where ended_at_ms is not null;
 
 -- Team budgets: the limits of agents have priorities, and of each scope it is known how long it is idle.
 alter table limits add column priority real not null default 1;
