@@ -5,145 +5,23 @@ Never here: which call an approval covers.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
-from holdfast.cli import moment, table, terminal
-from holdfast.cli.given import who
-from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Reason, Roles, Store, Tenant, Who
+from holdfast.cli import moment
+from holdfast.cli.noun import Noun, Word
 from holdfast.cli.table import ID, Column
+from holdfast.core.nouns.tool_policy import When
 from holdfast.errors import UsageError
-from holdfast.service import query
+from holdfast.service import command, query
 
 if TYPE_CHECKING:
-    from holdfast.core.nouns.tool_policy import When
-    from holdfast.service.command import GrantApproval
-    from holdfast.service.principal import Principal
     from holdfast.service.query import View
 
-app = typer.Typer(help="Say beforehand which calls of tools need not be asked about.", no_args_is_help=True)
-
-APPROVALS: Final = (
-    Column("approval", ID),
-    Column("tool", 8),
-    Column("when", 8, goes=1),
-    Column("used"),
-    Column("until", goes=3),
-    Column("by", 6, goes=2),
-    Column("state", 6),
-)
 _SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
 _SPAN: Final = re.compile(r"(\d+)([mhd])")
 _CONDITION: Final = re.compile(r"([\w.]+)\s*(==|!=|<=|>=|<|>|~)\s*(.+)")
-
-
-@app.command()
-def grant(
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="A tool's name, with * for any rest.")],
-    for_: Annotated[str, typer.Option("--for", metavar="TIME", help="How long it stands: 30m, 8h, 7d.")],
-    most: Annotated[
-        int | None, typer.Option("--most", metavar="N", help="How many calls it stands for; else any number.")
-    ] = None,
-    when: Annotated[
-        list[str] | None,
-        typer.Option("--when", metavar="CONDITION", help="Only where an argument is so: 'amount<=100', 'order~A-*'. Repeated."),
-    ] = None,
-    workflow: Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only in runs of this workflow.")] = None,
-    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only in this run.")] = None,
-    reason: Reason = None,
-    tenant: Tenant = None,
-    by: Who = None,
-    role: Roles = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """Approve calls of a tool before they are asked about. What the workflow's rules deny stays denied."""
-    from holdfast.service.command import GrantApproval
-
-    given = GrantApproval(
-        tool=tool,
-        for_s=_seconds(for_),
-        most=most,
-        when=tuple(map(_condition, when or ())),
-        workflow=workflow,
-        run=run,
-        reason=reason or "",
-        tenant=tenant,
-    )
-    found = asyncio.run(_grant(given, who(by, role), store))
-    if as_json:
-        terminal.emit(found)
-    else:
-        terminal.say(f"Approval {found['approval']} of {tool} stands.")
-
-
-@app.command("list")
-def list_(tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
-    """List the standing approvals, with how often each was used, also those that stand for nothing more."""
-    found = asyncio.run(_list(tenant, store))
-    if as_json:
-        terminal.emit(found)
-        return
-    table.show(
-        APPROVALS,
-        [
-            (
-                each["approval"],
-                each["tool"],
-                ", ".join(f"{cond['argument']} {cond['compared']} {cond['value']}" for cond in each["when"]) or "always",
-                f"{each['used']} of {each['most']}" if each["most"] is not None else str(each["used"]),
-                moment.clock(moment.ms(each["until"])),
-                each["by"],
-                _state(each),
-            )
-            for each in found
-        ],
-    )
-
-
-@app.command()
-def revoke(
-    approval: Annotated[str, typer.Argument(metavar="APPROVAL", help="Its id.")],
-    tenant: Tenant = None,
-    by: Who = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """Have an approval stand for nothing more. Calls that were made by it stay made."""
-    asyncio.run(_revoke(approval, tenant, who(by), store))
-    if as_json:
-        terminal.emit({"approval": approval, "revoked": True})
-    else:
-        terminal.say(f"Approval {approval} stands for nothing more.")
-
-
-async def _grant(given: GrantApproval, by: Principal, store: str | None) -> View:
-    async with backend(store, by, make=True) as service:
-        found = await service.tell(given)
-        assert found is not None
-        return found
-
-
-async def _list(tenant: str | None, store: str | None) -> list[View]:
-    async with backend(store, who(None)) as service:
-        return await service.rows(query.Approvals(tenant=tenant))
-
-
-async def _revoke(approval: str, tenant: str | None, by: Principal, store: str | None) -> None:
-    from holdfast.service.command import RevokeApproval
-
-    async with backend(store, by) as service:
-        await service.tell(RevokeApproval(approval, tenant))
-
-
-def _state(approval: View) -> str:
-    by = approval["revoked_by"]
-    return str(approval["state"]).replace("_", " ") if by is None else f"revoked by {by}"
 
 
 def _seconds(text: str) -> int:
@@ -156,8 +34,6 @@ def _seconds(text: str) -> int:
 
 def _condition(text: str) -> When:
     """What `amount<=100` says; `~` is for a text with * and ?. Raises UsageError."""
-    from holdfast.core.nouns.tool_policy import When
-
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError(
@@ -170,3 +46,56 @@ def _condition(text: str) -> When:
         return When(argument, compared, json.loads(value))  # type: ignore[arg-type]
     except ValueError:
         return When(argument, compared, value)  # type: ignore[arg-type]
+
+
+def _conditions(row: View) -> str:
+    return ", ".join(f"{cond['argument']} {cond['compared']} {cond['value']}" for cond in row["when"]) or "always"
+
+
+def _used(row: View) -> str:
+    return str(row["used"]) if row["most"] is None else f"{row['used']} of {row['most']}"
+
+
+def _state(row: View) -> str:
+    by = row["revoked_by"]
+    return row["state"].replace("_", " ") if by is None else f"revoked by {by}"
+
+
+APPROVALS: Final = Noun("approvals", "Say beforehand which calls of tools need not be asked about.")
+app = APPROVALS.app
+
+APPROVALS.verb(
+    "grant",
+    command.GrantApproval,
+    words={
+        "for_s": Word("--for TIME", read=_seconds, help="Lifetime of the approval: 30m, 8h, 7d."),
+        "most": "--most N",
+        "when": Word(
+            "--when CONDITION", read=_condition, help="Condition on an argument: 'amount<=100', 'order~A-*'. May be repeated."
+        ),
+        "run": "--run RUN",
+        "reason": "--reason TEXT",
+    },
+    says="Granted approval {approval} of {tool}.",
+    signed=True,
+    roles=True,
+    make=True,
+)
+APPROVALS.list(
+    query.Approvals,
+    Column("approval", ID),
+    Column("tool", 8),
+    Column("when", 8, goes=1, of=_conditions),
+    Column("used", of=_used),
+    Column("until", goes=3, of=lambda row: moment.second(row["until"])),
+    Column("by", 6, goes=2),
+    Column("state", 6, of=_state),
+    every=True,
+)
+APPROVALS.verb(
+    "revoke",
+    command.RevokeApproval,
+    done="revoked",
+    says="Revoked approval {approval}. Calls that it approved stay made.",
+    signed=True,
+)

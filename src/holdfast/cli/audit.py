@@ -14,45 +14,37 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from holdfast.cli import page, terminal
+from holdfast.cli import moment, terminal
 from holdfast.cli.given import who
+from holdfast.cli.noun import Noun
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import Conflict, UsageError
+from holdfast.service import query
 
 if TYPE_CHECKING:
     from holdfast.core.values.audit import Verification
 
-app = typer.Typer(help="See who did what from outside, and check that nothing of it was changed.", no_args_is_help=True)
+
+def _who(row: dict[str, Any]) -> str:
+    name = row["name"] or row["os_user"] or "somebody unnamed"
+    return name if row["verified"] else f"{name} (unverified)"
+
 
 COLUMNS: Final = (
     Column("number", 6),
-    Column("at", goes=1),
-    Column("who", 10),
+    Column("at", goes=1, of=lambda row: moment.second(row["at"])),
+    Column("who", 10, of=_who),
     Column("deed", 8),
-    Column("about", 12, goes=3),
+    Column("about", 12, goes=3, of=lambda row: row["about"] or ""),
     Column("outcome", 8),
-    Column("from", goes=2),
+    Column("from", goes=2, of=lambda row: row["origin"] or row["os_user"] or ""),
 )
 
-
-@app.command("list")
-def list_(
-    tenant: page.OfTenant = None,
-    after: page.After = None,
-    limit: page.Limit = 100,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """List the entries of the audit log, oldest first."""
-    from holdfast.service import query
-
-    async def ask() -> Any:
-        async with backend(store, who(None)) as service:
-            return await service.ask(query.Audit(tenant=tenant, cursor=after, limit=limit))
-
-    page.show(asyncio.run(ask()), COLUMNS, _line, "audit", "list", tenant=tenant, as_json=as_json, store=store)
+AUDIT: Final = Noun("audit", "See who did what from outside, and check that nothing of it was changed.")
+app = AUDIT.app
+AUDIT.list(query.Audit, *COLUMNS)
 
 
 @app.command()
@@ -129,7 +121,7 @@ async def _export(as_json: bool, store: str | None) -> None:
                 if as_json:
                     terminal.emit_line(row)
                 else:
-                    terminal.show(terminal.line("  ".join((*_line(row), row["hash"]))))
+                    terminal.show(terminal.line("  ".join((*(each.cell(row) for each in COLUMNS), row["hash"]))))
     if last is not None and as_json:
         terminal.emit_line({"head": last})
     elif last is not None:
@@ -138,8 +130,6 @@ async def _export(as_json: bool, store: str | None) -> None:
 
 async def _stored(store: str | None) -> AsyncGenerator[_Part, None]:
     """All entries of the store's log, page by page, and the head as it is after the last."""
-    from holdfast.service import query
-
     asked = query.Audit(limit=query.MOST)
     async with backend(store, who(None)) as service:
         while True:
@@ -174,17 +164,3 @@ async def _exported(file: Path) -> AsyncGenerator[_Part, None]:
         raise UsageError(
             f"{file} is no export of an audit log ({problem}): `holdfast audit export --json` writes one."
         ) from None
-
-
-def _line(row: dict[str, Any]) -> tuple[str, ...]:
-    name = row["name"] or row["os_user"] or "somebody unnamed"
-    at = row["at"]
-    return (
-        str(row["number"]),
-        f"{at[:10]} {at[11:19]}Z",
-        name if row["verified"] else f"{name} (unverified)",
-        row["deed"],
-        row["about"] or "",
-        row["outcome"],
-        row["origin"] or row["os_user"] or "",
-    )

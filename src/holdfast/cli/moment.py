@@ -27,6 +27,11 @@ def clock(at_ms: int) -> str:
     return datetime.datetime.fromtimestamp(at_ms // 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def second(at: str | None) -> str:
+    """A time as the views have it, to the second, for people; `-` for none."""
+    return "-" if at is None else f"{at[:10]} {at[11:19]}Z"
+
+
 def span(ms: int) -> str:
     """How long something takes, in one unit: `2 d`, `3 h`, `40 min`, `2.5 s`."""
     seconds = abs(ms) / 1000

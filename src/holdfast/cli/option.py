@@ -17,6 +17,9 @@ Tenant = Annotated[
     str | None,
     typer.Option("--tenant", metavar="NAME", help="Whose it is; by default that of the token at a server, else `default`."),
 ]
+OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")]
+After = Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")]
+PageLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")]
 Who = Annotated[
     str | None,
     typer.Option(

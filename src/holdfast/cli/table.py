@@ -6,8 +6,8 @@ thing has all of it. Never here: what stands in a table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from holdfast.cli import terminal
 
@@ -16,16 +16,28 @@ _CUT: Final = "…"
 
 
 class Column(NamedTuple):
-    """A column: its name, to how many cells it may be cut (None: not at all), and when it goes: 0 never, 1 first."""
+    """A column: its name, to how many cells it may be cut (None: not at all), and when it goes: 0 never, 1 first. In it stands
+    `of` a row: a field, by default that of the column's name, or what a function makes of the row."""
 
     name: str
     least: int | None = None
     goes: int = 0
+    of: str | Callable[[dict[str, Any]], object] = ""
+
+    def cell(self, row: dict[str, Any]) -> str:
+        """Return the text for a row, `-` for nothing."""
+        found = self.of(row) if callable(self.of) else row[self.of or self.name.replace(" ", "_")]
+        return "-" if found is None else str(found)
 
 
 ID: Final = 18
 """What an id may be cut to: of a run's, the time of its start to the millisecond and some chance besides. What is left of
 an id is a prefix, and a prefix is enough wherever an id is taken."""
+
+
+def show_rows(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows as a table of what each column has of them."""
+    show(columns, [[each.cell(row) for each in columns] for row in rows])
 
 
 def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

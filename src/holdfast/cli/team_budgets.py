@@ -6,23 +6,20 @@ Never here: who lends how much.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import moment, table, terminal
 from holdfast.cli.given import who
+from holdfast.cli.noun import Noun, Word
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store, Tenant
 from holdfast.cli.table import Column
+from holdfast.core.nouns.team_budgets import TeamAgent
 from holdfast.errors import UsageError
-from holdfast.service import query
+from holdfast.service import command, query
 
 if TYPE_CHECKING:
-    from holdfast.core.nouns.team_budgets import TeamAgent
     from holdfast.service.query import View
-
-app = typer.Typer(help="See and say what agents may spend together, and how they stand.", no_args_is_help=True)
 
 NAMES: Final = (Column("team budget", 12),)
 AGENTS: Final = (
@@ -37,67 +34,14 @@ AGENTS: Final = (
     Column("idle since", goes=4),
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The team budget's name.")]
-
-
-@app.command("list")
-def list_(tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
-    """List the team budgets of a tenant."""
-    names = [row["name"] for row in asyncio.run(_list(tenant, store))]
-    if as_json:
-        terminal.emit(names)
-    else:
-        table.show(NAMES, [(name,) for name in names])
-
-
-@app.command()
-def show(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
-    """Show a team budget: its total, and what each agent is allotted, has used, holds and has left."""
-    _tell(asyncio.run(_show(name, tenant, store)), as_json)
-
-
-@app.command("set")
-def set_(
-    name: Name,
-    agent: Annotated[
-        list[str],
-        typer.Option(
-            "--agent",
-            metavar="NAME[=PRIORITY][:PERCENT]",
-            help="An agent, its priority (1) and its part of the total, like"
-            " writer=1.5:25%; those without a part share the rest equally. Repeated.",
-        ),
-    ],
-    total_usd: Annotated[str | None, typer.Option("--total-usd", metavar="USD", help="What they may spend in all.")] = None,
-    total_tokens: Annotated[
-        int | None, typer.Option("--total-tokens", metavar="N", help="Tokens that they may use in all, in and out.")
-    ] = None,
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """Give agents a budget together, or allot it anew: to nobody less than he has used. It holds at once.
-
-    An agent that has too little left for a call borrows of the others: the longest idle first, of each at most half of what it
-    has left. What the call does not use goes back.
-    """
-    _tell(asyncio.run(_set(name, tenant, dict(map(_agent, agent)), total_usd, total_tokens, store)), as_json)
-
-
-@app.command()
-def remove(name: Name, tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
-    """Have a team budget limit nothing any more; what was used stays known."""
-    asyncio.run(_remove(name, tenant, store))
-    if as_json:
-        terminal.emit({"name": name, "removed": True})
-    else:
-        terminal.say(f"Team budget {name} limits nothing any more.")
+AGENT: Final = (
+    "Agent with its priority (1) and its part of the total, like writer=1.5:25%; agents without a part share the rest equally."
+    " May be repeated."
+)
 
 
 def _agent(given: str) -> tuple[str, TeamAgent]:
     """What `writer=1.5:25%` says. Raises UsageError."""
-    from holdfast.core.nouns.team_budgets import TeamAgent
-
     said, _, part = given.partition(":")
     name, _, priority = said.partition("=")
     try:
@@ -107,37 +51,7 @@ def _agent(given: str) -> tuple[str, TeamAgent]:
         raise UsageError(f"{given!r:.100} is no agent; write it like writer, writer=1.5 or writer=1.5:25%.") from None
 
 
-async def _list(tenant: str | None, store: str | None) -> list[View]:
-    async with backend(store, who(None)) as service:
-        return await service.rows(query.TeamBudgets(tenant=tenant))
-
-
-async def _show(name: str, tenant: str | None, store: str | None) -> View:
-    async with backend(store, who(None)) as service:
-        return await service.row(query.TeamBudget(name, tenant))
-
-
-async def _set(
-    name: str, tenant: str | None, agents: dict[str, TeamAgent | float], usd: str | None, tokens: int | None, store: str | None
-) -> View:
-    from holdfast.service.command import SetTeamBudget
-
-    async with backend(store, who(None), make=True) as service:  # limits come before runs
-        await service.tell(SetTeamBudget(name=name, agents=agents, total_usd=usd, total_tokens=tokens, tenant=tenant))
-        return await service.row(query.TeamBudget(name, tenant))
-
-
-async def _remove(name: str, tenant: str | None, store: str | None) -> None:
-    from holdfast.service.command import RemoveTeamBudget
-
-    async with backend(store, who(None)) as service:
-        await service.tell(RemoveTeamBudget(name, tenant))
-
-
-def _tell(found: View, as_json: bool) -> None:
-    if as_json:
-        terminal.emit(found)
-        return
+def _sheet(found: View) -> None:
     terminal.sheet([("Team budget", found["name"]), ("Tenant", found["tenant"])])
     for unit, books in (("usd", found["money"]), ("tokens", found["tokens"])):
         if books is not None:
@@ -163,3 +77,34 @@ def _tell_books(books: View, unit: str) -> None:
         for name, each in books["agents"].items()
     ]
     table.show(AGENTS, rows)
+
+
+TEAM_BUDGETS: Final = Noun(
+    "team-budgets", "See and say what agents may spend together, and how they stand.", query.TeamBudget, _sheet
+)
+app = TEAM_BUDGETS.app
+
+
+@app.command("list")
+def list_(tenant: Tenant = None, as_json: AsJson = False, store: Store = None) -> None:
+    """List the team budgets of a tenant by name."""
+    names = [row["name"] for row in asyncio.run(_list(tenant, store))]
+    if as_json:
+        terminal.emit(names)
+    else:
+        table.show(NAMES, [(name,) for name in names])
+
+
+async def _list(tenant: str | None, store: str | None) -> list[View]:
+    async with backend(store, who(None)) as service:
+        return await service.rows(query.TeamBudgets(tenant=tenant))
+
+
+TEAM_BUDGETS.show()
+TEAM_BUDGETS.verb(
+    "set",
+    command.SetTeamBudget,
+    words={"agents": Word("--agent NAME[=PRIORITY][:PERCENT]", read=_agent, help=AGENT)},
+    make=True,
+)
+TEAM_BUDGETS.verb("remove", command.RemoveTeamBudget, done="removed", says="Removed the limits of team budget {name}.")

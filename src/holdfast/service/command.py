@@ -405,8 +405,9 @@ class SetBudget(Command, frozen=True):
 
 @command("POST /team-budgets", "admin", repeats=True, tag="/team-budgets/{name}")
 class SetTeamBudget(Command, frozen=True, kw_only=True):
-    """Set a budget that agents share, once and not for each day. If the budget exists, its total is allotted again; no agent
-    gets less than it has used."""
+    """Set a budget that agents share, once, not for each day. If the budget exists, its total is allotted again; no agent
+    gets less than it has used. An agent with too little left for a call borrows from the others: longest idle first, at most
+    half of what each has left; what the call does not use goes back."""
 
     name: field.TeamBudgetName
     agents: Annotated[
@@ -477,7 +478,8 @@ class SetAdmission(Command, frozen=True):
 
 @command("POST /pools", "admin", whole=Whole.FLEET, repeats=True)
 class SetPool(Command, frozen=True, kw_only=True):
-    """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced."""
+    """Set a pool that steps and model calls share: slots, or a rate. An existing pool of this name is replaced. Every process
+    follows within seconds; what is in use above a lower limit stays in use until its steps end."""
 
     name: field.PoolName
     slots: Annotated[int | None, doc("Slots that can be held at the same time, 1 to 10,000,000,000; instead of `rate`.")] = None
@@ -488,7 +490,10 @@ class SetPool(Command, frozen=True, kw_only=True):
     ] = None
     counts: Annotated[
         Counted | None,
-        doc("Unit that the pool counts at a model or provider; requires `of`. By default steps ask for amounts."),
+        doc(
+            "Unit that the pool counts at a model or provider: requests, tokens, input_tokens or output_tokens; requires `of`."
+            " By default steps ask for amounts."
+        ),
     ] = None
     of: Annotated[str | None, doc("Model or provider whose calls the pool counts; requires `counts`.")] = None
 
@@ -503,7 +508,7 @@ class RemovePool(Command, frozen=True):
 @command("POST /schedules", "operator", about={"name": Thing.SCHEDULE, "workflow": Thing.WORKFLOW}, makes="name", repeats=True)
 class SetSchedule(Command, frozen=True, kw_only=True):
     """Set a schedule, which starts a run of a workflow at each time of a cron expression. An existing schedule of this name is
-    replaced; if it was paused, it stays paused."""
+    replaced; if it was paused, it stays paused. Schedules start runs while a worker or a leader works on the store."""
 
     name: field.ScheduleName
     workflow: Annotated[str, doc("Name of the workflow.")]
@@ -638,7 +643,7 @@ class DeleteConversation(Command, frozen=True):
 
 @command("POST /state", "operator")
 class WriteSharedValue(Command, frozen=True, kw_only=True):
-    """Write a new version of a shared value, which runs and agents of the tenant can read."""
+    """Write a new version of a shared value, which runs and agents of the tenant can read. Steps that wait for it continue."""
 
     space: Annotated[str, doc("Space of the shared value, 1 to 200 characters; it must not begin with `!`.")]
     key: Annotated[str, doc("Key of the shared value in its space, 1 to 200 characters.")]
@@ -653,14 +658,16 @@ class WriteSharedValue(Command, frozen=True, kw_only=True):
 class ForgetCachedAnswer(Command, frozen=True):
     """Remove an answer from a semantic cache. The next question of the same meaning is answered by the model."""
 
-    space: Annotated[str, doc("Space of the cached answer, as events of the runs that used it name it.")]
+    space: Annotated[
+        str, doc("Space of the cached answer, which begins with `!cache/`, as events of the runs that used it name it.")
+    ]
     key: Annotated[str, doc("Key of the cached answer in its space.")]
     tenant: field.Tenant = None
 
 
 @command("POST /keys", "admin", about={"name": Thing.KEY}, makes="name", answers=Answer.ROW, creates=True, keeps=False)
 class MakeKey(Command, frozen=True, kw_only=True):
-    """Create an API key for a service. Its secret is shown only in this response."""
+    """Create an API key for a service. Its secret is shown only once; the store keeps its hash."""
 
     name: Annotated[
         str, doc("Name of the key, for good: 1 to 64 of a-z, 0-9, `_`, `.` and `-`, beginning with a letter or digit.")
@@ -668,7 +675,9 @@ class MakeKey(Command, frozen=True, kw_only=True):
     tenant: Annotated[
         str | None, doc("Tenant for which the key acts; by default the caller's own, or all for a caller that acts for all.")
     ] = None
-    may: Annotated[tuple[Grant, ...], doc("Grants of the key, at most the caller's own.")] = ("viewer",)
+    may: Annotated[
+        tuple[Grant, ...], doc("Grants of the key: viewer, operator, reviewer, author or admin; at most the caller's own.")
+    ] = ("viewer",)
     roles: Annotated[tuple[str, ...], doc("Roles in which the key decides gates.")] = ()
     teams: Annotated[tuple[str, ...], doc("Teams to which the key belongs.")] = ()
     workflows: Annotated[tuple[str, ...], doc("Workflows that the key reaches: names or patterns like `order*`.")] = ANY
@@ -708,7 +717,7 @@ class MakeGateLink(Command, frozen=True):
 
 @command("POST /keys/{name}/rotate", "admin", about={"name": Thing.KEY}, answers=Answer.ROW, keeps=False)
 class RotateKey(Command, frozen=True):
-    """Replace the secret of an API key. The old secret stops working at once; the new one is shown only in this response."""
+    """Replace the secret of an API key. The old secret stops working at once; the new one is shown only once."""
 
     name: field.KeyName
     tenant: field.TenantOfKey = None

@@ -1,0 +1,338 @@
+"""A noun of the command line, as data: its list, its sheet and its verbs, whose options are the fields of a command or query.
+
+    KEYS = Noun("keys", "Manage API keys.")
+    KEYS.list(query.Keys, Column("name", 10), Column("made", of=lambda row: row["made_at"][:10]))
+    KEYS.verb("revoke", command.RevokeKey, says="Revoked key {name}.")
+
+A field's name, type and default make the option, and its description the help. A verb that takes more than its fields stays a
+function of its own, in the noun's `app`. Never here: a word about one noun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+import typer
+
+from holdfast.cli import completion, moment, option, reference, table, terminal
+from holdfast.cli.given import json_value, who
+from holdfast.cli.opening import backend, typed
+from holdfast.cli.table import Column
+from holdfast.service import field
+from holdfast.service.declaration import Answer, declaration_of
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import Asking
+    from holdfast.service.principal import Principal
+    from holdfast.service.query import View
+
+_SHARED: Final[Mapping[Any, Any]] = {
+    field.Tenant: option.Tenant,
+    field.OfTenant: option.OfTenant,
+    field.Cursor: option.After,
+    field.Limit: option.PageLimit,
+    field.Reason: option.Reason,
+    field.Agent: option.Agent,
+    field.TeamBudget: option.TeamBudget,
+}
+"""Options of fields that many commands have, in the words of the command line."""
+_FIND: Final = {"run": reference.run_id, "evaluation": reference.evaluation}
+"""Fields that a person may give by the beginning of an id."""
+_OF_UNIT: Final = {"usd": "USD", "s": "SECONDS", "ms": "TIME", "tokens": "N"}
+_UNIX_MS: Final = "in Unix milliseconds"
+_A_TIME: Final = "like 2026-11-21, or 3d for three days ago"
+
+Show: TypeAlias = Callable[[Any], None]
+Deed: TypeAlias = "Callable[[Any, Principal, str | None], Awaitable[View]]"
+
+
+class Word(NamedTuple):
+    """How a field is typed: as an argument (`NAME`) or an option (`--input/-i JSON`), from the `least` to the `most` number.
+    `read` makes the field's value of what was typed, a text or a `kind`; `help` replaces the field's description. One that is
+    `needed` has to be typed, though the field has a default."""
+
+    spelt: str = ""
+    least: float | None = None
+    most: float | None = None
+    kind: Any = None
+    read: Callable[[str], Any] | None = None
+    help: str = ""
+    needed: bool = False
+
+
+class Noun:
+    """The commands of one noun. A verb without an answer of its own answers with the row of the query `row`, on `sheet`."""
+
+    def __init__(self, name: str, about: str, row: Any = None, sheet: Show | None = None) -> None:
+        self.name = name
+        self.app = typer.Typer(help=about, no_args_is_help=True)
+        self._row = row
+        self._sheet: Show = sheet or _nothing
+
+    def list(
+        self, kind: Any, *columns: Column, name: str = "list", words: Mapping[str, str | Word] = {}, every: bool = False
+    ) -> None:
+        """Add a command that prints rows: a page and how to go on, or with `every` all of them."""
+        taken = _taken(kind, words, without=("cursor", "limit") if every else ())
+
+        def run(as_json: bool, store: str | None, **given: Any) -> None:
+            page = asyncio.run(_list(kind, taken, given, every, store))
+            if as_json:
+                terminal.emit(page.rows)
+                return
+            table.show_rows(columns, page.rows)
+            if page.cursor is not None:
+                again = [each for one in taken for each in one.retyped(given[one.name])]
+                terminal.say(f"There are more: {typed(self.name, name, *again, '--after', page.cursor, store=store)}")
+
+        self._add(name, kind, run, taken)
+
+    def show(self, name: str = "show", words: Mapping[str, str | Word] = {}) -> None:
+        """Add a command that shows one row on its sheet."""
+        kind, taken = self._row, _taken(self._row, words)
+
+        def run(as_json: bool, store: str | None, **given: Any) -> None:
+            self.print(asyncio.run(_row(kind, taken, given, store)), as_json)
+
+        self._add(name, kind, run, taken)
+
+    def verb(
+        self,
+        name: str,
+        kind: Any,
+        *,
+        words: Mapping[str, str | Word] = {},
+        says: str | Show | None = None,
+        done: str = "",
+        signed: bool = False,
+        roles: bool = False,
+        make: bool = False,
+        deed: Deed | None = None,
+    ) -> None:
+        """Add a command that does something, `signed` by who says it, and says so: a sentence with fields of its row, or all of
+        the row. Without a row it is `done`. One that may come before the first run can `make` the store. A `deed` does it in
+        place of the service."""
+        taken = _taken(kind, words)
+        extras = {**({"by": option.Who} if signed else {}), **({"role": option.Roles} if roles else {})}
+
+        def run(as_json: bool, store: str | None, by: str | None = None, role: Sequence[str] = (), **given: Any) -> None:
+            work = _do(kind, taken, given, None if done else self._row, who(by, role), store, make=make, deed=deed)
+            found = asyncio.run(work)
+            self.print({**found, done: True} if done else found, as_json, says)
+
+        self._add(name, kind, run, taken, extras)
+
+    def print(self, found: Any, as_json: bool, says: str | Show | None = None) -> None:
+        """Print a row as JSON or for people: on its sheet, or in a sentence."""
+        if as_json:
+            terminal.emit(found)
+        elif isinstance(says, str):
+            terminal.say(says.format_map(found))
+        else:
+            (says or self._sheet)(found)
+
+    def _add(self, name: str, kind: Any, run: Any, taken: Sequence[_Taken], extras: Mapping[str, Any] = {}) -> None:
+        named = [each.parameter() for each in taken]
+        named += [_parameter(each, hint, None) for each, hint in extras.items()]
+        named += [_parameter("as_json", option.AsJson, False), _parameter("store", option.Store, None)]
+        run.__annotations__ = {}
+        run.__signature__ = inspect.Signature(named)
+        run.__name__ = f"{name}_{self.name}"
+        run.__doc__ = inspect.getdoc(kind)
+        self.app.command(name)(run)
+
+
+class _Taken:
+    """A field of a command or query, as the command line takes it."""
+
+    def __init__(self, info: Any, hint: Any, word: Word, flags: Mapping[str, str]) -> None:
+        self.name: str = info.name
+        self._field, self._word, self._hint = info, word, hint
+        self._type = _type_of(hint)
+        flag, _, self._metavar = (word.spelt or flags[self.name]).partition(" ")
+        self.flag = flag.partition("/")[0]
+        self._names = flag.split("/")
+        self._flags = flags
+
+    @property
+    def _is_plain(self) -> bool:
+        return self._type in (int, float, bool) or get_origin(self._type) is Literal
+
+    @property
+    def is_option(self) -> bool:
+        return self.flag.startswith("-")
+
+    def parameter(self) -> inspect.Parameter:
+        """Return the parameter of which typer makes an argument or option."""
+        default = inspect.Parameter.empty if self._field.required or self._word.needed else self._default()
+        if self._hint in _SHARED and not self._word.spelt:
+            return _parameter(self.name, _SHARED[self._hint], default)
+        said: dict[str, Any] = {"help": self._word.help or self._help(), "min": self._word.least, "max": self._word.most}
+        if self.name == "run":
+            said["autocompletion"] = completion.runs
+        if not self.is_option:
+            info = typer.Argument(metavar=self.flag, **said)
+        else:
+            info = typer.Option(*self._names, metavar=self._metavar or self._usual_metavar(), **said)
+        return _parameter(self.name, Annotated[self._typed(default), info], default)
+
+    def value(self, given: Any) -> Any:
+        """Return what was typed as the field takes it. Raises UsageError."""
+        read = self._word.read or ((lambda text: json_value(text, self.flag)) if self._type is Any else _same)
+        if not isinstance(given, list):
+            return read(given)
+        return get_origin(self._type)(map(read, given))
+
+    def retyped(self, given: Any) -> list[str]:
+        """Return the words that give the same again; none for what was not given, or where a list goes on."""
+        if self.name in ("cursor", "limit") or given in (None, False):
+            return []
+        if not self.is_option:
+            return [str(given)]
+        return [self.flag] if given is True else [self.flag, str(given)]
+
+    def _typed(self, default: Any) -> Any:
+        kind: Any = self._word.kind or self._type
+        if get_origin(kind) in (tuple, list, dict):
+            kind = list[str]
+        elif self._word.kind is None and (self._word.read or self.name.endswith("_ms") or not self._is_plain):
+            kind = str
+        return kind | None if default is None else kind
+
+    def _usual_metavar(self) -> str | None:
+        if self._word.kind or self._type is bool or get_origin(self._type) is Literal:
+            return None
+        unit = _OF_UNIT.get(self.name.rpartition("_")[2])
+        return unit or {Any: "JSON", int: "N", float: "N"}.get(self._type, "NAME")
+
+    def _default(self) -> Any:
+        default = self._field.default
+        if self._word.read is not None or not isinstance(default, str | int | float) or default == "":
+            return None
+        return default
+
+    def _help(self) -> str:
+        """Return the field's description, with options for fields, and times as people write them."""
+        text = _description(self._hint).replace(_UNIX_MS, _A_TIME)
+        text = re.sub(r"`(\w+)`", lambda found: f"`{self._flags.get(found[1], found[1])}`", text)
+        if self._type is bool:
+            text = text.removeprefix("True to ")
+        if self._type is Any:
+            text += " Give JSON, @FILE, or @- for stdin."
+        if get_origin(self._type) in (tuple, list, dict):
+            text += " May be repeated."
+        return text[:1].upper() + text[1:]
+
+
+def _taken(kind: Any, words: Mapping[str, str | Word], without: Sequence[str] = ()) -> list[_Taken]:
+    """Return the fields that are typed, in their order."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [each for each in msgspec.structs.fields(kind) if each.name not in without]
+    spelt = {name: Word(word) if isinstance(word, str) else word for name, word in words.items()}
+    flags = {}
+    for each in fields:
+        usual = each.name.upper() if each.required else f"--{each.name.removesuffix('_ms').replace('_', '-')}"
+        flags[each.name] = (spelt[each.name].spelt if each.name in spelt else "").partition(" ")[0].partition("/")[0] or usual
+    return [_Taken(each, hints[each.name], spelt.get(each.name, Word()), flags) for each in fields]
+
+
+def _type_of(hint: Any) -> Any:
+    """Return the type of a field without what describes it, and without what stands for nothing."""
+    if get_origin(hint) is Annotated:
+        return _type_of(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        rest = [each for each in get_args(hint) if each not in (NoneType, msgspec.UnsetType)]
+        return _type_of(rest[0]) if len(rest) == 1 else str
+    return hint
+
+
+def _description(hint: Any) -> str:
+    return next((each.description for each in getattr(hint, "__metadata__", ()) if getattr(each, "description", "")), "")
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _same(given: Any) -> Any:
+    return given
+
+
+def _nothing(_: Any) -> None:
+    pass
+
+
+async def _made(kind: Any, values: Mapping[str, Any], asking: Asking) -> Any:
+    """Return the command or query; times and beginnings of ids are read where the clock and the lists are."""
+    found = dict(values)
+    for name, value in values.items():
+        if name in _FIND:
+            found[name] = await _FIND[name](asking, value)
+        elif name.endswith("_ms"):
+            found[name] = moment.given(value, f"--{name.removesuffix('_ms')}", asking.now_ms())
+    return kind(**found)
+
+
+def _values(taken: Sequence[_Taken], given: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: each.value(given[each.name]) for each in taken if given[each.name] is not None}
+
+
+async def _list(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], every: bool, store: str | None) -> Any:
+    from holdfast.service.query import Page
+
+    values = _values(taken, given)
+    async with backend(store, who(None)) as service:
+        asked = await _made(kind, values, service)
+        return Page(await service.rows(asked), None) if every else await service.ask(asked)
+
+
+async def _row(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], store: str | None) -> View:
+    values = _values(taken, given)
+    async with backend(store, who(None)) as service:
+        return await service.row(await _made(kind, values, service))
+
+
+async def _do(
+    kind: Any,
+    taken: Sequence[_Taken],
+    given: Mapping[str, Any],
+    row: Any,
+    by: Principal,
+    store: str | None,
+    *,
+    make: bool,
+    deed: Deed | None,
+) -> Any:
+    """Do it; its answer, or the row of what it is about as that stands afterwards, or without one its required fields."""
+    values = _values(taken, given)
+    if deed is not None:
+        return await deed(kind(**values), by, store)
+    answers = declaration_of(kind).answers
+    async with backend(store, by, make=make) as service:
+        wish = await _made(kind, values, service)
+        if answers is Answer.PAGE:
+            return (await service.tell_many(wish)).rows
+        told = await service.tell(wish)
+        if answers is not Answer.NOTHING:
+            return told
+        if row is None:
+            return {each.name: getattr(wish, each.name) for each in msgspec.structs.fields(kind) if each.required}
+        return await service.row(row(**{each: getattr(wish, each) for each in row.__struct_fields__}))
