@@ -21,7 +21,6 @@ from holdfast.authoring.ambiguity import ambiguous
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.hint import ByMsgspec, is_known_to_msgspec, is_plain, label, rewritten
 from holdfast.authoring.round_trip import Findings, changed, difference, guessed_bytes
-from holdfast.authoring.sensitive import sealed_by
 from holdfast.authoring.view import fields
 from holdfast.core.values.payload import SENSITIVE
 from holdfast.errors import InvalidInput, SchemaMismatch, UsageError
@@ -63,8 +62,8 @@ class Adapter:
         return self.load(plain)
 
     def sealed(self, plain: Any) -> Any:
-        """Return JSON data that code will read as this type, with its sensitive fields sealed. Raises ValueError without a
-        key."""
+        """Return JSON data that a person gives in the place of a value of the type as code would have written that: its
+        sensitive fields sealed. Raises SchemaMismatch for what does not fit, InvalidInput for what cannot be written."""
         return plain
 
     def load_if_fits(self, plain: Any) -> Any:
@@ -98,8 +97,7 @@ class TypedAdapter(Adapter):
 
     def sealed(self, plain: Any) -> Any:
         """See Adapter."""
-        assert self.schema is not None
-        return sealed_by(self.schema.json_schema(), plain) if self.is_sensitive else plain
+        return self.dump(self.read(plain))
 
     def __init__(self, hint: Any) -> None:
         """Raises UsageError for what cannot be kept, with the remedy."""

@@ -11,20 +11,25 @@ from decimal import Decimal
 from typing import Any, Final
 from unicodedata import category
 
-from holdfast.authoring.adapter import PLAIN, Adapter
+import msgspec
+
+from holdfast.authoring.adapter import Adapter
 from holdfast.authoring.sensitive import sealed_for
+from holdfast.control.declared import type_of_node, type_of_response
 from holdfast.control.inquiry import Inquiries
 from holdfast.control.naming import DEFAULT_TENANT
+from holdfast.core.facts.events import GateOpened
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import State
 from holdfast.core.rules.limits import whole_tokens
-from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.rules.questions import EXHAUSTED
 from holdfast.core.values.claim import Claim, folded
-from holdfast.core.values.ids import MOST_NAME_BYTES, CallId, GateId, StepId, node_of
+from holdfast.core.values.ids import MOST_NAME_BYTES, CallId, StepId, node_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.scopes import in_tokens
+from holdfast.core.views.sealing import Sealing
 from holdfast.engine.steps.executor import Executor
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, SchemaMismatch
 from holdfast.ports import Store
 
 OF_THE_ENGINE: Final = ("schedule/", "conversation/", "supervisor/")
@@ -67,39 +72,44 @@ class ControlBase(Inquiries):
         `with engine.sensitive(tenant): Model.model_validate(output)`."""
         return sealed_for(tenant, self.payloads.sealing)
 
-    def _sealed_as(self, declared: Adapter, value: Any, tenant: str) -> Any:
-        """Return what somebody gives in the place of code, as data, its sensitive fields sealed as the type has them that reads
-        it: the one way into a history for a value with a declared type. Raises InvalidInput without a key."""
+    def _sealed_as(self, declared: Adapter | None, value: Any, tenant: str) -> Any:
+        """Return what somebody gives in the place of code, as the code would have written it: the one way into a history for a
+        value with a declared type, None where nobody here knows that. Raises InvalidInput for what does not fit, and where
+        a text could be that of a sensitive field that nobody here knows."""
         with self.sensitive(tenant):
             plain = self.payloads.plain(value)
+            if declared is None:
+                _expect_no_text(plain, self.payloads.sealing)
+                return plain
             try:
                 return declared.sealed(plain)
-            except ValueError as problem:
-                raise InvalidInput(f"{problem}. Nothing was changed.") from None
+            except (SchemaMismatch, InvalidInput) as problem:
+                raise InvalidInput(
+                    f"This does not stand in the place of what code returns. {problem.message} Nothing was done."
+                ) from None
 
-    def _output_of(self, graph_hash: str, node: str) -> Adapter:
-        """Return what a node comes to, as far as its code is here and says so: a task or a flow by what it returns, a tool's
-        node by what the tool does."""
-        workflow = self.runtime.catalog.workflows.get(graph_hash)
-        found = None if workflow is None else workflow.nodes.get(node)
-        if found is not None and found.kind == "tool_node":
-            return next((tool.returns for tool in found.tools.values()), PLAIN)
-        return PLAIN if found is None else found.returns
-
-    def _answer_of(self, state: State, gate: GateId) -> Adapter:
-        """Return what an answer stands in the place of: a tool's response, or a step's output."""
-        opened = None if (asked := state.gates.get(gate)) is None else asked.opened
-        if opened is not None and opened.reason == EXHAUSTED:
-            return self._output_of(state.graph_hash, node_of(StepId(opened.subject or "")))
-        if opened is None or opened.reason != EFFECT_UNKNOWN:
-            return PLAIN
-        call = state.calls.get(CallId(opened.subject or ""))
-        tool = None if call is None else self.runtime.catalog.tool_of(state.graph_hash, call.name)
-        return PLAIN if tool is None else tool.returns
+    async def _answer_of(self, state: State, gate: GateOpened) -> Adapter | None:
+        """Return the type of what an answer stands in the place of: a step's output, or a tool's response."""
+        catalog, subject = self.runtime.catalog, gate.subject or ""
+        if gate.reason == EXHAUSTED:
+            return type_of_node(catalog, state.graph_hash, node_of(StepId(subject)), state.maps)
+        call = state.calls.get(CallId(subject))
+        tool = (await self.payloads.value(gate.shown, state.tenant))["tool"] if call is None else call.name
+        return type_of_response(catalog, state.graph_hash, tool)
 
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""
         return None if text is None else self.payloads.redact(text)
+
+
+def _expect_no_text(plain: Any, sealing: Sealing) -> None:
+    """Raise InvalidInput for data that could hold the text of a sensitive field, where texts are sealed."""
+    if sealing.has_keys and b'"' in msgspec.json.encode(plain):
+        raise InvalidInput(
+            "This process has not the code in the place of which this stands, or the code does not say what it returns: nobody"
+            " here knows which of its texts are sensitive, and they would be stored as they are. Nothing was done: give it to a"
+            " process that has loaded the workflow."
+        )
 
 
 def limits_of(family: str, limit_usd: float | str | Decimal | None, max_tokens: int | None) -> Mapping[str, int | None]:

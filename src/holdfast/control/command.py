@@ -27,12 +27,12 @@ from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import shown_now
 from holdfast.core.facts.events import GateOpened
 from holdfast.core.facts.graph import Graph
-from holdfast.core.facts.state import State
+from holdfast.core.facts.state import TOOL_APPROVAL, State
 from holdfast.core.people.gates import asked_together, closed, expect_fields, no_gate, offered
 from holdfast.core.rules.limits import whole_tokens
-from holdfast.core.rules.questions import EFFECT_UNKNOWN
+from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.values.claim import Claim
-from holdfast.core.values.ids import CallId, GateId, RunId, run_of
+from holdfast.core.values.ids import GateId, RunId, run_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import OnLimit
@@ -40,11 +40,13 @@ from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.engine.operations import signalling
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.engine.runs.team_budget import scopes_of_run
-from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, SchemaMismatch, UsageError
+from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, UsageError
 
 Input = TypeVar("Input", default=Any)
 Output = TypeVar("Output", default=Any)
 
+_IN_THE_PLACE_OF_CODE: Final = (EXHAUSTED, EFFECT_UNKNOWN, TOOL_APPROVAL)
+"""The questions to which an answer stands for what code returns, whatever form they have."""
 MOST_TAGS: Final = 20
 MOST_OF_TAG: Final = 100
 """Characters."""
@@ -310,9 +312,7 @@ class Commands(ControlBase):
         """
         gate = gate_named(gate_id)
         given = data is not NOT_GIVEN
-        plain = await self._answer(gate, data) if given else None
-        if given and decision == "answer":
-            self._expect_response(await self.runtime.runs.state(run_of(gate)), gate, data)
+        plain = await self._answer(gate, decision, data) if given else None
         command = cmd.DecideGate(
             gate,
             decision,
@@ -339,35 +339,25 @@ class Commands(ControlBase):
         asked = state.gates.get(GateId(gate_id))
         return await contributors_of_kin(self.runtime.runs, state) if asked is not None and asked.opened.four_eyes else ()
 
-    async def _answer(self, gate: GateId, data: Any) -> Any:
-        """Return the data of an answer as it is kept: sealed where the gate's form, or the type that it
-        stands for, says that it is sensitive."""
+    async def _answer(self, gate: GateId, decision: str, data: Any) -> Any:
+        """Return the data of an answer as it is kept: as the code would have written it whose place it takes, or sealed where
+        the gate's form says that it is sensitive. Raises InvalidInput, InvalidDecision."""
         try:
             state = await self.runtime.runs.state(run_of(gate))
         except NotFound:  # as whoever brings the decision is answered
             return self.payloads.plain(data)
-        form = asked.opened.form if (asked := state.gates.get(gate)) is not None else None
-        if form is None:
-            return self._sealed_as(self._answer_of(state, gate), data, state.tenant)
+        asked = state.gates.get(gate)
+        if asked is None:
+            return self.payloads.plain(data)
+        opened = asked.opened
+        if decision == "answer" and opened.reason in _IN_THE_PLACE_OF_CODE:
+            return self._sealed_as(await self._answer_of(state, opened), data, state.tenant)
         with self.sensitive(state.tenant):
             plain = self.payloads.plain(data)
-            expect_fields(gate, form, plain)
-            return sealed_by(form, plain)
-
-    def _expect_response(self, state: State, gate: GateId, data: Any) -> None:
-        """Raise InvalidInput for an answer that the tool cannot have given whose call a gate is about, if it is known here."""
-        asked = state.gates.get(gate)
-        if asked is None or asked.opened.reason != EFFECT_UNKNOWN:
-            return
-        call = state.calls.get(CallId(asked.opened.subject or ""))
-        tool = None if call is None else self.runtime.catalog.tool_of(state.graph_hash, call.name)
-        try:
-            if tool is not None:
-                tool.returns.read(data)
-        except SchemaMismatch as problem:
-            raise InvalidInput(
-                f"Give the response as {tool.name if tool else ''!r} returns it: {problem.message} Nothing was decided."
-            ) from None
+            if opened.form is None:
+                return plain
+            expect_fields(gate, opened.form, plain)
+            return sealed_by(opened.form, plain)
 
     async def delegate(
         self,
@@ -433,7 +423,7 @@ class Commands(ControlBase):
         for gate, given in decisions.items():
             said = given if isinstance(given, GateDecision) else GateDecision(given)
             has_data = said.data is not NOT_GIVEN
-            plain = await self._answer(gate_named(gate), said.data) if has_data else None
+            plain = await self._answer(gate_named(gate), said.decision, said.data) if has_data else None
             reason = self._clean(said.reason)
             kin = await self._kin_of(gate)
             commands.append(

@@ -6,29 +6,30 @@ Never here: taking up a failed run, answering a question (command), what a fork 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from holdfast.authoring.adapter import PLAIN
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import NOT_GIVEN, start_key
 from holdfast.control.command import Commands
+from holdfast.control.declared import type_of_node, type_of_operation
 from holdfast.control.handle import Run
 from holdfast.control.naming import letter_named
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.events import Event
 from holdfast.core.facts.graph import Graph
-from holdfast.core.facts.state import State
+from holdfast.core.facts.state import Operation, State
 from holdfast.core.rules.dead_letters import failed_call
-from holdfast.core.rules.forking import MOST_INHERITED, Fork, Wish, forked
+from holdfast.core.rules.forking import MOST_INHERITED, Fork, Wish, forked, operation_at
 from holdfast.core.rules.questions import EXHAUSTED
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import GateId, NodeName, Path, RunId, StepId, node_of
 from holdfast.core.values.payload import Payload, digest
+from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.stuck import StuckRun
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
@@ -124,27 +125,35 @@ class Repairs(Commands):
         anew. Raises what `fork` raises."""
         row = await self.find(run_id)
         id_, _, path = step.partition("/")
-        of_step = self._output_of(row.graph_hash, node_of(StepId(id_))) if not path else PLAIN
-        said = None if output is NOT_GIVEN else await self._kept(self._sealed_as(of_step, output, row.tenant), row.tenant)
+        graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
+        operation = partial(operation_at, history, StepId(id_), Path(path)) if path else None
+        said = None
+        if output is not NOT_GIVEN:
+            said = await self._in_the_place_of(row, node_of(StepId(id_)), output, operation)
         reply = None if said is None or not path else self.executor.services.gateway.said(output)
         wish = Wish(
             StepId(id_),
             Path(path) if path else None,
             said,
-            {
-                NodeName(name): await self._kept(
-                    self._sealed_as(self._output_of(row.graph_hash, name), value, row.tenant), row.tenant
-                )
-                for name, value in (state or {}).items()
-            },
+            {NodeName(name): await self._in_the_place_of(row, NodeName(name), value) for name, value in (state or {}).items()},
             repeat_effects,
             self._claim(by),
             None if reply is None else await self._kept(reply, row.tenant),
         )
-        graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
         # A long history holds nobody up.
         plan: Fork = await self.executor.services.threads.run(partial(forked, graph, history, wish), {})
         return plan
+
+    async def _in_the_place_of(
+        self, row: RunRow, node: NodeName, value: Any, operation: Callable[[], Operation | None] | None = None
+    ) -> Payload:
+        """Return what a person says that a node comes to, or an operation in it, as the code would have written it."""
+        catalog = self.runtime.catalog
+        if operation is None:
+            declared = type_of_node(catalog, row.graph_hash, node)
+        else:
+            declared = type_of_operation(catalog, row.graph_hash, node, await self.executor.services.threads.run(operation, {}))
+        return await self._kept(self._sealed_as(declared, value, row.tenant), row.tenant)
 
     # --- Dead letters -------------------------------------------------------------------------------------------------
 

@@ -125,10 +125,7 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
     Raises Conflict where the run is under way, or an effect of it has no outcome yet; NotFound for a step or a path that it has
     not come to; InvalidInput for what cannot be said to have come to something.
     """
-    course = _Course()
-    for recorded in history:
-        course.fold(recorded)
-    course.end()
+    course = _followed(history)
     state = course.state
     _expect_at_rest(state)
     place = _place(graph, course, wish)
@@ -158,6 +155,19 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
         tuple(inheritance.reused()),
         tuple(inheritance.anew()),
     )
+
+
+def operation_at(history: Sequence[ev.Recorded], step: StepId, path: Path) -> Operation | None:
+    """Return the operation of the run of this whole `history` that a step has asked for at a place."""
+    return _followed(history).operations.get(step, {}).get(path)
+
+
+def _followed(history: Sequence[ev.Recorded]) -> _Course:
+    course = _Course()
+    for recorded in history:
+        course.fold(recorded)
+    course.end()
+    return course
 
 
 def _expect_at_rest(state: State) -> None:

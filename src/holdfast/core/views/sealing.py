@@ -57,6 +57,7 @@ class Sealing:
         self._codec = codec
         self.is_on = codec is not None and bool(seals)
         self.is_undecided = seals is None
+        self.has_keys = codec is not None
 
     # --- Keys ---------------------------------------------------------------------------------------------------------
 
