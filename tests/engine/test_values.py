@@ -937,7 +937,7 @@ async def test_a_response_that_a_person_gives_is_what_the_tool_returns(store: st
     async with opened(store) as engine:
         run = await engine.start(wf if is_graph else handle)
         ((gate, _),) = (await run.until(lambda state: bool(state.gates))).gates.items()
-        with pytest.raises(InvalidInput, match=r"Give the response as '\w+' returns it: .*Nothing was decided"):
+        with pytest.raises(InvalidInput, match=r"Give data as the code returns it: .*Nothing was done"):
             await engine.decide(gate, "answer", {"id": "x"} if is_graph else "abc")
         await engine.decide(gate, "answer", given)
         assert await run.result() == ("Order" if is_graph else "Decimal")

@@ -12,12 +12,13 @@ import pytest
 
 from holdfast import Context, Engine, flow
 from holdfast.core.values.access import Access
-from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, NotPermitted
+from holdfast.errors import Conflict, InvalidInput, KeyMissing, KeyReused, NotFound, NotPermitted
 from holdfast.ports import ToDecide
 from holdfast.service import query
 from holdfast.service.command import (
     Backfill,
     DeleteConversation,
+    Fork,
     GrantApproval,
     MakeKey,
     MakeLink,
@@ -153,7 +154,7 @@ async def test_a_key_reaches_no_workflow_that_its_maker_does_not(world: World) -
     await world.start(of(GLOBEX), yaml=file("globex-private", "a"), input={"x": True})
     for maker, seen in ((of(ACME), ["quick"]), (Principal("ops"), ["hidden", "quick"])):
         name = f"wide-{maker.tenant or 'ops'}"
-        made = await world.service.tell(maker, MakeKey(name=name, may=("admin",), workflows=("?*",), tenant=ACME))
+        made = await world.service.tell(maker, MakeKey(name=name, may=("admin",), workflows=("hid*", "?*"), tenant=ACME))
         holder = await world.service.keys.holder(made["key"])
         assert holder is not None
         assert await world.names(holder.principal()) == seen
@@ -382,3 +383,27 @@ async def test_a_private_thread_is_no_program_s_that_speaks_for_its_owner(world:
         assert [row["name"] for row in (await world.service.ask(own, query.Conversations())).rows] == [thread]
         assert (await world.service.ask(Principal("ops"), query.Conversation(name=thread, tenant=ACME))).rows
     await world.service.tell(ann, DeleteConversation("hers"))
+
+
+async def test_a_start_key_tells_nothing_of_a_run_that_its_caller_does_not_reach(world: World) -> None:
+    run = await world.service.tell(of(ACME), Start(workflow="quick", input=1, key="k"))
+    await world.engine.run(str(run)).result()
+    others = of(ACME, "operator", workflows=("hidden",), unoffered=True)
+    theirs = await world.service.tell(others, Start(workflow="hidden", input=2))
+    await world.engine.run(str(theirs)).result()
+    for deed in (Start(workflow="hidden", input=1, key="k"), Fork(run=str(theirs), step="flow#1", key="k")):
+        with pytest.raises(KeyReused) as refused:
+            await world.service.tell(others, deed)
+        assert str(run) not in refused.value.message
+
+
+@pytest.mark.parametrize("pattern", ["*", "**", "?*", "*?", "[!x]*", "*d*", "*en"])
+async def test_a_pattern_that_begins_with_any_letter_names_no_code(world: World, pattern: str) -> None:
+    """Code that no server offers is there for whom it was named, however a pattern for anything is spelled."""
+    theirs = of(ACME, "operator", workflows=(pattern, "hid*"), unoffered=True)
+    assert await world.service.tell(theirs, Start(workflow="hidden", input=1))
+    anything = of(ACME, "operator", workflows=(pattern,), unoffered=True)
+    with pytest.raises(NotFound, match="There is no workflow 'hidden'"):
+        await world.service.tell(anything, Start(workflow="hidden", input=1))
+    assert "hidden" in await world.names(theirs)
+    assert "hidden" not in await world.names(anything)

@@ -84,9 +84,7 @@ class ControlBase(Inquiries):
             try:
                 return declared.sealed(plain)
             except (SchemaMismatch, InvalidInput) as problem:
-                raise InvalidInput(
-                    f"This does not stand in the place of what code returns. {problem.message} Nothing was done."
-                ) from None
+                raise InvalidInput(f"Give data as the code returns it: {problem.message} Nothing was done.") from None
 
     async def _answer_of(self, state: State, gate: GateOpened) -> Adapter | None:
         """Return the type of what an answer stands in the place of: a step's output, or a tool's response."""

@@ -278,10 +278,14 @@ class Commands(ControlBase):
         return workflow.validated_input(given)
 
     def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run[Any]:
+        """Return the run of a start key. Raises KeyReused, whose words do not name the run: it may be of a workflow that the
+        caller does not reach."""
         run, digest_then = known
         if digest_then != input_digest:
             raise KeyReused(
-                f"The key {key!r} has started run {run} with another input. Nothing was started: use another key.", run=run
+                f"The key {key!r} has started a run of another workflow or with another input. Nothing was started: use another"
+                " key.",
+                run=run,
             )
         return Run(self.executor, run)
 

@@ -92,7 +92,7 @@ class Permission:
     def is_startable(self, who: Principal, workflow: str) -> bool:
         """True if a caller may start runs of the code that is called so. Who acts for a tenant starts what is offered here, and
         what whoever runs the fleet has named for them."""
-        return who.access.reaches(workflow) and (who.tenant is None or workflow in self.offered or who.access.unoffered)
+        return who.access.reaches(workflow) and (who.tenant is None or workflow in self.offered or who.access.names(workflow))
 
     def _is_startable_row(self, who: Principal, row: View) -> bool:
         if row["tenant"] is None:

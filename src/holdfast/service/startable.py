@@ -40,7 +40,7 @@ class Startable:
         found = self._offered.get((name, version or max(versions, default=0)))
         if found is not None:
             return found
-        if versions and who.tenant is not None and not who.access.unoffered:
+        if versions and who.tenant is not None and not who.access.names(name):
             raise NotFound(f"This server has no version {version} of workflow {name!r}. Nothing was started.")
         return await self._control.workflow(name, version or None, tenant=tenant)
 

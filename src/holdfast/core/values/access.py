@@ -18,6 +18,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 Grant: TypeAlias = Literal["viewer", "operator", "reviewer", "author", "admin"]
 GRANTS: Final[tuple[Grant, ...]] = get_args(Grant)
 ANY: Final = ("*",)
+_WILDCARDS: Final = "*?["
 
 _IMPLIED: Final[dict[Grant, frozenset[Grant]]] = {
     "viewer": frozenset({"viewer"}),
@@ -35,7 +36,8 @@ class Access(NamedTuple):
     workflows: tuple[str, ...] = ANY
     tools: tuple[str, ...] = ANY
     unoffered: bool = False
-    """True if the operator of the fleet has named these workflows: they are there also where no process offers them."""
+    """True if the operator of the fleet has written down these workflows: those that a pattern names are there also where no
+    process offers them."""
 
     def allows(self, grant: Grant) -> bool:
         return any(grant in _IMPLIED[each] for each in self.may)
@@ -43,6 +45,11 @@ class Access(NamedTuple):
     def reaches(self, workflow: str) -> bool:
         """Whether runs of this workflow are there for them."""
         return _fits(self.workflows, workflow)
+
+    def names(self, workflow: str) -> bool:
+        """True if the operator of the fleet has named this workflow for them. A pattern that begins with a wildcard names
+        none: it could be anything, however that is spelled."""
+        return self.unoffered and _fits((each for each in self.workflows if each[:1] not in _WILDCARDS), workflow)
 
     def reaches_all(self, patterns: Iterable[str]) -> bool:
         """True if they reach every workflow whose name fits one of these; False where that cannot be seen at once."""

@@ -173,7 +173,7 @@ def _fate(new: Entry, row: Any, refused: HoldfastError | None) -> HoldfastError 
         return None
     if row["owner"] is not None and row["owner"] != new.run:
         owner = RunId(row["owner"])
-        return KeyReused(f"The start key {_key(new)!r} belongs to run {owner}. Nothing was started.", key=_key(new), run=owner)
+        return KeyReused(f"The start key {_key(new)!r} belongs to another run. Nothing was started.", key=_key(new), run=owner)
     if refused is not None and row["seq"] == new.expected:
         return refused
     return SeqConflict(

@@ -100,7 +100,7 @@ def _reused(db: apsw.Connection, key: StartKey | None) -> KeyReused | None:
     if not known:
         return None
     owner = known[0][0]
-    return KeyReused(f"The start key {key.key!r} belongs to run {owner}. Nothing was started.", key=key.key, run=owner)
+    return KeyReused(f"The start key {key.key!r} belongs to another run. Nothing was started.", key=key.key, run=owner)
 
 
 def _move_flights(db: apsw.Connection, new: Entry, before: set[str]) -> None:
