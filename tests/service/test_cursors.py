@@ -15,7 +15,7 @@ from holdfast import Context, Engine, flow, tool
 from holdfast.core.values.access import Access
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.service import query
-from holdfast.service.command import MakeKey
+from holdfast.service.command import GrantApproval, MakeKey
 from holdfast.service.cursor import open_, seal
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
@@ -119,6 +119,29 @@ async def test_a_cursor_tells_nothing_of_rows_that_are_hidden(world: World, kind
 
 def _place(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("run_id", "seq", "workflow", "name") if name in row}
+
+
+async def test_every_list_of_a_tenant_ends_with_a_sealed_cursor(world: World) -> None:
+    """Also one that has no hidden rows."""
+    for number in range(2):
+        await world.engine.write_shared_value("notes", f"n{number}", number, tenant="acme")
+        await world.engine.set_team_budget(f"team{number}", {"writer": 1.0}, total_usd=1, tenant="acme")
+        await world.service.tell(Principal("bob", "acme"), GrantApproval(tool=f"t{number}", for_s=60))
+    for kind in (query.SharedValues, query.TeamBudgets, query.Approvals, query.Audit):
+        page = await world.service.ask(Principal("bob", "acme"), kind(limit=1))
+        assert page.cursor is not None
+        assert page.cursor.startswith("~")
+        after = (await world.service.ask(Principal("bob", "acme"), kind(limit=1, cursor=page.cursor))).rows
+        assert after not in ([], page.rows)
+
+
+@pytest.mark.parametrize("kind", [*LISTS, query.SharedValues, query.TeamBudgets, query.Audit])
+async def test_no_place_that_a_caller_makes_up_is_a_cursor(world: World, kind: Any) -> None:
+    """Where an own row comes before a place and not after the next, there is the count of all rows between."""
+    own = str((await world.engine.start(quick, {}, tenant="acme")).id)
+    for place in (own, "1", "0", '["acme","a"]', '["acme","a","b"]', '["a",1]', ""):
+        with pytest.raises(InvalidInput, match="no cursor of this list"):
+            await world.service.ask(Principal("bob", "acme"), kind(cursor=place))
 
 
 async def test_no_error_tells_what_a_sealed_cursor_says(world: World) -> None:

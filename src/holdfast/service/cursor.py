@@ -33,10 +33,10 @@ def seal(key: bytes, of: str, place: str) -> str:
 
 
 def open_(key: bytes, of: str, cursor: str) -> str:
-    """Return the place that a cursor stands for; one that was never sealed is a place as it is. Raises InvalidInput for one
-    of another list or another tenant, or of nobody."""
+    """Return the place that a cursor stands for. Raises InvalidInput for one of another list or another tenant, or of nobody:
+    who tries places would learn how many rows of others stand between."""
     if not cursor.startswith(_SEALED):
-        return cursor
+        raise no_cursor(cursor)
     sealed = cursor[len(_SEALED) :]
     try:
         raw = urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)) if len(sealed) <= _MOST_CHARACTERS else b""

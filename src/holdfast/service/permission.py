@@ -83,11 +83,11 @@ class Permission:
                 kept.append(row)
         return kept
 
-    def hides(self, who: Principal, asked: Any) -> bool:
-        """True if a list may have rows that a caller does not see."""
-        declared = declaration_of(type(asked))
+    def seals(self, who: Principal, asked: Any) -> bool:
+        """True if the cursors of a list are sealed: for all but those who see everything, unless it is of one thing, of which
+        a caller sees all."""
         sees_all = who.tenant is None and who.access.workflows == ANY and who.access.allows("admin")
-        return bool(declared.rows) and not sees_all and not any(named(declared, asked))
+        return hasattr(asked, "cursor") and not sees_all and not any(named(declaration_of(type(asked)), asked))
 
     def is_startable(self, who: Principal, workflow: str) -> bool:
         """True if a caller may start runs of the code that is called so. Who acts for a tenant starts what is offered here, and

@@ -172,7 +172,7 @@ class Service:
         seal_key = await self._seal_key(who, query)
         of = f"{type(query).__name__} {who.tenant or ''}"
         cursor = getattr(query, "cursor", None) if seal_key else None
-        if cursor is not None:
+        if cursor is not None and not (isinstance(query, ask.Tail) and cursor in (ask.START, ask.NOW)):
             query = msgspec.structs.replace(query, cursor=open_(seal_key, of, cursor))
         try:
             found = await self._handled(who, query)
@@ -189,8 +189,8 @@ class Service:
         return Page(rows, None if page.cursor is None else seal(seal_key, of, page.cursor))
 
     async def _seal_key(self, who: Principal, query: Query) -> bytes:
-        """With what the cursors of a list are sealed from which rows may be hidden; nothing for whoever sees all."""
-        if not self.permission.hides(who, query):
+        """With what the cursors of a list are sealed; nothing where they are not."""
+        if not self.permission.seals(who, query):
             return b""
         if self._cursor_key is None:
             self._cursor_key = await self.control.store.keys.cursor_key()
