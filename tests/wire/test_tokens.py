@@ -77,7 +77,7 @@ class Port:
         hand = Worker(tasks, [self.address], Offer(name, **offer), trust)
         running = asyncio.create_task(hand.run())
         try:
-            while not any(each.name == name for each in self.registry.connections):
+            while not any(each.offer.name == name for each in self.registry.connections):
                 assert not running.done(), running.exception()
                 await asyncio.sleep(0.005)
             yield hand
@@ -266,14 +266,34 @@ async def test_a_worker_says_nothing_of_itself_that_its_token_does_not_allow(
 
 
 async def test_nobody_with_another_token_takes_the_place_of_a_worker_that_is_away(port: Port) -> None:
-    holders = [await credential.holder(port.identity, credential.metadata(trust)) for trust in (EVERYBODYS, ACME)]
-    outbox = Outbox[Any](10)
-    connection = port.registry.register(registration(tasks=["echo"]), outbox, holders[0])
-    assert isinstance(connection, WorkerConnection)
-    port.registry.leave(connection, outbox)
-    for instance in ("hand", "another"):
-        refused = port.registry.register(registration(tasks=["echo"], instance=instance), Outbox(10), holders[1])
-        assert not isinstance(refused, WorkerConnection)
-        assert refused.reason == "hand is the name of a worker that has another token."
-    assert port.registry.connections == [connection]
-    assert port.registry.register(registration(tasks=["echo"]), Outbox(10), holders[0]) is connection
+    acme, every = [await credential.holder(port.identity, credential.metadata(trust)) for trust in (ACME, EVERYBODYS)]
+    assert acme is not None
+    assert every is not None
+    for holder in (acme, every):
+        outbox = Outbox[Any](10)
+        connection = port.registry.register(registration(tasks=["echo"]), outbox, holder)
+        assert isinstance(connection, WorkerConnection)
+        port.registry.leave(connection, outbox)
+        for instance in ("hand", "another"):
+            other = holder._replace(name="workers.other")
+            refused = port.registry.register(registration(tasks=["echo"], instance=instance), Outbox(10), other)
+            assert not isinstance(refused, WorkerConnection)
+            assert refused.reason == "hand is the name of a worker that has another token."
+        assert port.registry.register(registration(tasks=["echo"]), Outbox(10), holder) is connection
+
+
+@bounded
+async def test_the_name_of_a_worker_is_its_tenants_and_tells_nothing_of_others(port: Port) -> None:
+    """Each is given the jobs of its own tenants, also where another is called the same."""
+    acme = await credential.holder(port.identity, credential.metadata(ACME))
+    assert acme is not None
+    assert acme.works is not None
+    beta = acme._replace(name="workers.beta", works=acme.works._replace(tenants=frozenset({"beta"})))
+    theirs = port.registry.register(registration(tasks=["echo"], instance="theirs"), Outbox(10), beta)
+    assert isinstance(theirs, WorkerConnection)
+    async with port.client(CLIENT) as client, port.worker("hand", ACME):
+        assert (await client.result(await client.submit("echo", 1, tenant="acme"))).output == 1
+        assert not theirs.jobs
+        await client.submit("echo", 2, tenant="beta")
+        while not theirs.jobs:
+            await asyncio.sleep(0.005)

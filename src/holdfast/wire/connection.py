@@ -49,7 +49,7 @@ class WorkerConnection:
     """A worker that has registered. Without an `outbox` it is away, and may come back within its lease."""
 
     def __init__(self, said: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float, holder: Holder = ANYBODY) -> None:
-        self.name = said.name
+        self.name = known_as(said.name, holder)
         self.holder = holder
         self.instance = said.instance
         self.offer = said
@@ -83,6 +83,13 @@ class WorkerConnection:
     def say(self, *, urgent: bool = True, **message: object) -> bool:
         """False where it cannot be told: it does not read. One that is away is told when it is back."""
         return self.outbox is None or self.outbox.say(wire.ToWorker(**message), urgent=urgent)  # type: ignore[arg-type]
+
+
+def known_as(name: str, holder: Holder) -> str:
+    """Return what a worker is called here: one that is for some tenants only is called so of them, with blanks, which no worker
+    calls itself by. So its name is taken from no other tenant's, and none tells that there is one."""
+    tenants = holder.works.tenants if holder.works is not None else None
+    return name if tenants is None else f"{name} of {', '.join(sorted(tenants)) or 'nobody'}"
 
 
 def problems(said: wire.Register, holder: Holder = ANYBODY) -> Iterator[str]:

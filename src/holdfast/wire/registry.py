@@ -24,7 +24,7 @@ from holdfast.service.identity import ANYBODY, Holder
 from holdfast.service.json_text import decoded
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
-from holdfast.wire.connection import MOST_INBOX, Job, Said, WorkerConnection, problems
+from holdfast.wire.connection import MOST_INBOX, Job, Said, WorkerConnection, known_as, problems
 from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ class WorkerRegistry:
             return wire.Refused(reason=f"This worker cannot be registered: {wrong}.", again=False)
         if self._draining:
             return wire.Refused(reason="This server is stopping.", again=True)
-        known = self._connections.get(said.name)
+        name = known_as(said.name, holder)
+        known = self._connections.get(name)
         if known is not None and known.holder != holder:
             return wire.Refused(reason=f"{said.name} is the name of a worker that has another token.", again=True)
         if known is not None and known.instance == said.instance:
@@ -109,7 +110,7 @@ class WorkerRegistry:
         if not self._names.take((holder.name,)):
             reason = f"Too many workers are connected with the token {holder.name!r}, or in all: no more may be."
             return wire.Refused(reason=reason, again=True)
-        connection = self._connections[said.name] = WorkerConnection(said, outbox, self._now_s(), holder)
+        connection = self._connections[name] = WorkerConnection(said, outbox, self._now_s(), holder)
         self._welcome(connection)
         for job in said.jobs:
             connection.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
