@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 from pathlib import Path
@@ -170,3 +171,25 @@ def test_tables_are_guarded_where_there_is_a_database_to_do_so(
     )
     assert shell("store", "guard", "holdfast_cli", "--json").data == {"read_role": "holdfast_cli", "work_roles": ["postgres"]}
     assert shell("store", "guard", "x;drop").code == 2
+
+
+def test_lost_keys_are_forgotten_when_somebody_says_yes(where: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_ENCRYPT", "payloads")
+    for number in range(2):
+        file = Path(f"keys-{number}.toml")
+        file.write_text(f'default = "{base64.b64encode(bytes([number]) * 32).decode()}"')
+        file.chmod(0o600)
+    monkeypatch.setenv("HOLDFAST_KEY_FILE", "keys-0.toml")
+    assert shell(*GREET).code == 0
+    monkeypatch.setenv("HOLDFAST_KEY_FILE", "keys-1.toml")
+    assert "`holdfast store forget-keys`" in shell(*GREET).err
+    warned = shell("store", "forget-keys")
+    assert warned.code == 2
+    assert "stays unreadable" in warned.err
+    assert "`holdfast store forget-keys`" in shell(*GREET).err
+    assert "says which keys count" in shell("store", "forget-keys", "--yes").err
+    assert shell(*GREET).code == 0
+    monkeypatch.setenv("HOLDFAST_KEY_FILE", "keys-0.toml")
+    assert "are not those of" in shell(*GREET).err
+    assert shell("store", "forget-keys", "--yes", "--json").data == {"forgotten": 1}
+    assert shell("store", "forget-keys", "--yes").err == "There was nothing to forget: the store takes any keys.\n"

@@ -12,9 +12,13 @@ import msgspec
 import pytest
 
 from holdfast import Chat, Context, OperationFailed, RetryPolicy, Run, Workflow, flow, human_gate, task, tool
+from holdfast.core.values.access import Access
 from holdfast.engine.runs.payloads import INLINE_BYTES
-from holdfast.errors import KeyMissing, StoreError
+from holdfast.errors import Conflict, KeyMissing, NotFound, StoreError
 from holdfast.models.providers import Providers
+from holdfast.service.command import DeleteConversation
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
 from holdfast.settings import Settings
 from holdfast.storage import open_administration, open_store, sealing_of
 from holdfast.testing.model_server import ModelServer, Rule
@@ -191,6 +195,47 @@ async def test_a_deleted_key_erases_a_tenant_and_keeps_nobody_else_from_anything
             assert (CANARY in repr(mine)) == shown
             assert (CANARY in repr([each for each in letters if each.letter.run == runs[tenant].id])) == shown
         assert len(letters) == 2
+
+
+async def test_a_conversation_whose_key_is_gone_is_deleted_unread(store: str, tmp_path: Path) -> None:
+    async with opened(store, workflows=[parrot], settings=written(tmp_path / "keys.toml", *TENANTS)) as engine:
+        for tenant in ("acme", "globex"):
+            await engine.open_conversation("desk", parrot, tenant=tenant)
+            await engine.say("desk", CANARY, tenant=tenant)
+    left = written(tmp_path / "keys.toml", "default", "globex")
+    async with opened(store, workflows=[parrot], settings=left) as engine:
+        service = Service(engine, [parrot])
+        with pytest.raises(KeyMissing):
+            await engine.conversation("desk", tenant="acme")
+        with pytest.raises(NotFound):
+            some = Principal("ann", "acme", access=Access(workflows=("parrot",)))
+            await service.tell(some, DeleteConversation(name="desk"))
+        await service.tell(Principal("ann", "acme"), DeleteConversation(name="desk"))
+        with pytest.raises(NotFound):
+            await engine.delete_conversation("desk", tenant="acme")
+        assert (await engine.conversation("desk", tenant="globex")).exchanges[1].text == CANARY
+
+
+async def test_a_store_whose_keys_are_lost_takes_others_when_it_is_told_to(store: str, known: Settings, tmp_path: Path) -> None:
+    others = Settings(key_file=key_file(tmp_path / "others.toml", 7), encrypt="payloads")
+    administration = await open_administration(store)
+    async with opened(store, settings=known):
+        with pytest.raises(Conflict, match="Nothing was forgotten: stop them first"):
+            await administration.forget_keys()
+    with pytest.raises(KeyMissing, match="forget-keys"):
+        async with opened(store, settings=others):
+            pass
+    assert await administration.forget_keys() == 1
+    assert await administration.forget_keys() == 0
+    await administration.aclose()
+    with pytest.raises(KeyMissing, match="no key file is set here"):
+        async with opened(store, settings=Settings()):
+            pass
+    async with opened(store, settings=others):
+        pass
+    with pytest.raises(KeyMissing, match="are not those of"):
+        async with opened(store, settings=known):
+            pass
 
 
 async def test_a_store_is_encrypted_from_some_day_on_and_read_on_afterwards(

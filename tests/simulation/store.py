@@ -1146,6 +1146,13 @@ class Conversations(Port):
         place = (conversation.tenant, conversation.id)
         if self._disk.conversations.get(place) != conversation or not _is_idle(conversation):
             return False
+        return self._removed(place)
+
+    async def discard(self, tenant: str, conversation: str) -> bool:
+        await self._mount.write("remove_conversation")
+        return (tenant, conversation) in self._disk.conversations and self._removed((tenant, conversation))
+
+    def _removed(self, place: tuple[str, str]) -> bool:
         del self._disk.conversations[place]
         self._disk.exchanges = {key: each for key, each in self._disk.exchanges.items() if key[:2] != place}
         return True

@@ -1826,6 +1826,12 @@ class StoreConformance:
         assert await store.find("acme", "c é") is None
         assert list(await store.exchanges("acme", "c é")) == []
         assert [each.id for each in await store.page(None, None, 10)] == ["a"]
+        assert await store.put(Change(new, (hello,)))
+        assert not await other.discard("acme", "a")
+        assert await other.discard("acme", "c é")
+        assert await store.find("acme", "c é") is None
+        assert list(await store.exchanges("acme", "c é")) == []
+        assert [each.id for each in await store.page(None, None, 10)] == ["a"]
 
     async def test_records_of_different_kinds_may_have_one_name(self, connect: Connect) -> None:
         store = await connect()

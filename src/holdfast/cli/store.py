@@ -268,6 +268,39 @@ async def _guard(read_role: str, work_roles: Sequence[str], store: str | None) -
         return await administration.guard(read_role, work_roles)
 
 
+# --- Keys -------------------------------------------------------------------------------------------------------------
+
+
+@app.command("forget-keys")
+def forget_keys(
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, for good.")] = False, as_json: AsJson = False, store: Store = None
+) -> None:
+    """Have an encrypted store take other keys, because those of the tenant `default` are lost for good.
+
+    What they have sealed cannot be read any more. The next process that opens the store with a key file says which keys count.
+    """
+    known = asyncio.run(_forget_keys(yes, store))
+    if as_json:
+        terminal.emit({"forgotten": known})
+        return
+    terminal.say(
+        "The next process that opens the store with a key file says which keys count: start it with the one that all will have."
+        if known
+        else "There was nothing to forget: the store takes any keys."
+    )
+
+
+async def _forget_keys(yes: bool, store: str | None) -> int:
+    async with administering(store) as administration:
+        if not yes:
+            raise UsageError(
+                "This has the store take other keys than before. It opens nothing: what was sealed with a key that is lost stays"
+                " unreadable, and if the old file is found again, its processes are refused. To change a key, put the new one"
+                " in front of the old one instead. Nothing was forgotten; say --yes if that is meant."
+            )
+        return await administration.forget_keys()
+
+
 # --- Backups ----------------------------------------------------------------------------------------------------------
 
 

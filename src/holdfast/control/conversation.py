@@ -29,7 +29,7 @@ from holdfast.core.values.scopes import ScopeRow
 from holdfast.engine.background.dialogue import Dialogues, loaded
 from holdfast.engine.operations import prompt
 from holdfast.engine.runs.team_budget import scopes_of_run
-from holdfast.errors import Conflict, InvalidInput, NotFound, OutcomeUnknown, ToolFailed
+from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 
 _MOST_NAME: Final = 128
@@ -223,11 +223,15 @@ class Conversations(Commands):
 
     async def delete_conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> None:
         """Delete a conversation with all that was said in it, for good. The histories of its runs stay until their months go,
-        and what it has spent stays counted under its name. Raises NotFound, and Conflict where the agent is at work."""
+        and what it has spent stays counted under its name. One whose key is gone is deleted unread, whatever goes on in it.
+        Raises NotFound, and Conflict where the agent is at work."""
         tenant, name = word("tenant", tenant), word("name of the conversation", name)
 
         async def attempt() -> bool | None:
-            found = await self._dialogues.carry_on(tenant, name)
+            try:
+                found = await self._dialogues.carry_on(tenant, name)
+            except KeyMissing:
+                return await self.store.conversations.discard(tenant, name) or None
             if found is None:
                 raise no_conversation(name)
             rule.expect_idle(found)

@@ -90,6 +90,11 @@ class Administration(Protocol):
         had so, and where the store is no server's."""
         ...
 
+    async def forget_keys(self) -> int:
+        """Forget with which keys the store was encrypted, for good: the next process that opens it with a key file says which
+        they are. How many were known. What they have sealed stays as it is. Raises Conflict while a process has a lease."""
+        ...
+
     async def archive(self, month: str) -> Freed:
         """Take the histories of a month that is over out of the tables, into blobs; they are read from there. Raises MonthHeld
         where runs of it may still go on, UsageError where the month is not over, StoreBusy where somebody is in the way."""

@@ -65,6 +65,10 @@ class Conversations(Protocol):
         since it was seen, or somebody is at it."""
         ...
 
+    async def discard(self, tenant: str, conversation: str) -> bool:
+        """Remove one that nobody can read any more, with all that was said in it. False where there is none."""
+        ...
+
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
         """Those at which nobody is, and that have not changed since `before_ms`, by the time of their last change."""
         ...

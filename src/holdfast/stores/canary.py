@@ -1,7 +1,8 @@
 """Rows by which a process sees, when it opens a store, that its keys and what it encrypts are those of the store.
 
 A row is a known text, sealed with a key that has been the first of the tenant `default`: keys may change, and processes with
-the old and the new file go on side by side. Never here: a statement, a key.
+the old and the new file go on side by side. A row without a text stands for keys that are lost, and says what they encrypted.
+Never here: a statement, a key.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.core.views.sealing import Sealing
-from holdfast.errors import KeyMissing, StoreUnreadable
-from holdfast.ports import OF_NONE
+from holdfast.errors import Conflict, KeyMissing, StoreUnreadable
+from holdfast.ports import OF_NONE, StoreStanding
 
 log = logging.getLogger("holdfast")
+
+_MOST_NAMED = 5
 
 
 class Canary(NamedTuple):
@@ -37,11 +40,13 @@ def lacking(sealing: Sealing, found: Sequence[Canary], where: str) -> Canary | N
                 " (HOLDFAST_KEY_FILE, HOLDFAST_ENCRYPT=payloads)."
             )
         return None
-    if found and not any(sealing.opens(each.sealed) for each in found):
+    known = sealed_of(found)
+    if known and not any(map(sealing.opens, known)):
         raise KeyMissing(
             f"The keys that are set here are not those of {where}: the tenant 'default' has others. What is stored could not"
             " be read, and others could not read what this process stores. Nothing was done: use the key file of the other"
-            " processes, in which an old key stays behind the new one."
+            " processes, in which an old key stays behind the new one. If nobody has that any more: `holdfast store"
+            " forget-keys`."
         )
     if encrypts and sealing.is_undecided:
         raise StoreUnreadable(
@@ -51,6 +56,27 @@ def lacking(sealing: Sealing, found: Sequence[Canary], where: str) -> Canary | N
         )
     wanted = Canary(own, encrypts or sealing.is_on)
     return None if wanted in found else wanted
+
+
+def sealed_of(found: Sequence[Canary]) -> list[str]:
+    """Return the texts that keys have sealed which are known of a store."""
+    return [each.sealed for each in found if each.sealed]
+
+
+def without_keys(found: Sequence[Canary]) -> Canary:
+    """Return the row that stays when the keys of a store are forgotten: what is encrypted stays to be."""
+    return Canary("", any(each.encrypts for each in found))
+
+
+def expect_at_rest(standing: StoreStanding) -> None:
+    """Raise Conflict while a process goes on with the keys that are to be forgotten."""
+    if standing.sessions:
+        names = ", ".join(each.label for each in standing.sessions[:_MOST_NAMED])
+        raise Conflict(
+            f"{len(standing.sessions)} processes have a lease on this store, {names} among them: they go on with their keys, and"
+            " others could not read what they store. Nothing was forgotten: stop them first, and save their key file if they"
+            " have one."
+        )
 
 
 def tell(before: Sequence[Canary], added: Canary, where: str, *, has_runs: bool) -> None:

@@ -89,14 +89,13 @@ class _Records(Noun, Generic[K]):
 
         return await self._tables.transact(steps)
 
-    async def _remove(self, tenant: str, name: str, revision: int | None) -> bool:
-        """Remove one at which no run is; of any revision where none is named."""
-        place = (self._kind, tenant, name)
+    async def _remove(self, statement: str, *bound: Any) -> bool:
+        """Remove the one that a statement removes, by its kind, tenant and name, with its parts."""
 
         def steps() -> Steps[bool]:
-            found = yield do("remove_record", *place, revision)
+            found = yield do(statement, *bound)
             if found:
-                yield do("remove_parts", *place)
+                yield do("remove_parts", *bound[:3])
             return bool(found)
 
         return await self._tables.transact(steps)
@@ -118,7 +117,7 @@ class Schedules(_Records[KeptSchedule]):
         return await self._put(_Record(schedule.tenant, schedule.name, revision, schedule, schedule.due_at_ms))
 
     async def remove(self, tenant: str, name: str) -> bool:
-        return await self._remove(tenant, name, None)
+        return await self._remove("remove_record", self._kind, tenant, name, None)
 
     async def due(self, now_ms: int, limit: int) -> Sequence[KeptSchedule]:
         return await self._all("records_due", now_ms, limit)
@@ -143,7 +142,11 @@ class Conversations(_Records[Conversation]):
         return await self._put(record, [_Part(f"{each.number:010d}", each) for each in change.exchanges])
 
     async def remove(self, conversation: Conversation) -> bool:
-        return await self._remove(conversation.tenant, conversation.id, conversation.revision)
+        kept = conversation
+        return await self._remove("remove_record", self._kind, kept.tenant, kept.id, kept.revision)
+
+    async def discard(self, tenant: str, conversation: str) -> bool:
+        return await self._remove("discard_record", self._kind, tenant, conversation)
 
     async def idle(self, before_ms: int, limit: int) -> Sequence[Conversation]:
         return await self._all("records_idle", before_ms, limit)
@@ -168,7 +171,8 @@ class Supervisors(_Records[Supervisor]):
         return await self._put(_Record(kept.tenant, kept.name, kept.revision, kept, due_at_ms(kept)), tasks, KEPT_MS)
 
     async def remove(self, supervisor: Supervisor) -> bool:
-        return await self._remove(supervisor.tenant, supervisor.name, supervisor.revision)
+        kept = supervisor
+        return await self._remove("remove_record", self._kind, kept.tenant, kept.name, kept.revision)
 
     async def task(self, tenant: str, name: str, task: str) -> Task | None:
         for (body,) in await self._tables.ask("part", self._kind, tenant, name, task):

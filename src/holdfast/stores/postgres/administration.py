@@ -13,6 +13,7 @@ from holdfast.core.views.projection import RunRow
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
@@ -72,6 +73,16 @@ class PostgresAdministration:
             f" --file={file} ({address.shown}), at any moment and while everything goes on. Nothing was done; how to restore it"
             " is said in docs/howto/backup.md."
         )
+
+    async def forget_keys(self) -> int:
+        await expect_ready(self._db)
+        expect_at_rest(await self.standing())
+        async with self._db.writing() as db:
+            await db.execute(self._sql["lock_canaries"])
+            found = [Canary(*each) for each in await db.fetch(self._sql["canaries"])]
+            if sealed_of(found):
+                await db.execute(self._sql["add_canary"], *without_keys(found))
+            return len(await db.fetch(self._sql["forget_canaries"]))
 
     async def guard(self, read_role: str, work_roles: Sequence[str]) -> Sequence[str]:
         await expect_ready(self._db)

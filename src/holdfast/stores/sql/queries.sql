@@ -381,6 +381,10 @@ delete from holdfast.records
 where kind = $1 and tenant = $2 and name = $3 and ($4::bigint is null or revision = $4) and run is null and not is_pending
 returning revision
 
+-- name: discard_record
+-- One that nobody can read, whatever goes on in it.
+delete from holdfast.records where kind = $1 and tenant = $2 and name = $3 returning revision
+
 -- name: record
 -- One by its name.
 select body, revision from holdfast.records where kind = $1 and tenant = $2 and name = $3
@@ -635,6 +639,10 @@ select sealed, encrypts from holdfast.canaries
 -- One more key, or that all payloads are encrypted from now on.
 insert into holdfast.canaries (sealed, encrypts) values ($1, $2)
 on conflict (sealed) do update set encrypts = holdfast.canaries.encrypts or excluded.encrypts
+
+-- name: forget_canaries
+-- None of the keys counts any more.
+delete from holdfast.canaries where sealed <> '' returning sealed
 
 -- name: has_runs
 -- Whether anything was stored.

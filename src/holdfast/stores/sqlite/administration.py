@@ -21,6 +21,7 @@ from holdfast.core.views.projection import RunRow
 from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreError, StoreUnreadable, UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.sqlite.connection import explain
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
@@ -59,6 +60,17 @@ class SqliteAdministration(StorePort):
             "This store is a SQLite file, where whoever opens the file sees all of it: rows are guarded in a PostgreSQL"
             " database only. Nothing was done."
         )
+
+    async def forget_keys(self) -> int:
+        expect_at_rest(await self.standing())
+
+        def forget(db: apsw.Connection) -> int:
+            found = [Canary(sealed, bool(encrypts)) for sealed, encrypts in rows(db, "canaries")]
+            if sealed_of(found):
+                rows(db, "add_canary", without_keys(found))
+            return len(rows(db, "forget_canaries"))
+
+        return await self._writer.write(forget)
 
     async def back_up(self, file: str) -> int:
         if not file.strip():
