@@ -242,7 +242,7 @@ async def test_an_evaluation_is_its_tenant_s(port: Port) -> None:
             "by": "ann",
         }
         assert (rows[0]["cost_usd"], rows[0]["min_passed"]) == ("0.005", 0.5)
-        page = await globex.get("/evals?limit=2")
+        page = await globex.get("/evals", limit=2)
         rest = await globex.rows("/evals", cursor=page["cursor"])
         assert [row["evaluation_id"] for row in (*page["rows"], *rest)] == kept
         one = await globex.get(f"/evals/{kept[0]}")
