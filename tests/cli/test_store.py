@@ -173,7 +173,7 @@ def test_tables_are_guarded_where_there_is_a_database_to_do_so(
     assert shell("store", "guard", "x;drop").code == 2
 
 
-def test_lost_keys_are_forgotten_when_somebody_says_yes(where: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_keys_are_forgotten_when_somebody_says_yes(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_ENCRYPT", "payloads")
     for number in range(2):
         file = Path(f"keys-{number}.toml")

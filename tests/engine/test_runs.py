@@ -290,8 +290,9 @@ async def test_the_same_key_is_the_same_run_and_another_input_a_conflict(store: 
         first = await engine.start(wf, {"n": 1}, key="order-7")
         again = await engine.start(wf, {"n": 1}, key="order-7")
         assert again.id == first.id
-        with pytest.raises(KeyReused, match=first.id):
+        with pytest.raises(KeyReused, match="another workflow or with another input") as refused:
             await engine.start(wf, {"n": 2}, key="order-7")
+        assert refused.value.run == first.id
         other = await engine.start(wf, {"n": 2}, key="order-7", tenant="another")
         assert other.id != first.id
 
