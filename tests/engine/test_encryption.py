@@ -207,8 +207,8 @@ async def test_a_conversation_whose_key_is_gone_is_deleted_unread(store: str, tm
         service = Service(engine, [parrot])
         with pytest.raises(KeyMissing):
             await engine.conversation("desk", tenant="acme")
+        some = Principal("ann", "acme", access=Access(workflows=("parrot",)))
         with pytest.raises(NotFound):
-            some = Principal("ann", "acme", access=Access(workflows=("parrot",)))
             await service.tell(some, DeleteConversation(name="desk"))
         await service.tell(Principal("ann", "acme"), DeleteConversation(name="desk"))
         with pytest.raises(NotFound):

@@ -294,7 +294,7 @@ async def _forget_keys(yes: bool, store: str | None) -> int:
     async with administering(store) as administration:
         if not yes:
             raise UsageError(
-                "This has the store take other keys than before. It opens nothing: what was sealed with a key that is lost stays"
+                "This has the store take other keys than before. It opens nothing: what was sealed with a lost key stays"
                 " unreadable, and if the old file is found again, its processes are refused. To change a key, put the new one"
                 " in front of the old one instead. Nothing was forgotten; say --yes if that is meant."
             )

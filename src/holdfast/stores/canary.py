@@ -73,9 +73,9 @@ def expect_at_rest(standing: StoreStanding) -> None:
     if standing.sessions:
         names = ", ".join(each.label for each in standing.sessions[:_MOST_NAMED])
         raise Conflict(
-            f"{len(standing.sessions)} processes have a lease on this store, {names} among them: they go on with their keys, and"
-            " others could not read what they store. Nothing was forgotten: stop them first, and save their key file if they"
-            " have one."
+            f"{len(standing.sessions)} processes have a lease on this store, {names} among them: they go on with their keys,"
+            " and others could not read what they store. Nothing was forgotten: stop them first, and save their key file if"
+            " they have one."
         )
 
 
