@@ -145,7 +145,7 @@ def test_what_cannot_be_is_refused_in_words(shell: Shell, typed: Callable[..., l
 
 def test_a_conversation_is_deleted_once_its_agent_is_done(shell: Shell, typed: Callable[..., list[dict[str, object]]]) -> None:
     typed("one")
-    assert shell("conversations", "delete", "c").err == "There is no conversation c any more.\n"
+    assert shell("conversations", "delete", "c").err == "Deleted conversation c.\n"
     assert shell("conversations", "list", "--json").data == []
     assert "`holdfast conversations list`" in shell("conversations", "delete", "c").err
 

@@ -279,6 +279,8 @@ def test_a_question_is_found_by_its_risk_and_says_who_has_approved(shell: Shell,
     more = shell("run", "wire.py:wire", "-i", "7", "--as", "ida", "--json").data["run_id"]
     assert len(shell("gates", "list", "--risk", "high", "--risk", "low", "--json").data) == 2
     assert shell("gates", "list", "--risk", "low", "--json").data == []
+    first = shell("gates", "list", "--risk", "high", "--risk", "low", "--limit", "1")
+    assert "There are more: holdfast gates list --risk high --risk low --after" in first.err
     wrong = shell("gates", "list", "--risk", "grave")
     assert (wrong.code, "is none of low, medium, high, critical" in wrong.err) == (2, True)
     shown = shell("gates", "show", more).out

@@ -70,9 +70,7 @@ APPROVALS.verb(
     words={
         "for_s": Word("--for TIME", read=_seconds, help="Lifetime of the approval: 30m, 8h, 7d."),
         "most": "--most N",
-        "when": Word(
-            "--when CONDITION", read=_condition, help="Condition on an argument: 'amount<=100', 'order~A-*'. May be repeated."
-        ),
+        "when": Word("--when CONDITION", read=_condition, help="Condition on an argument: 'amount<=100', 'order~A-*'."),
         "run": "--run RUN",
         "reason": "--reason TEXT",
     },

@@ -59,6 +59,10 @@ class Asking(ABC):
 
     async def rows(self, query: Any, most: int | None = None) -> list[View]:
         """The rows of a list page after page, so many at most."""
+        return (await self.page(query, most)).rows
+
+    async def page(self, query: Any, most: int | None = None) -> Page:
+        """The same rows, and where the list goes on."""
         found: list[View] = []
         while True:
             if hasattr(query, "limit"):
@@ -66,7 +70,7 @@ class Asking(ABC):
             page = await self.ask(query)
             found += page.rows
             if page.cursor is None or len(found) == most:
-                return found
+                return Page(found, page.cursor)
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
@@ -106,7 +110,7 @@ class Lists(Asking):
         self._inquiries = inquiries
 
     async def ask(self, query: Query) -> Page:
-        return await _LISTS[type(query)](self._inquiries, query, getattr(query, "tenant", None))
+        return await LISTS[type(query)](self._inquiries, query, getattr(query, "tenant", None))
 
     async def changed(self, at_most_s: float) -> None:
         await self._inquiries.store.watch.changed(at_most_s)
@@ -115,7 +119,7 @@ class Lists(Asking):
         return self._inquiries.now_ms()
 
 
-_LISTS: Final[Mapping[type, Callable[[Inquiries, Any, str | None], Awaitable[Page]]]] = {
+LISTS: Final[Mapping[type, Callable[[Inquiries, Any, str | None], Awaitable[Page]]]] = {
     asked.Runs: listing.runs,
     asked.Gates: listing.gates,
     asked.Events: listing.events,

@@ -11,13 +11,12 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.conversations import OnBusy, attachment, meant
+from holdfast.cli.conversations import attachment
 from holdfast.cli.exit_code import INTERRUPTED, OK
 from holdfast.cli.given import who
 from holdfast.cli.interruption import Interruption
@@ -25,6 +24,7 @@ from holdfast.cli.opening import backend, is_fleet, located, typed
 from holdfast.cli.option import Agent, AsJson, Store, TeamBudget, Tenant, TokenLimit, Who
 from holdfast.cli.reply import Replies, Screen
 from holdfast.cli.target import is_name
+from holdfast.core.nouns.conversations import OnBusy
 from holdfast.errors import Conflict, UsageError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ async def _with_named(agent: str, talk: _Talk) -> AsyncIterator[Backend]:
     async with backend(talk.store, talk.who, make=True) as service:
         await service.tell(
             OpenConversation(
-                name=talk.name, workflow=agent, on_busy=meant(talk.on_busy) or "enqueue", tenant=talk.tenant, **talk.limits
+                name=talk.name, workflow=agent, on_busy=talk.on_busy or "enqueue", tenant=talk.tenant, **talk.limits
             )
         )
         yield service
@@ -159,7 +159,7 @@ async def _with_own(agent: Workflow, talk: _Talk) -> AsyncIterator[Backend]:
     async with Engine.open(where, workflows=[agent], execute=works, settings=known) as engine:
         tenant: dict[str, Any] = {} if talk.tenant is None else {"tenant": talk.tenant}
         await engine.open_conversation(
-            talk.name, agent, on_busy=meant(talk.on_busy) or "enqueue", by=talk.who.claim, **tenant, **talk.limits
+            talk.name, agent, on_busy=talk.on_busy or "enqueue", by=talk.who.claim, **tenant, **talk.limits
         )
         yield Here(Service(engine), talk.who)
 
@@ -216,9 +216,7 @@ class _Terminal:
                 continue
             if self._is_typed:
                 self._interruption.instead(self._stop)
-            message = Say(
-                conversation=talk.name, text=line, parts=parts or None, on_busy=meant(talk.on_busy), tenant=talk.tenant
-            )
+            message = Say(conversation=talk.name, text=line, parts=parts or None, on_busy=talk.on_busy, tenant=talk.tenant)
             try:
                 async with self._saying:
                     said = await self._service.tell(message)
@@ -263,7 +261,7 @@ class _Terminal:
 def _attached(file: str) -> list[Image | Audio | Document]:
     """What goes with the next message; nothing, and why, where it cannot."""
     try:
-        found = [attachment(Path(file))]
+        found = [attachment(file)]
     except UsageError as problem:
         terminal.say(problem.message)
         return []

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from holdfast.cli import moment, reference, table, terminal
+from holdfast.cli import moment, reference, terminal
 from holdfast.cli.gates import show_first
 from holdfast.cli.given import json_value, who
+from holdfast.cli.noun import MANY, Noun, Word
 from holdfast.cli.opening import backend
-from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
+from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
 from holdfast.core.rules.questions import EFFECT_UNKNOWN
@@ -26,18 +27,6 @@ from holdfast.service.principal import Principal
 
 if TYPE_CHECKING:
     from holdfast.cli.backend import Asking
-
-app = typer.Typer(help="See what the tools did to the world, and resolve a call of unknown outcome.", no_args_is_help=True)
-
-
-COLUMNS: Final = (
-    Column("call", ID),
-    Column("tool", 8),
-    Column("state"),
-    Column("age"),
-    Column("policy", goes=1),
-    Column("by", 6, goes=2),
-)
 
 
 class EffectState(StrEnum):
@@ -52,44 +41,24 @@ class EffectState(StrEnum):
     ORPHANED = "orphaned"
 
 
-@app.command("list")
-def list_(
-    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")] = None,
-    state: Annotated[EffectState | None, typer.Option("--state", help="Only those of which this is known.")] = None,
-    after: Annotated[str | None, typer.Option("--after", metavar="CALL", help="Only those intended after this one.")] = None,
-    limit: ListLimit = MOST_LISTED,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """List the calls of tools that were intended, oldest first, and what became of each."""
-    asyncio.run(_list(run, None if state is None else state.value, after, limit, as_json, store))
-
-
-async def _list(run: str | None, state: str | None, after: str | None, limit: int, as_json: bool, store: str | None) -> None:
-    async with backend(store, who(None)) as service:
-        named = None if run is None else await reference.run_id(service, run)
-        rows = await service.rows(query.Effects(run=named, state=state, cursor=after), limit + 1)
-        now_ms = service.now_ms()
-    rows, more = rows[:limit], len(rows) > limit
-    if more:
-        terminal.say(f"There are more: say the same with --after {rows[-1]['call']}")
-    if as_json:
-        terminal.emit(rows)
-        return
-    table.show(
-        COLUMNS,
-        [
-            (
-                row["call"],
-                row["tool"],
-                row["state"],
-                moment.ago(moment.ms(row["intended_at"]), now_ms),
-                row["policy"],
-                row["by"] or "-",
-            )
-            for row in rows
-        ],
-    )
+EFFECTS: Final = Noun("effects", "See what the tools did to the world, and resolve a call of unknown outcome.")
+app = EFFECTS.app
+EFFECTS.list(
+    query.Effects,
+    Column("call", ID),
+    Column("tool", 8),
+    Column("state"),
+    Column("age", of=lambda row: moment.age(row["intended_at"])),
+    Column("policy", goes=1),
+    Column("by", 6, goes=2),
+    words={
+        "run": "--run RUN",
+        "tenant": "",
+        "state": Word("--state", kind=EffectState, read=str, help="Only calls in this state."),
+        "cursor": Word("--after CALL", help="Only calls intended after this one."),
+        "limit": MANY,
+    },
+)
 
 
 @app.command()

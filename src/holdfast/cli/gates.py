@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import completion, form, moment, opening, reference, table, terminal
+from holdfast.cli import completion, form, moment, reference, terminal
 from holdfast.cli.given import json_value, who
+from holdfast.cli.noun import MANY, Noun, Word
 from holdfast.cli.opening import backend, typed
-from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
+from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.payload import digest
-from holdfast.core.values.proposal import RISK_LEVELS, RiskLevel
+from holdfast.core.values.proposal import RISK_LEVELS
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
 from holdfast.service import query
 from holdfast.service.query import View
@@ -29,20 +30,6 @@ if TYPE_CHECKING:
     from holdfast.service.command import Delegate, GateAnswer, Reassign
     from holdfast.service.principal import Principal
 
-app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
-
-COLUMNS: Final = (
-    Column("gate", ID),
-    Column("state"),
-    Column("open for"),
-    Column("deadline"),
-    Column("risk"),
-    Column("reason", 8, goes=3),
-    Column("about", 10, goes=4),
-    Column("asks", 6, goes=2),
-    Column("approved", goes=5),
-    Column("reminders", goes=1),
-)
 TOOL_APPROVAL: Final = "tool_approval"
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
@@ -66,68 +53,46 @@ Shown = Annotated[
 # --- Looking ----------------------------------------------------------------------------------------------------------
 
 
-@app.command("list")
-def list_(
-    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Those that were decided or withdrawn as well.")] = False,
-    risk: Annotated[
-        list[str] | None, typer.Option("--risk", metavar="LEVEL", help="Only of this risk; may be given several times.")
-    ] = None,
-    after: Annotated[str | None, typer.Option("--after", metavar="GATE", help="Only those opened after this one.")] = None,
-    limit: ListLimit = MOST_LISTED,
-    as_json: AsJson = False,
-    store: Store = None,
-) -> None:
-    """List the open gates, oldest first."""
-    asyncio.run(_list(run, everything, _levels(risk or []), after, limit, as_json, store))
-
-
-def _levels(given: Sequence[str]) -> tuple[RiskLevel, ...]:
+def _level(given: str) -> str:
     """Raise UsageError for a level that does not exist."""
-    if wrong := next((each for each in given if each not in RISK_LEVELS), None):
-        raise UsageError(f"--risk {wrong!r:.80} is none of {', '.join(RISK_LEVELS)}.")
-    return tuple(level for level in RISK_LEVELS if level in given)
+    if given not in RISK_LEVELS:
+        raise UsageError(f"--risk {given!r:.80} is none of {', '.join(RISK_LEVELS)}.")
+    return given
 
 
-async def _list(
-    run: str | None,
-    everything: bool,
-    risk: tuple[RiskLevel, ...],
-    after: str | None,
-    limit: int,
-    as_json: bool,
-    store: str | None,
-) -> None:
+def _about(gate: View) -> str:
     from holdfast.cli import advice
 
-    async with opening.listing(store, who(None)) as asking:
-        named = None if run is None else await reference.run_id(asking, run)
-        rows = await asking.rows(query.Gates(run=named, all=everything, risk_level=risk, cursor=after), limit + 1)
-        now_ms = asking.now_ms()
-    rows, more = rows[:limit], len(rows) > limit
-    if more:
-        terminal.say(f"There are more: say the same with --after {rows[-1]['gate_id']}")
-    if as_json:
-        terminal.emit(rows)
-        return
-    table.show(
-        COLUMNS,
-        [
-            (
-                gate["gate_id"],
-                gate["state"],
-                moment.ago(moment.ms(gate["opened_at"]), now_ms),
-                moment.due(moment.maybe_ms(gate["due_at"]), now_ms),
-                gate["risk_level"] or "",
-                gate["reason"],
-                gate["proposed_action"] or advice.in_short(gate),
-                ", ".join(gate["reviewers"]) or "anybody",
-                _approved(gate) if gate["quorum"] > 1 else "",
-                str(gate["reminders"]),
-            )
-            for gate in rows
-        ],
-    )
+    return gate["proposed_action"] or advice.in_short(gate)
+
+
+def _deadline(gate: View) -> str:
+    return moment.due(moment.maybe_ms(gate["due_at"]), moment.now_ms())
+
+
+GATES: Final = Noun("gates", "See what people are asked, and answer.")
+app = GATES.app
+GATES.list(
+    query.Gates,
+    Column("gate", ID, of="gate_id"),
+    Column("state"),
+    Column("open for", of=lambda gate: moment.age(gate["opened_at"])),
+    Column("deadline", of=_deadline),
+    Column("risk", of=lambda gate: gate["risk_level"] or ""),
+    Column("reason", 8, goes=3),
+    Column("about", 10, goes=4, of=_about),
+    Column("asks", 6, goes=2, of=lambda gate: ", ".join(gate["reviewers"]) or "anybody"),
+    Column("approved", goes=5, of=lambda gate: _approved(gate) if gate["quorum"] > 1 else ""),
+    Column("reminders", goes=1),
+    words={
+        "run": "--run RUN",
+        "tenant": "",
+        "mine": "",
+        "risk_level": Word("--risk LEVEL", read=_level, help=f"Only gates of this risk: {', '.join(RISK_LEVELS)}."),
+        "cursor": Word("--after GATE", help="Only gates opened after this one."),
+        "limit": MANY,
+    },
+)
 
 
 @app.command()

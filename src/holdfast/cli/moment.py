@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import time
 from typing import Final
 
 from holdfast.errors import UsageError
@@ -50,6 +51,15 @@ def around(at_ms: int, now_ms: int) -> str:
 def ago(at_ms: int | None, now_ms: int) -> str:
     """How long ago that was, as a table has room for; `-` for never."""
     return "-" if at_ms is None else span(now_ms - at_ms)
+
+
+def age(at: str | None) -> str:
+    """How long ago a time was that the views have, by the clock of this process; `-` for never."""
+    return ago(maybe_ms(at), now_ms())
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def due(at_ms: int | None, now_ms: int) -> str:

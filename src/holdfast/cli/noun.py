@@ -34,7 +34,7 @@ import typer
 
 from holdfast.cli import completion, moment, option, reference, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import backend, typed
+from holdfast.cli.opening import backend, listing, typed
 from holdfast.cli.table import Column
 from holdfast.service import field
 from holdfast.service.declaration import Answer, declaration_of
@@ -54,7 +54,7 @@ _SHARED: Final[Mapping[Any, Any]] = {
     field.TeamBudget: option.TeamBudget,
 }
 """Options of fields that many commands have, in the words of the command line."""
-_FIND: Final = {"run": reference.run_id, "evaluation": reference.evaluation}
+_FIND: Final = {"run": reference.run_id, "evaluation": reference.evaluation, "letter": reference.letter}
 """Fields that a person may give by the beginning of an id."""
 _OF_UNIT: Final = {"usd": "USD", "s": "SECONDS", "ms": "TIME", "tokens": "N"}
 _UNIX_MS: Final = "in Unix milliseconds"
@@ -78,6 +78,10 @@ class Word(NamedTuple):
     needed: bool = False
 
 
+MANY: Final = Word("--limit N", 1, 10_000, help="Maximum number of rows.")
+"""How much is listed at most where rows are small: several pages of the service."""
+
+
 class Noun:
     """The commands of one noun. A verb without an answer of its own answers with the row of the query `row`, on `sheet`."""
 
@@ -88,22 +92,28 @@ class Noun:
         self._sheet: Show = sheet or _nothing
 
     def list(
-        self, kind: Any, *columns: Column, name: str = "list", words: Mapping[str, str | Word] = {}, every: bool = False
+        self,
+        kind: Any,
+        *columns: Column,
+        name: str = "list",
+        words: Mapping[str, str | Word] = {},
+        every: bool = False,
+        about: str = "",
     ) -> None:
-        """Add a command that prints rows: a page and how to go on, or with `every` all of them."""
-        taken = _taken(kind, words, without=("cursor", "limit") if every else ())
+        """Add a command that prints rows: as many as `--limit` says and how to go on, or with `every` all of them."""
+        taken = _taken(kind, {**words, **({"cursor": "", "limit": ""} if every else {})})
 
         def run(as_json: bool, store: str | None, **given: Any) -> None:
             page = asyncio.run(_list(kind, taken, given, every, store))
             if as_json:
                 terminal.emit(page.rows)
-                return
-            table.show_rows(columns, page.rows)
+            else:
+                table.show_rows(columns, page.rows)
             if page.cursor is not None:
                 again = [each for one in taken for each in one.retyped(given[one.name])]
                 terminal.say(f"There are more: {typed(self.name, name, *again, '--after', page.cursor, store=store)}")
 
-        self._add(name, kind, run, taken)
+        self._add(name, about or kind, run, taken)
 
     def show(self, name: str = "show", words: Mapping[str, str | Word] = {}) -> None:
         """Add a command that shows one row on its sheet."""
@@ -149,14 +159,14 @@ class Noun:
         else:
             (says or self._sheet)(found)
 
-    def _add(self, name: str, kind: Any, run: Any, taken: Sequence[_Taken], extras: Mapping[str, Any] = {}) -> None:
+    def _add(self, name: str, about: Any, run: Any, taken: Sequence[_Taken], extras: Mapping[str, Any] = {}) -> None:
         named = [each.parameter() for each in taken]
         named += [_parameter(each, hint, None) for each, hint in extras.items()]
         named += [_parameter("as_json", option.AsJson, False), _parameter("store", option.Store, None)]
         run.__annotations__ = {}
         run.__signature__ = inspect.Signature(named)
         run.__name__ = f"{name}_{self.name}"
-        run.__doc__ = inspect.getdoc(kind)
+        run.__doc__ = about if isinstance(about, str) else inspect.getdoc(about)
         self.app.command(name)(run)
 
 
@@ -185,7 +195,7 @@ class _Taken:
         default = inspect.Parameter.empty if self._field.required or self._word.needed else self._default()
         if self._hint in _SHARED and not self._word.spelt:
             return _parameter(self.name, _SHARED[self._hint], default)
-        said: dict[str, Any] = {"help": self._word.help or self._help(), "min": self._word.least, "max": self._word.most}
+        said: dict[str, Any] = {"help": self._help(), "min": self._word.least, "max": self._word.most}
         if self.name == "run":
             said["autocompletion"] = completion.runs
         if not self.is_option:
@@ -205,9 +215,10 @@ class _Taken:
         """Return the words that give the same again; none for what was not given, or where a list goes on."""
         if self.name in ("cursor", "limit") or given in (None, False):
             return []
-        if not self.is_option:
-            return [str(given)]
-        return [self.flag] if given is True else [self.flag, str(given)]
+        if given is True:
+            return [self.flag]
+        flag = [self.flag] if self.is_option else []
+        return [word for each in (given if isinstance(given, list) else [given]) for word in (*flag, str(each))]
 
     def _typed(self, default: Any) -> Any:
         kind: Any = self._word.kind or self._type
@@ -230,11 +241,13 @@ class _Taken:
         return default
 
     def _help(self) -> str:
-        """Return the field's description, with options for fields, and times as people write them."""
-        text = _description(self._hint).replace(_UNIX_MS, _A_TIME)
+        """Return the word's help, or the field's description with options for fields and times as people write them."""
+        text = self._word.help or _description(self._hint).replace(_UNIX_MS, _A_TIME)
         text = re.sub(r"`(\w+)`", lambda found: f"`{self._flags.get(found[1], found[1])}`", text)
         if self._type is bool:
             text = text.removeprefix("True to ")
+        if self.name in _FIND:
+            text += " The beginning of an id is enough."
         if self._type is Any:
             text += " Give JSON, @FILE, or @- for stdin."
         if get_origin(self._type) in (tuple, list, dict):
@@ -242,10 +255,10 @@ class _Taken:
         return text[:1].upper() + text[1:]
 
 
-def _taken(kind: Any, words: Mapping[str, str | Word], without: Sequence[str] = ()) -> list[_Taken]:
-    """Return the fields that are typed, in their order."""
+def _taken(kind: Any, words: Mapping[str, str | Word]) -> list[_Taken]:
+    """Return the fields that are typed, in their order: not those whose word is empty."""
     hints = get_type_hints(kind, include_extras=True)
-    fields = [each for each in msgspec.structs.fields(kind) if each.name not in without]
+    fields = [each for each in msgspec.structs.fields(kind) if words.get(each.name) != ""]
     spelt = {name: Word(word) if isinstance(word, str) else word for name, word in words.items()}
     flags = {}
     for each in fields:
@@ -296,12 +309,12 @@ def _values(taken: Sequence[_Taken], given: Mapping[str, Any]) -> dict[str, Any]
 
 
 async def _list(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], every: bool, store: str | None) -> Any:
-    from holdfast.service.query import Page
+    from holdfast.cli.backend import LISTS
 
     values = _values(taken, given)
-    async with backend(store, who(None)) as service:
-        asked = await _made(kind, values, service)
-        return Page(await service.rows(asked), None) if every else await service.ask(asked)
+    async with (listing if kind in LISTS else backend)(store, who(None)) as asking:
+        asked = await _made(kind, values, asking)
+        return await asking.page(asked, None if every else given["limit"])
 
 
 async def _row(kind: Any, taken: Sequence[_Taken], given: Mapping[str, Any], store: str | None) -> View:

@@ -19,7 +19,7 @@ Tenant = Annotated[
 ]
 OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")]
 After = Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")]
-PageLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")]
+PageLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of rows.")]
 Who = Annotated[
     str | None,
     typer.Option(
@@ -104,7 +104,7 @@ HealthPort = Annotated[int, _HEALTH_PORT]
 MaybeHealthPort = Annotated[int | None, _HEALTH_PORT]
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
-ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")]
+ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="Maximum number of rows.")]
 RunArgument = Annotated[
     str,
     typer.Argument(

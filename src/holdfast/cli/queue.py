@@ -6,13 +6,14 @@ Never here: placing them, finding out.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli import reference, table, terminal
+from holdfast.cli import reference, terminal
 from holdfast.cli.given import who
 from holdfast.cli.moment import ms, span
+from holdfast.cli.noun import Noun
 from holdfast.cli.opening import backend
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import ID, Column
@@ -24,26 +25,19 @@ if TYPE_CHECKING:
 
     from holdfast.cli.backend import Asking
 
-app = typer.Typer(help="See which steps wait for a worker or a pool, and why.", no_args_is_help=True)
-
-COLUMNS: Final = (
+QUEUE: Final = Noun("queue", "See which steps wait for a worker or a pool, and why.")
+app = QUEUE.app
+QUEUE.list(
+    query.Queue,
     Column("run", ID),
     Column("step", 12),
     Column("demands", 12),
     Column("workflow", 8, goes=2),
     Column("tenant", 8, goes=1),
+    words={"run": "", "step": ""},
+    every=True,
+    about="List steps that wait for a worker or a pool, longest first.",
 )
-
-
-@app.command("list")
-def list_(as_json: AsJson = False, store: Store = None) -> None:
-    """List the steps that wait for their place, longest first."""
-    found = asyncio.run(_list(store))
-    if as_json:
-        terminal.emit(found)
-        return
-    lines = [(each["run"], each["step"], each["demands"], each["workflow"], each["tenant"]) for each in found]
-    table.show(COLUMNS, lines)
 
 
 @app.command()
@@ -61,11 +55,6 @@ def why(
             terminal.show(line)
     for each in () if as_json else found:
         terminal.show(each["words"])
-
-
-async def _list(store: str | None) -> list[dict[str, Any]]:
-    async with backend(store, who(None)) as service:
-        return await service.rows(query.Queue())
 
 
 async def _why(job: str, store: str | None) -> tuple[list[View], list[str]]:

@@ -61,6 +61,13 @@ async def evaluation(asking: Asking, given: str) -> str:
     return _only(given, "evaluation", start, [row["evaluation_id"] for row in rows])
 
 
+async def letter(asking: Asking, given: str) -> str:
+    """The id of a dead letter, of which the run's may be given by its beginning. Raises NotFound, UsageError."""
+    run, _, step = given.partition(":")
+    found = await run_id(asking, run)
+    return f"{found}:{step}" if step else found
+
+
 async def _of_run(asking: Asking, given: str, what: str) -> tuple[str, str]:
     start, _, rest = given.rstrip("…").partition(":")
     try:

@@ -57,7 +57,7 @@ def list_(
     text: Text = None,
     min_cost: MinCost = None,
     max_cost: MaxCost = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="Maximum number of rows.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on: print each of them again when it has changed, until interrupted.")
     ] = False,
@@ -104,7 +104,7 @@ def items(
     run: RunArgument,
     map_: Annotated[str, typer.Argument(metavar="MAP", help="The map, as `runs show` calls it: review, flow/2.")],
     after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only those that ended after this event.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of rows.")] = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:

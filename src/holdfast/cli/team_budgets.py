@@ -36,7 +36,6 @@ AGENTS: Final = (
 
 AGENT: Final = (
     "Agent with its priority (1) and its part of the total, like writer=1.5:25%; agents without a part share the rest equally."
-    " May be repeated."
 )
 
 

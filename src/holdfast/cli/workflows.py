@@ -40,7 +40,7 @@ _BEFORE_NONE: Final = -(2**63)
 @app.command("list")
 def list_(
     after: Annotated[str | None, typer.Option("--after", metavar="NAME", help="Only those that come after it.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_MOST_LISTED, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=_MOST_LISTED, help="Maximum number of rows.")] = 100,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
