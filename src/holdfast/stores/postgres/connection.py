@@ -285,7 +285,7 @@ class Connections:
         async with self.reading() as db:
             return await db.fetchval(statement, *bound)
 
-    async def alone(self, statement: str, *bound: Any) -> list[Any]:
+    async def execute(self, statement: str, *bound: Any) -> list[Any]:
         """The rows of one statement that changes something, durable when it returns: as `writing`, in one round trip. Behind a
         pooler only a transaction has bounds for its waits."""
         if self.address.pooled:
@@ -296,11 +296,6 @@ class Connections:
                 return await durable(db, db.fetch(statement, *bound))
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self.address) from problem
-
-    async def execute(self, statement: str, *bound: Any) -> None:
-        """One statement, durable when it returns."""
-        async with self.writing() as db:
-            await db.execute(statement, *bound)
 
 
 class OfTenant(Connections):

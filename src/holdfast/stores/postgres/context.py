@@ -40,7 +40,7 @@ class PostgresTables(Tables):
         return await self._db.fetch(self._sql[statement], *bound)
 
     async def change(self, statement: str, *bound: Any) -> Sequence[Row]:
-        return await self._db.alone(self._sql[statement], *bound)
+        return await self._db.execute(self._sql[statement], *bound)
 
     async def transact(self, steps: Callable[[], Steps[T]]) -> T:
         async with self._db.writing() as db:
