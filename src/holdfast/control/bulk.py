@@ -15,6 +15,7 @@ from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import digest
 from holdfast.core.views.projection import RunRow
+from holdfast.engine.runs.starting import started_as
 from holdfast.errors import HoldfastError, InvalidInput, StoreError
 from holdfast.ports import RunFilter
 
@@ -90,10 +91,10 @@ class Bulks(Repairs):
         if (row.key or "").startswith(f"{name}/"):
             return BulkOutcome(row.run, row.status, "It is a fork that this has made.")
         key = f"{name}/{row.run}"
-        known = await self.runtime.store.log.run_of_key(row.tenant, key)
+        known = await started_as(self.runtime, row.tenant, key)
         try:
             if known is not None:
-                return BulkOutcome(row.run, row.status, fork=known[0])
+                return BulkOutcome(row.run, row.status, fork=known.run)
             if dry_run:
                 plan = await self.fork_plan(row.run, step, repeat_effects=repeats, by=by)
                 return BulkOutcome(row.run, row.status, plan=plan)

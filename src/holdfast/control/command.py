@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, Unpack, get_args, overload
 
-import msgspec
 from typing_extensions import TypeVar
 
 from holdfast.authoring.given import workflow_of
@@ -38,8 +37,8 @@ from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import OnLimit
 from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.engine.operations import signalling
+from holdfast.engine.runs.starting import Started, scopes_of_run, start_once, started_as
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.engine.runs.team_budget import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, UsageError
 
 Input = TypeVar("Input", default=Any)
@@ -197,7 +196,7 @@ class Commands(ControlBase):
         if isinstance(meant, Workflow):
             await runtime.catalog.add(meant)
         input_digest = digest([meant.name, encoded.decode()])
-        if key is not None and (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
+        if (known := await started_as(runtime, tenant, key)) is not None:
             return self._same(key, known, input_digest)
         with self.sensitive(tenant):
             payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
@@ -236,15 +235,7 @@ class Commands(ControlBase):
 
     async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run[Any]:
         """Have a new run start, or, where somebody was first under its key, take that one."""
-        mailbox = self.runtime.runs.new(graph)
-        try:
-            await mailbox.send(msgspec.structs.replace(start, run=mailbox.run))
-        except KeyReused as taken:
-            known = await self.runtime.store.log.run_of_key(start.tenant, start.key or "")
-            if known is None:
-                raise taken from None
-            return self._same(start.key or "", known, start.input_digest)
-        return Run(self.executor, mailbox.run)
+        return self._same(start.key, await start_once(self.runtime, graph, start), start.input_digest)
 
     def _cost_limit(self, cost_limit_usd: float | str | Decimal) -> int:
         try:
@@ -277,17 +268,16 @@ class Commands(ControlBase):
             return await self.executor.services.threads.run(workflow.validated_input, {"raw": given})
         return workflow.validated_input(given)
 
-    def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run[Any]:
+    def _same(self, key: str | None, known: Started, input_digest: str) -> Run[Any]:
         """Return the run of a start key. Raises KeyReused, whose words do not name the run: it may be of a workflow that the
         caller does not reach."""
-        run, digest_then = known
-        if digest_then != input_digest:
+        if known.input_digest != input_digest:
             raise KeyReused(
                 f"The key {key!r} has started a run of another workflow or with another input. Nothing was started: use another"
                 " key.",
-                run=run,
+                run=known.run,
             )
-        return Run(self.executor, run)
+        return Run(self.executor, known.run)
 
     def run(self, run_id: str) -> Run[Any]:
         return Run(self.executor, run_named(run_id), self.store.log)

@@ -28,7 +28,7 @@ from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import ScopeRow
 from holdfast.engine.background.dialogue import Dialogues, loaded
 from holdfast.engine.operations import prompt
-from holdfast.engine.runs.team_budget import scopes_of_run
+from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.errors import Conflict, InvalidInput, KeyMissing, NotFound, OutcomeUnknown, ToolFailed
 from holdfast.ports import MOST_LISTED
 

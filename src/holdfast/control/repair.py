@@ -31,6 +31,7 @@ from holdfast.core.values.ids import GateId, NodeName, Path, RunId, StepId, node
 from holdfast.core.values.payload import Payload, digest
 from holdfast.core.views.projection import RunRow
 from holdfast.engine.background.stuck import StuckRun
+from holdfast.engine.runs.starting import started_as
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, NotFound, SchemaMismatch
 from holdfast.ports import Letter
@@ -107,7 +108,7 @@ class Repairs(Commands):
             contributors=plan.contributors,
             makers=plan.makers,
         )
-        if start.key is not None and (known := await self.runtime.store.log.run_of_key(began.tenant, start.key)) is not None:
+        if (known := await started_as(self.runtime, began.tenant, start.key)) is not None:
             return self._same(start.key, known, start.input_digest)
         return await self._begin(graph, start)
 

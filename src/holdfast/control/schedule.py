@@ -26,8 +26,8 @@ from holdfast.core.values.claim import Claim
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import INLINE_BYTES
 from holdfast.engine.background import firing
+from holdfast.engine.runs.starting import scopes_of_run
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.engine.runs.team_budget import scopes_of_run
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.ports import MOST_LISTED
 

@@ -24,8 +24,8 @@ from holdfast.core.nouns.supervision import Accepted, Change, Dashboard, Fate, R
 from holdfast.core.values.claim import Claim
 from holdfast.core.values.payload import INLINE_BYTES
 from holdfast.engine.background.supervising import no_supervisor
+from holdfast.engine.runs.starting import agents_of, shared_scopes
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.engine.runs.team_budget import agents_of, shared_scopes
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.own_loop import OfLoop
 from holdfast.ports import MOST_LISTED

@@ -28,9 +28,8 @@ from holdfast.engine.runs.content import moved
 from holdfast.engine.runs.errands import Errands
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
-from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.engine.runs.team_budget import scopes_of_run
-from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, RunEnded, StoreError
+from holdfast.engine.runs.starting import scopes_of_run, start_once, started_as, workflow_of
+from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, NotFound, RunEnded, StoreError
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Conversations
 
@@ -148,18 +147,15 @@ class Dialogues:
     async def _run_of(self, conversation: Conversation, exchanges: Exchanges, message: Exchange) -> RunId:
         runtime, tenant = self._runtime, conversation.tenant
         key = rule.key_of(conversation, message.number)
-        if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
-            return known[0]
+        if (known := await started_as(runtime, tenant, key)) is not None:
+            return known.run
         given = rule.input_of(conversation, await self._here(tenant, exchanges), message.number)
         agent = message.agent or conversation.workflow
-        record = await runtime.store.graphs.workflow(agent, None, tenant=tenant)
-        graph = await runtime.catalog.graph_of(record.graph_hash)
-        workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
+        workflow = await workflow_of(runtime, tenant, agent)
         valid = workflow.validated_input(given)
         shared = await scopes_of_run(runtime.store, tenant, conversation.team_budget, conversation.spends_as, workflow.graph)
-        mailbox = runtime.runs.new(workflow.graph)
         start = cmd.StartRun(
-            mailbox.run,
+            RunId(""),
             tenant,
             await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([agent, encode(valid).decode()]),
@@ -173,13 +169,7 @@ class Dialogues:
             contributors=rule.authors_of(exchanges, message.number),
             makers=rule.makers_of(exchanges, message.number),
         )
-        try:
-            await mailbox.send(start)
-        except KeyReused:
-            if (known := await runtime.store.log.run_of_key(tenant, key)) is None:
-                raise
-            return known[0]
-        return mailbox.run
+        return (await start_once(runtime, workflow.graph, start)).run
 
     async def _here(self, tenant: str, exchanges: Exchanges) -> Exchanges:
         """The same with all that is attached kept for this month."""

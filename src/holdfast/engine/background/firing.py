@@ -20,8 +20,8 @@ from holdfast.core.values.claim import NOBODY, Claim
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.payload import Payload, digest
 from holdfast.engine.runs.runtime import Runtime
-from holdfast.engine.runs.team_budget import scopes_of_run
-from holdfast.errors import Conflict, HoldfastError, KeyReused, NotFound, StoreError
+from holdfast.engine.runs.starting import scopes_of_run, start_once, started_as
+from holdfast.errors import Conflict, HoldfastError, NotFound, StoreError
 from holdfast.ports import KeptSchedule
 
 log = logging.getLogger("holdfast")
@@ -106,14 +106,13 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim
     `by` makes up for that time, and so contributes to its run.
     Raises NotFound for a workflow that the store does not know, InvalidInput for a team budget that does not know its agent."""
     key, given = schedules.key_of(schedule, nominal_ms), schedules.input_of(schedule, nominal_ms)
-    if (known := await _of_key(runtime, schedule.tenant, key)) is not None:
-        return known
+    if (known := await started_as(runtime, schedule.tenant, key)) is not None:
+        return known.run
     record = await runtime.store.graphs.workflow(schedule.workflow, schedule.version, tenant=schedule.tenant)
     graph = await runtime.catalog.graph_of(record.graph_hash)
     shared = await scopes_of_run(runtime.store, schedule.tenant, schedule.team_budget, schedule.agent, graph)
-    mailbox = runtime.runs.new(graph)
     command = cmd.StartRun(
-        mailbox.run,
+        RunId(""),
         schedule.tenant,
         Payload(json=msgspec.Raw(given)),
         digest([schedule.workflow, given.decode()]),
@@ -126,16 +125,4 @@ async def start(runtime: Runtime, schedule: Schedule, nominal_ms: int, by: Claim
         agent=schedule.agent,
         contributors=tuple(dict.fromkeys((*schedule.authors, *of_claim(schedule.by), *of_claim(by)))),
     )
-    try:
-        await mailbox.send(command)
-    except KeyReused:
-        known = await _of_key(runtime, schedule.tenant, key)
-        if known is None:
-            raise
-        return known
-    return mailbox.run
-
-
-async def _of_key(runtime: Runtime, tenant: str, key: str) -> RunId | None:
-    known = await runtime.store.log.run_of_key(tenant, key)
-    return None if known is None else known[0]
+    return (await start_once(runtime, graph, command)).run

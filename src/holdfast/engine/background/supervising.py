@@ -25,8 +25,8 @@ from holdfast.core.views.projection import RunRow
 from holdfast.engine.runs.errands import Errands
 from holdfast.engine.runs.payloads import Payloads
 from holdfast.engine.runs.runtime import Runtime
-from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, StoreError
+from holdfast.engine.runs.starting import start_once, started_as, workflow_of
+from holdfast.errors import Conflict, CorruptHistory, HoldfastError, NotFound, StoreError
 from holdfast.models.gateway import Gateway
 
 log = logging.getLogger("holdfast")
@@ -166,16 +166,13 @@ class Supervising:
     async def _run_of(self, supervisor: Supervisor, active: Active, task: Task) -> RunId:
         runtime, tenant = self._runtime, supervisor.tenant
         key = rule.key_of(supervisor, active.task)
-        if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
-            return known[0]
+        if (known := await started_as(runtime, tenant, key)) is not None:
+            return known.run
         name = next(each.workflow for each in supervisor.workers if each.name == active.worker)
-        record = await runtime.store.graphs.workflow(name, None, tenant=tenant)
-        graph = await runtime.catalog.graph_of(record.graph_hash)
-        workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
+        workflow = await workflow_of(runtime, tenant, name)
         valid = workflow.validated_input(msgspec.json.decode(task.payload))
-        mailbox = runtime.runs.new(graph)
         start = cmd.StartRun(
-            mailbox.run,
+            RunId(""),
             tenant,
             await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([name, bytes(task.payload).decode()]),
@@ -187,13 +184,7 @@ class Supervising:
             agent=active.worker if supervisor.shared else None,
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
         )
-        try:
-            await mailbox.send(start)
-        except KeyReused:
-            if (known := await runtime.store.log.run_of_key(tenant, key)) is None:
-                raise
-            return known[0]
-        return mailbox.run
+        return (await start_once(runtime, workflow.graph, start)).run
 
     async def _call_off(self, supervisor: Supervisor, active: Active) -> None:
         assert active.run is not None
