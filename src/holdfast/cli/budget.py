@@ -6,7 +6,6 @@ Never here: a price.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,9 +14,9 @@ import typer
 
 from holdfast.cli import reference, table, terminal
 from holdfast.cli.given import who
-from holdfast.cli.moment import ago, clock, given, ms
+from holdfast.cli.moment import age, given, ms, second
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, RunArgument, Store, Who
+from holdfast.cli.option import AsJson, OfTenant, RunArgument, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
 from holdfast.errors import NotFound, UsageError
@@ -46,10 +45,10 @@ IN_DOUBT: Final = (Column("call", ID), Column("model", 12), Column("hold"), Colu
 DOUBTS: Final = (
     Column("call", ID),
     Column("model", 12),
-    Column("hold"),
-    Column("sent", goes=2),
-    Column("in doubt", goes=3),
-    Column("why", 12, goes=1),
+    Column("hold", of=lambda row: f"${row['hold_usd']}"),
+    Column("sent", goes=2, of=lambda row: second(row["sent_at"])),
+    Column("in doubt", goes=3, of=lambda row: age(row["in_doubt_since"])),
+    Column("why", 12, goes=1, of=lambda row: row["error"] or row["error_class"]),
 )
 _MOST_NAMED: Final = 5
 
@@ -236,7 +235,6 @@ OlderThan = Annotated[
     str | None, typer.Option("--older-than", metavar="TIME", help="Only what is in doubt so long: 1h, 2d; or since when.")
 ]
 OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only of this run.")]
-OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")]
 
 
 @app.command("doubts")
@@ -252,19 +250,7 @@ def doubts_(
     if as_json:
         terminal.emit(found)
         return
-    now_ms = time.time_ns() // 1_000_000
-    lines = [
-        (
-            each["call"],
-            each["model"],
-            f"${each['hold_usd']}",
-            clock(ms(each["sent_at"])),
-            ago(ms(each["in_doubt_since"]), now_ms),
-            each["error"] or each["error_class"],
-        )
-        for each in found
-    ]
-    table.show(DOUBTS, lines)
+    table.show_rows(DOUBTS, found)
     terminal.say(_sum_of(found))
 
 

@@ -14,7 +14,7 @@ import typer
 from holdfast.cli import table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend, typed
-from holdfast.cli.option import AsJson, Store
+from holdfast.cli.option import AsJson, OfTenant, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
@@ -32,9 +32,9 @@ COLUMNS: Final = (
     Column("node", 8, goes=5),
     Column("model", 12),
     Column("calls", goes=3),
-    Column("tokens in", goes=1),
-    Column("tokens out", goes=2),
-    Column("cost"),
+    Column("tokens in", goes=1, of="input_tokens"),
+    Column("tokens out", goes=2, of="output_tokens"),
+    Column("cost", of=lambda row: f"${row['cost_usd']}"),
 )
 
 
@@ -59,7 +59,7 @@ async def _roll_up(store: str | None) -> None:
 def show(
     day: Annotated[str | None, typer.Option("--day", metavar="2026-11-21", help="One day (UTC).")] = None,
     month: Annotated[str | None, typer.Option("--month", metavar="2026-11", help="One month (UTC).")] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only one tenant's.")] = None,
+    tenant: OfTenant = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -71,21 +71,7 @@ def show(
     if as_json:
         terminal.emit(found)
         return
-    lines = [
-        (
-            each["day"],
-            each["tenant"],
-            each["workflow"],
-            each["node"],
-            each["model"],
-            str(each["calls"]),
-            str(each["input_tokens"]),
-            str(each["output_tokens"]),
-            f"${each['cost_usd']}",
-        )
-        for each in found
-    ]
-    table.show(COLUMNS, lines)
+    table.show_rows(COLUMNS, found)
     terminal.say(f"In all ${usd(sum(nanousd(each['cost_usd']) for each in found))}.")
 
 

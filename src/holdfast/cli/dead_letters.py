@@ -15,11 +15,11 @@ import typer
 from holdfast.cli import bulk, moment, reference, terminal
 from holdfast.cli.bulk import MOST, DryRun, Limit, Yes
 from holdfast.cli.exit_code import OK
-from holdfast.cli.filter import Tenant, Workflow
+from holdfast.cli.filter import Workflow
 from holdfast.cli.given import json_value, who
 from holdfast.cli.noun import MANY, Noun, Word
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, Reason, Store, Who
+from holdfast.cli.option import AsJson, OfTenant, Reason, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
@@ -155,7 +155,7 @@ def replay(
     letter: MaybeLetter = None,
     every: All = False,
     run: Run = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     workflow: Workflow = None,
     node: NodeOption = None,
     error: ErrorClass = None,
@@ -178,7 +178,7 @@ def resolve(
     letter: MaybeLetter = None,
     every: All = False,
     run: Run = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     workflow: Workflow = None,
     node: NodeOption = None,
     error: ErrorClass = None,

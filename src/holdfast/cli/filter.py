@@ -16,7 +16,6 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.service.query import Runs
 
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant's.")]
 Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow's, by its name.")]
 Statuses = Annotated[
     list[str] | None, typer.Option("--status", metavar="STATUS", help="Only those of this status, or these: failed,waiting.")

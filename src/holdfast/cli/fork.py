@@ -16,10 +16,10 @@ import typer
 from holdfast.cli import bulk, reference, terminal
 from holdfast.cli.bulk import MOST, All, DryRun, Limit, Many, Yes
 from holdfast.cli.exit_code import OK
-from holdfast.cli.filter import Asked, Since, Statuses, Tenant, Until, Workflow
+from holdfast.cli.filter import Asked, Since, Statuses, Until, Workflow
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import AsJson, MaybeRun, Store, Who
+from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Store, Who
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def fork(
     cost_limit: CostLimit = None,
     key: Key = None,
     every: All = False,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     workflow: Workflow = None,
     status: Statuses = None,
     since: Since = None,

@@ -15,9 +15,11 @@ Store = Annotated[
 ]
 Tenant = Annotated[
     str | None,
-    typer.Option("--tenant", metavar="NAME", help="Whose it is; by default that of the token at a server, else `default`."),
+    typer.Option("--tenant", metavar="NAME", help="Tenant; by default that of the token at a server, else `default`."),
 ]
-OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")]
+OfTenant = Annotated[
+    str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant; by default all that you reach.")
+]
 After = Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")]
 PageLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Maximum number of rows.")]
 Who = Annotated[
@@ -30,7 +32,7 @@ Roles = Annotated[
     list[str] | None,
     typer.Option("--role", metavar="ROLE", help="A role in which you act, where one is asked; unverified. May be repeated."),
 ]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the history.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Reason, kept in the history.")]
 Target = Annotated[
     str, typer.Argument(metavar="FILE.py:WORKFLOW", help="A workflow in a file, FILE.yaml, or PACKAGE.MODULE:NAME.")
 ]
@@ -71,10 +73,11 @@ TokenLimit = Annotated[
     typer.Option("--token-limit", metavar="N", min=0, help="How many tokens of models it may use, in and out together."),
 ]
 TeamBudget = Annotated[
-    str | None, typer.Option("--team-budget", metavar="NAME", help="The team budget that it shares; with --agent.")
+    str | None,
+    typer.Option("--team-budget", metavar="NAME", help="Team budget in which what is spent counts too; requires --agent."),
 ]
 Agent = Annotated[
-    str | None, typer.Option("--agent", metavar="NAME", help="As whom it spends there, where a node has no agent.")
+    str | None, typer.Option("--agent", metavar="NAME", help="Agent to charge there when a node does not name one.")
 ]
 ModelCallLimit = Annotated[
     int | None, typer.Option("--model-calls", metavar="N", min=1, help="How many calls of models it may make.")

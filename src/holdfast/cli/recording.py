@@ -15,10 +15,10 @@ from holdfast.cli import bulk, terminal
 from holdfast.cli.backend import Here
 from holdfast.cli.bulk import MOST, All, Limit, Many
 from holdfast.cli.exit_code import CONFLICT, OK
-from holdfast.cli.filter import Asked, Since, Statuses, Tenant, Until, Workflow
+from holdfast.cli.filter import Asked, Since, Statuses, Until, Workflow
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend, server
-from holdfast.cli.option import AsJson, MaybeRun, Store
+from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Store
 from holdfast.errors import HoldfastError, NotPermitted, Unauthorized, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def export(
     every: All = False,
     redact: Redacted = None,
     whole: Whole = False,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     workflow: Workflow = None,
     status: Statuses = None,
     since: Since = None,

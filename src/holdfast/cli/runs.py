@@ -16,11 +16,11 @@ from holdfast.cli.backend import Lists
 from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
 from holdfast.cli.comparison import diff
 from holdfast.cli.exit_code import OK
-from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunTags, Since, Statuses, Tenant, Text, Until, Workflow
+from holdfast.cli.filter import Asked, Key, MaxCost, MinCost, RunTags, Since, Statuses, Text, Until, Workflow
 from holdfast.cli.fork import fork
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, backend
-from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Who
+from holdfast.cli.option import AsJson, MaybeRun, OfTenant, Reason, RunArgument, Store, Who
 from holdfast.cli.recording import export
 from holdfast.cli.score import score
 from holdfast.cli.stream import stream
@@ -43,7 +43,7 @@ app.command(context_settings={"ignore_unknown_options": True})(score)  # -1 is a
 
 @app.command("list")
 def list_(
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     workflow: Workflow = None,
     status: Statuses = None,
     key: Key = None,
@@ -120,7 +120,7 @@ def cancel(
     run: MaybeRun = None,
     reason: Reason = None,
     every: All = False,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     workflow: Workflow = None,
     status: Statuses = None,
     key: Key = None,
@@ -158,7 +158,7 @@ def _doing(name: str) -> Callable[..., int]:
     def act(
         run: MaybeRun = None,
         every: All = False,
-        tenant: Tenant = None,
+        tenant: OfTenant = None,
         workflow: Workflow = None,
         status: Statuses = None,
         key: Key = None,

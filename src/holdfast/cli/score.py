@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal
 import typer
 
 from holdfast.cli import moment, reference, table, terminal
-from holdfast.cli.filter import Tenant, Workflow
+from holdfast.cli.filter import Workflow
 from holdfast.cli.given import who
 from holdfast.cli.opening import backend
-from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, RunArgument, Store, Who
+from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, OfTenant, RunArgument, Store, Who
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
@@ -22,9 +22,9 @@ MEANS: Final = (
     Column("workflow", 8),
     Column("version"),
     Column("name", 8),
-    Column("mean", 8),
+    Column("mean", 8, of=lambda row: f"{row['mean']:.4g}"),
     Column("scores"),
-    Column("newest", goes=1),
+    Column("newest", goes=1, of=lambda row: moment.age(row["newest_at"])),
 )
 
 
@@ -47,7 +47,7 @@ def score(
 def scores(
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Only scores of this name.")] = None,
     workflow: Workflow = None,
-    tenant: Tenant = None,
+    tenant: OfTenant = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Only those given since then: 3d, 2026-11-21.")
     ] = None,
@@ -65,8 +65,7 @@ async def _scores(
     from holdfast.service import query
 
     async with backend(store, who(None)) as service:
-        now_ms = service.now_ms()
-        since_ms = 0 if since is None else moment.given(since, "--since", now_ms)
+        since_ms = 0 if since is None else moment.given(since, "--since", service.now_ms())
         asked = query.ScoreMeans(tenant=tenant, name=name, workflow=workflow, since_ms=since_ms)
         found = await service.rows(asked, limit + 1)
     means = found[:limit]
@@ -75,20 +74,7 @@ async def _scores(
     if as_json:
         terminal.emit(means)
         return
-    table.show(
-        MEANS,
-        [
-            (
-                each["workflow"],
-                str(each["version"]),
-                each["name"],
-                f"{each['mean']:.4g}",
-                str(each["scores"]),
-                moment.ago(moment.maybe_ms(each["newest_at"]), now_ms),
-            )
-            for each in means
-        ],
-    )
+    table.show_rows(MEANS, means)
 
 
 async def _score(
