@@ -21,11 +21,13 @@ LOCKED := $(VENV)/.locked
 SITE_LOCKED := $(VENV)/.docs-locked
 INSTALLED := $(VENV)/.installed
 NODE := examples/node_worker/node_modules/.package-lock.json
+CLIENTS := $(VENV)/clients/.locked
+TYPESCRIPT := examples/generated_clients/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
+.PHONY: help setup clients demo test tests-again quick long mutants crash e2e workflows stores properties simulate chaos docs reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,13 +52,22 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 	@touch $@
 	@echo "setup: ready"
 
-# Without npm, or a registry that it reaches, the tests of the worker in JavaScript are skipped and say so.
-$(NODE): examples/node_worker/package-lock.json
+# Without npm, or a registry that it reaches, the tests in JavaScript and TypeScript are skipped and say so.
+$(NODE) $(TYPESCRIPT): %/node_modules/.package-lock.json: %/package-lock.json
 	@if command -v npm >/dev/null 2>&1; then \
-		echo "setup: installing what the worker in JavaScript stands on"; \
-		cd examples/node_worker && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 --fetch-timeout=60000 && touch $(notdir $(@D))/$(@F) \
-			|| echo "setup: npm could not; the tests of that worker are skipped"; \
-	else echo "setup: there is no npm; the tests of the worker in JavaScript are skipped"; fi
+		echo "setup: installing what $* stands on"; \
+		cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 --fetch-timeout=60000 && touch $(notdir $(@D))/$(@F) \
+			|| echo "setup: npm could not; its tests are skipped"; \
+	else echo "setup: there is no npm; the tests of $* are skipped"; fi
+
+clients: setup $(CLIENTS) $(TYPESCRIPT) ## Install the generators of clients that `make e2e` and `make long` hold the API's description against
+
+# An environment of its own: its generator and the test tools ask for other versions of the same packages.
+$(CLIENTS): requirements/clients.txt $(LOCKED)
+	@echo "clients: installing the generator of clients in Python"
+	@"$(PYTHON)" -m venv --clear --without-pip $(@D)
+	@$(PY) -m pip --python $(@D)/bin/python install -qq --no-deps --require-hashes -r requirements/clients.txt
+	@touch $@
 
 demo: setup ## Run the support-triage example from start to end
 	@$(PY) -m examples.support_triage.demo $(ARGS)
@@ -77,10 +88,10 @@ quick: setup ## The rules, the scheduler, the layers, and the promises of the st
 crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
 	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP --timeout=1800 $(ARGS)
 
-e2e: setup ## Hold the HTTP API against its description, and kill servers and clients around decisions; takes minutes
+e2e: clients ## Hold the HTTP API against its description, and kill servers and clients around decisions; takes minutes
 	@HOLDFAST_E2E=all $(PY) -m pytest tests/e2e -n auto --timeout=600 $(ARGS)
 
-long: setup ## Run the tests that take long beside a shorter one of their kind; takes minutes
+long: clients ## Run the tests that take long beside a shorter one of their kind; takes minutes
 	@$(PY) -m pytest -m long $(ARGS)
 
 workflows: setup ## Run the long forms of the examples: killed at every other commit, in every state; takes minutes
@@ -157,7 +168,9 @@ lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions
 	$(COMPILE) pyproject.toml requirements/build.txt --extra all --extra evals --extra servers --extra testing --extra dev \
 		--constraint requirements/all.txt --output-file requirements/dev.txt >/dev/null; \
 	echo "lock: requirements/docs.txt, what builds the site"; \
-	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt >/dev/null
+	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt >/dev/null; \
+	echo "lock: requirements/clients.txt, what makes a client of the description of the API"; \
+	$(COMPILE) --group clients --output-file requirements/clients.txt >/dev/null
 
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -14,12 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import __version__
-from holdfast.http import problem, sse
+from holdfast.http import enumeration, problem, sse
 from holdfast.http.route import BASE, ROUTES, Route
 from holdfast.service import query
 from holdfast.service.declaration import Answer, declaration_of
 from holdfast.service.handler import rows_of
-from holdfast.service.view import CallerRow, LinkUsedRow
+from holdfast.service.view import CallerRow, EventRow, LinkUsedRow, TailRow
 
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEMS: Final = {
@@ -41,8 +42,9 @@ _STREAMED: Final = ("/runs/{run}/events", "/runs/{run}/stream", "/events")
 
 @functools.cache
 def document() -> Mapping[str, Any]:
-    """The whole description."""
-    schemas = _schemas()
+    """The whole description. A generator of clients finds in it a name for each operation and each schema that is sent or
+    answered, and none that is not."""
+    schemas, rows = _schemas()
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(f"{BASE}{route.path}", {})[route.method.lower()] = _operation(route, schemas)
@@ -61,7 +63,7 @@ def document() -> Mapping[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": schemas | {"Problem": _PROBLEM},
+            "schemas": enumeration.schemas() | rows | {"Problem": _PROBLEM},
             "responses": {
                 status.name.title().replace("_", ""): {
                     "description": words,
@@ -73,13 +75,36 @@ def document() -> Mapping[str, Any]:
     }
 
 
-def _schemas() -> dict[str, Any]:
-    """Return the shapes of all that is sent and answered, by name."""
+def _schemas() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the shapes of all commands and queries, which requests hold piece by piece, and the shapes of what is within them
+    and of all answers, by name."""
     kinds = sorted({route.what for route in ROUTES}, key=lambda kind: kind.__name__)
     answered = [row for kind in kinds for row in rows_of(kind)]
     _, components = msgspec.json.schema_components([*kinds, *answered, CallerRow, LinkUsedRow], ref_template=_REF)
-    shown = {name: schema | {"description": _one_line(schema.get("description", ""))} for name, schema in components.items()}
-    return shown | {f"{kind.__name__}Page": _page(kind) for kind in kinds if _answers(kind) is Answer.PAGE}
+    for row in (EventRow, TailRow):
+        components[row.__name__]["additionalProperties"] = True
+    shown = {name: _shown(schema) for name, schema in components.items()}
+    asked = {kind.__name__: shown.pop(kind.__name__) for kind in kinds}
+    for field in (field for schema in shown.values() for field in schema["properties"].values()):
+        field.pop("default", None)  # what has one is always there, says the generator of types for TypeScript
+    return asked, shown | {f"{kind.__name__}Page": _page(kind) for kind in kinds if _answers(kind) is Answer.PAGE}
+
+
+def _shown(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with its description in one line, as generators take it."""
+    described = schema | {"description": _one_line(schema.get("description", ""))}
+    named: dict[str, Any] = enumeration.with_names(_open(described), _REF)
+    return named
+
+
+def _open(schema: Any) -> Any:
+    """Return a schema in which an object of any fields says so; TypeScript's generator would take it for one of none."""
+    if isinstance(schema, list):
+        return [_open(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_bare = schema.get("type") == "object" and "properties" not in schema
+    return ({"additionalProperties": True} if is_bare else {}) | {key: _open(value) for key, value in schema.items()}
 
 
 def _answers(kind: type[msgspec.Struct]) -> Answer:
@@ -109,9 +134,8 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
     about = _one_line(inspect.getdoc(route.what) or "")
     fields = schemas[route.what.__name__]["properties"]
     needed = schemas[route.what.__name__].get("required", ())
-    parts = route.path.removeprefix("/").replace("{", "").replace("}", "").replace("/", "_").replace("-", "_")
     found: dict[str, Any] = {
-        "operationId": f"{route.method.lower()}_{parts}",
+        "operationId": _operation_id(route),
         "tags": [route.path.split("/")[1]],
         "summary": about.split(". ")[0].rstrip("."),
         "description": about,
@@ -139,6 +163,20 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
         ]
     found["parameters"] += [_header(name, words) for name, words in _headers(route).items()]
     return found
+
+
+def _operation_id(route: Route) -> str:
+    """Return the name of the function that a generator makes: `start`, `get_run`, `list_gates`. Where a query has a second
+    route, that of the list at its end: `list_children`."""
+    noun = _CAPITAL.sub("_", route.what.__name__).lower()
+    if route.takes.is_command:
+        return noun
+    if route.takes.at[0] != f"{route.method} {route.path}":
+        noun = route.path.rpartition("/")[2]
+    return f"list_{noun}" if route.takes.answers is Answer.PAGE else f"get_{noun}"
+
+
+_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def _parameter(name: str, place: str, words: str, schema: Mapping[str, Any], *, required: bool = False) -> dict[str, Any]:
@@ -218,7 +256,7 @@ def _about_links() -> dict[str, Any]:
     said = {"data": {}, "decision": {"type": "string"}, "reason": {"type": ["string", "null"]}}
     schema = {"type": "object", "properties": said, "additionalProperties": False}
     return {
-        "operationId": "post_links_token",
+        "operationId": "use_link",
         "tags": ["links"],
         "summary": "Send the signal that a link is for, or decide its gate, once, without any other token",
         "security": [],
@@ -233,7 +271,7 @@ def _about_links() -> dict[str, Any]:
 
 def _about_agui() -> dict[str, Any]:
     return {
-        "operationId": "post_agui_workflow",
+        "operationId": "run_agent",
         "tags": ["agui"],
         "summary": "Say something to an agent, or answer what it asks, over AG-UI 1.0",
         "description": "The body is the protocol's RunAgentInput, of which the newest user message and `resume` are taken,"
@@ -260,7 +298,7 @@ _RUN_AGENT_INPUT: Final = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"id": _TEXT, "role": {"const": "user"}, "content": _TEXT},
+                "properties": {"id": _TEXT, "role": {"type": "string", "const": "user"}, "content": _TEXT},
                 "required": ["id", "role", "content"],
             },
         },
@@ -270,7 +308,7 @@ _RUN_AGENT_INPUT: Final = {
                 "type": "object",
                 "properties": {
                     "interruptId": _TEXT,
-                    "status": {"enum": ["resolved", "cancelled"]},
+                    "status": {"type": "string", "enum": ["resolved", "cancelled"]},
                     "payload": {
                         "type": "object",
                         "properties": {"decision": _TEXT, "shown_hash": _TEXT, "data": {}, "reason": _TEXT},

@@ -113,6 +113,7 @@ class StepRow(TypedDict):
 
 ItemStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
 MapStatus: TypeAlias = Literal["running", "completed", "failed"]
+TreeStatus: TypeAlias = Literal[Status, "requested"]
 
 
 class ItemRow(TypedDict):
@@ -375,7 +376,7 @@ class TreeRunRow(TypedDict):
     held_tokens: Annotated[int, Meta(description="Tokens that are reserved for calls in flight.")]
     max_tokens: Annotated[int | None, Meta(description="Its limit on tokens; null for none.")]
     run_id: str
-    status: Status | Literal["requested"]
+    status: TreeStatus
     workflow: NotRequired[str]
     version: NotRequired[int]
     tenant: NotRequired[str]
