@@ -33,6 +33,7 @@ from holdfast.core.values.payload import SEALED
 from holdfast.errors import NotFound
 from holdfast.models.providers import Providers
 from holdfast.service import query
+from holdfast.service.declaration import Query, declared
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.settings import Settings
@@ -164,8 +165,8 @@ async def edited(engine: Engine, run: Run[Any]) -> None:
 
 def queries(run: str) -> Iterator[Any]:
     """Everything that can be asked with a run, or with nothing."""
-    for kind in vars(query).values():
-        if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)) or kind is msgspec.Struct:
+    for kind in declared():
+        if not issubclass(kind, Query):
             continue
         fields = msgspec.structs.fields(kind)
         given = {each.name: run for each in fields if each.name == "run"}

@@ -89,6 +89,8 @@ class Declaration(NamedTuple):
     any_tool: Mapping[str, tuple[str, ...]] = {}
     """The fields and values with which a command decides about calls of tools that nobody looks up."""
     reach: bool = False
+    ends: bool = True
+    """False for a list that goes on for ever."""
     offers: bool = False
     """True for a list of code: a caller sees what they may start."""
     creates: bool = False

@@ -83,6 +83,12 @@ class Permission:
                 kept.append(row)
         return kept
 
+    def hides(self, who: Principal, asked: Any) -> bool:
+        """True if a list that ends may have rows that a caller does not see, as `reached` says."""
+        declared = declaration_of(type(asked))
+        is_some = who.access.workflows != ANY or declared.offers or declared.rows == "agent"
+        return bool(declared.rows) and is_some and declared.ends and self.seals(who, asked)
+
     def seals(self, who: Principal, asked: Any) -> bool:
         """True if the cursors of a list are sealed: for all but those who see everything, unless it is of one thing, of which
         a caller sees all."""

@@ -479,7 +479,7 @@ START: Final = "start"
 NOW: Final = "now"
 
 
-@query("GET /events", "viewer", rows="workflow")
+@query("GET /events", "viewer", rows="workflow", ends=False)
 class Tail(Query, frozen=True, kw_only=True):
     """List the committed events of all runs, each once, in order within a run. Each event has the cursor after it. The list
     never ends, unless you pass `ends`."""

@@ -17,6 +17,7 @@ from holdfast.control.control import Control
 from holdfast.core.facts.state import State
 from holdfast.core.values.access import Access
 from holdfast.core.values.audit import DONE, Entry
+from holdfast.core.values.claim import is_among
 from holdfast.errors import CursorLost, HoldfastError, InvalidInput, NotFound, StoreError, UsageError, code_of
 from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import command as cmd
@@ -48,6 +49,9 @@ from holdfast.service.turn import Turns
 
 log = logging.getLogger("holdfast")
 
+_LOOKED: Final = 100
+_MOST_LOOKED: Final = 10_000
+"""Rows that are looked through for one page that a caller sees."""
 ROOMS: Final = (capacity, conversations, dead_letters, gates, keys, money, runs, schedules, shared_values, starting)
 """Where the handlers stand."""
 _HANDLERS: Final = handlers()
@@ -175,18 +179,47 @@ class Service:
         if cursor is not None and not (isinstance(query, ask.Tail) and cursor in (ask.START, ask.NOW)):
             query = msgspec.structs.replace(query, cursor=open_(seal_key, of, cursor))
         try:
-            found = await self._handled(who, query)
+            page = await self._page(who, query)
         except (NotFound, UsageError, CursorLost) as problem:
             if cursor is None:
                 raise
             raise problem_of_cursor(problem, cursor, str(getattr(query, "cursor", ""))) from None
-        page = Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else found
-        rows = [self.seen(who, row) for row in await self.permission.reached(who, query, page.rows)]
+        rows = [self.seen(who, row) for row in page.rows]
         if not seal_key:
             return page._replace(rows=rows)
         if isinstance(query, ask.Tail):
             rows = [{**row, "cursor": seal(seal_key, of, row["cursor"])} for row in rows]
         return Page(rows, None if page.cursor is None else seal(seal_key, of, page.cursor))
+
+    async def _page(self, who: Principal, query: Any) -> Page:
+        """Return a page of the rows that a caller sees. What it holds and whether it goes on depends on none that are hidden: a
+        filter could be used to guess what they say. Of very many hidden rows in a row it tells that they are there."""
+        found = await self._handled(who, query)
+        page = Page([found], None) if declaration_of(type(query)).answers is Answer.ROW else found
+        rows = await self._visible(who, query, page)
+        if not self.permission.hides(who, query):
+            return page._replace(rows=rows)
+        limit, seen, looked = query.limit, rows, len(page.rows)
+        while page.cursor is not None and looked < _MOST_LOOKED:
+            after = msgspec.structs.replace(query, cursor=page.cursor, limit=_LOOKED)
+            ahead = await self._handled(who, after)
+            rows = await self._visible(who, query, ahead)
+            if len(seen) + len(rows) <= limit:
+                seen, page, looked = [*seen, *rows], ahead, looked + len(ahead.rows)
+                continue
+            if len(seen) < limit:
+                last = rows[limit - len(seen) - 1]
+                upto = next(place for place, row in enumerate(ahead.rows, 1) if row is last)
+                page = await self._handled(who, msgspec.structs.replace(after, limit=upto))
+                seen += await self._visible(who, query, page)
+            break
+        return Page(seen, page.cursor)
+
+    async def _visible(self, who: Principal, query: Any, page: Page) -> list[Any]:
+        rows = await self.permission.reached(who, query, page.rows)
+        if isinstance(query, ask.Gates) and query.mine:
+            return [row for row in rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
+        return rows
 
     async def _seal_key(self, who: Principal, query: Query) -> bytes:
         """With what the cursors of a list are sealed; nothing where they are not."""

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.control.base import word
 from holdfast.control.command import GateDecision
 from holdfast.control.standing_approval import no_approval
-from holdfast.core.values.claim import folded, is_among
+from holdfast.core.values.claim import folded
 from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.errors import InvalidInput, NotPermitted
 from holdfast.ports import ToDecide
@@ -23,11 +23,7 @@ from holdfast.service.view import ApprovalRow, EffectRow, GateRow, GateWhole, Ne
 
 @handles
 async def gates(request: Request, query: ask.Gates) -> Rows[GateRow]:
-    who, page = request.who, await listing.gates(request.control, query, request.whose)
-    if not query.mine:
-        return page
-    asks_them = [row for row in page.rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
-    return page._replace(rows=asks_them)
+    return await listing.gates(request.control, query, request.whose)
 
 
 @handles
