@@ -23,6 +23,8 @@ from holdfast.service.service import Service
 from holdfast.service.turn import Turns
 from holdfast.settings import PortBounds
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import Stub
 from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
@@ -32,7 +34,14 @@ from tests.engine.kit import MOST_S, bounded
 from tests.wire.test_bounds import registration
 from tests.wire.test_refusals import TOKENS, private
 
-CLIENT, ACME, EVERYBODYS, TENANTS = (Trust(letter * 32) for letter in "cabt")
+CLIENT, ACME, EVERYBODYS, TENANTS, PARTLY = (Trust(letter * 32) for letter in "cabtp")
+OF_ONE_WORKFLOW = f"""
+[clients.partly]
+token = "{"p" * 32}"
+tenant = "acme"
+may = "viewer"
+workflows = ["echo"]
+"""
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PATIENT = Bounds(lease_s=60.0, heartbeat_s=60.0, ack_s=60.0)
 
@@ -88,7 +97,7 @@ class Port:
 
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[Port]:
-    identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
+    identity = Identity(tokens=read_tokens(private(tmp_path / "tokens.toml", TOKENS + OF_ONE_WORKFLOW)))
     registry = WorkerRegistry(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
     server = Server(registry, identity, turns=Turns(PortBounds(reading=8, wait_s=0.2, streams=8)))
     async with (
@@ -195,6 +204,45 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
         with pytest.raises(NotFound, match="no workflow 'other' for clients"):
             await client.submit("other")
     assert {row.tenant: row.status for row in await port.engine.runs()}["globex"] != "cancelled"
+
+
+@pytest.mark.parametrize("trust", [CLIENT, TENANTS, PARTLY], ids=["everybodys", "a tenants", "of one workflow"])
+async def test_a_list_is_paged_by_the_cursor_of_the_page_before(port: Port, trust: Trust) -> None:
+    runs = await _runs(port)
+    visible = [run for run, workflow in runs if trust is not PARTLY or workflow == "echo"]
+    async with grpc.aio.insecure_channel(port.address) as channel:
+        listing = Stub(channel, "Workflows").List
+        found, request, is_first = [], wire.ListRequest(limit=1), True
+        while is_first or request.before:
+            reply = await listing(request, metadata=credential.metadata(trust))
+            found += [each.run for each in reply.runs]
+            request.before, is_first = reply.cursor, False
+    assert found == visible
+
+
+@pytest.mark.parametrize("trust", [CLIENT, TENANTS, PARTLY], ids=["everybodys", "a tenants", "of one workflow"])
+async def test_a_list_goes_on_from_a_run_that_the_caller_may_see(port: Port, trust: Trust) -> None:
+    runs = await _runs(port)
+    visible = [run for run, workflow in runs if trust is not PARTLY or workflow == "echo"]
+    async with port.client(trust) as client, port.client(CLIENT) as ops:
+        found: list[str] = []
+        while page := await client.list_(limit=1, before=found[-1] if found else ""):
+            found += [each.run for each in page]
+        assert found == visible
+        assert [each.run for each in await client.list_()] == visible, "without those that are hidden"
+        if trust is not CLIENT:
+            theirs = await ops.submit("echo", 1, tenant="globex")
+            hidden = [theirs, *(run for run, _ in runs if run not in visible), "none"]
+            for run in hidden:
+                with pytest.raises(NotFound, match=f"There is no run {run}"):
+                    await client.list_(before=run)
+
+
+async def _runs(port: Port) -> list[tuple[str, str]]:
+    """Runs of the tenant acme and their workflows, the newest first: it is of a hidden one."""
+    async with port.client(CLIENT) as ops:
+        names = ("echo", "broken", "broken", "echo", "broken")
+        return [(await ops.submit(name, 1, tenant="acme"), name) for name in names][::-1]
 
 
 async def test_a_watcher_hears_nothing_once_its_key_is_taken_back(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def seal(key: bytes, of: str, place: str) -> str:
 def open_(key: bytes, of: str, cursor: str) -> str:
     """Return the place that a cursor stands for. Raises InvalidInput for one of another list or another tenant, or of nobody:
     who tries places would learn how many rows of others stand between."""
-    if not cursor.startswith(_SEALED):
+    if not is_sealed(cursor):
         raise no_cursor(cursor)
     sealed = cursor[len(_SEALED) :]
     try:
@@ -46,6 +46,11 @@ def open_(key: bytes, of: str, cursor: str) -> str:
     if not hmac.compare_digest(tag, _tag(key, of, text)):
         raise no_cursor(cursor)
     return text.rstrip(b"\0")[:-1].decode("utf-8", "surrogateescape")
+
+
+def is_sealed(cursor: str) -> bool:
+    """True for what looks like a sealed cursor."""
+    return cursor.startswith(_SEALED)
 
 
 def no_cursor(cursor: str) -> InvalidInput:

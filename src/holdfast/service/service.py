@@ -23,7 +23,7 @@ from holdfast.ports import ApiKey, ToDecide
 from holdfast.service import command as cmd
 from holdfast.service import query as ask
 from holdfast.service import view
-from holdfast.service.cursor import open_, problem_of_cursor, seal
+from holdfast.service.cursor import is_sealed, open_, problem_of_cursor, seal
 from holdfast.service.declaration import Answer, Command, Query, declaration_of
 from holdfast.service.handler import Request, handlers
 from holdfast.service.handlers import (
@@ -42,7 +42,7 @@ from holdfast.service.key import ApiKeys
 from holdfast.service.log_in import LOG_IN, FailedLogIns
 from holdfast.service.permission import Permission
 from holdfast.service.principal import Principal
-from holdfast.service.query import MOST, Page, View
+from holdfast.service.query import MOST, Page, Runs, View
 from holdfast.service.records import Recorder, Records
 from holdfast.service.startable import Startable
 from holdfast.service.turn import Turns
@@ -174,7 +174,7 @@ class Service:
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
             raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.")
         seal_key = await self._seal_key(who, query)
-        of = f"{type(query).__name__} {who.tenant or ''}"
+        of = _list_of(who, query)
         cursor = getattr(query, "cursor", None) if seal_key else None
         if cursor is not None and not (isinstance(query, ask.Tail) and cursor in (ask.START, ask.NOW)):
             query = msgspec.structs.replace(query, cursor=open_(seal_key, of, cursor))
@@ -221,6 +221,13 @@ class Service:
             return [row for row in rows if not row["reviewers"] or is_among(row["reviewers"], who.name, who.acts_as)]
         return rows
 
+    async def before(self, who: Principal, query: Runs, run: str) -> Runs:
+        """The query for the page after `run`: a cursor, or the id of a run that the caller may see. Raises NotFound."""
+        if not is_sealed(run) and (seal_key := await self._seal_key(who, query)):
+            await self.expect(who, ask.Run(run))
+            run = seal(seal_key, _list_of(who, query), run)
+        return msgspec.structs.replace(query, cursor=run)
+
     async def _seal_key(self, who: Principal, query: Query) -> bytes:
         """With what the cursors of a list are sealed; nothing where they are not."""
         if not self.permission.seals(who, query):
@@ -242,6 +249,11 @@ class Service:
         """A row as a caller may see it."""
         found: View = row if who.tenant is None else view.without_traces(row)
         return found
+
+
+def _list_of(who: Principal, query: Query) -> str:
+    """The list for which a cursor is."""
+    return f"{type(query).__name__} {who.tenant or ''}"
 
 
 def _about(command: Command) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import grpc
 import msgspec
@@ -20,6 +20,8 @@ from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
 from holdfast.wire.credential import Trust
 
 _NOTHING = object()
+_USUALLY_LISTED: Final = 50
+_MOST_LISTED: Final = 1000
 
 
 class RunView(NamedTuple):
@@ -114,10 +116,16 @@ class Client:
     async def list_(
         self, *, tenant: str = "", workflow: str = "", status: str = "", before: str = "", limit: int = 0
     ) -> list[RunView]:
-        """Runs, newest first, without output and error."""
+        """Runs, newest first, without output and error: `limit` of them, or 50, as far as there are so many. `before` is the id
+        of a run: only older ones."""
         request = wire.ListRequest(tenant=tenant, workflow=workflow, status=status, before=before, limit=limit)
         reply: wire.ListReply = await self._ask("List", request)
-        return [_view(each) for each in reply.runs]
+        found, most = [*reply.runs], limit or _USUALLY_LISTED
+        while len(found) < most and reply.cursor:  # the rows of a page may be hidden from this client
+            request.before, request.limit = reply.cursor, _MOST_LISTED
+            reply = await self._ask("List", request)
+            found += reply.runs
+        return [_view(each) for each in found[:most]]
 
     async def watch(self, run: str, *, after: int = 0) -> AsyncIterator[Event | RunView]:
         """The run's events after the seq `after`, as they are committed, and its view where it stands still, to its end."""

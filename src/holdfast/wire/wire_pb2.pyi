@@ -123,10 +123,12 @@ class ListRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[str] = ..., before: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ListReply(_message.Message):
-    __slots__ = ("runs",)
+    __slots__ = ("runs", "cursor")
     RUNS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[RunView]
-    def __init__(self, runs: _Optional[_Iterable[_Union[RunView, _Mapping]]] = ...) -> None: ...
+    cursor: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[RunView, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
     __slots__ = ("run", "reason", "by")

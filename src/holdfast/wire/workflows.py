@@ -103,14 +103,13 @@ class Workflows:
     async def list_(self, said: wire.ListRequest) -> wire.ListReply:
         status_ = (said.status,) if said.status else ()
         asked = query.Runs(
-            tenant=said.tenant or None,
-            workflow=said.workflow or None,
-            status=status_,
-            cursor=said.before or None,
-            limit=said.limit or _USUALLY_LISTED,
+            tenant=said.tenant or None, workflow=said.workflow or None, status=status_, limit=said.limit or _USUALLY_LISTED
         )
+        if said.before:
+            asked = await self._service.before(self._who(), asked, said.before)
         page = await self._service.ask(self._who(), asked)
         return wire.ListReply(
+            cursor=page.cursor or "",
             runs=[
                 wire.RunView(
                     run=row["run_id"],
@@ -121,7 +120,7 @@ class Workflows:
                     waiting_for_json=msgspec.json.encode(row["waiting_for"]).decode(),
                 )
                 for row in page.rows
-            ]
+            ],
         )
 
     async def expect(self, asked: Query) -> None:
