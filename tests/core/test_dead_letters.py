@@ -64,6 +64,18 @@ def test_who_refuses_a_parked_step_has_resolved_it_and_so_has_who_gives_its_outp
     assert (game.letters, game.statuses()["a"]) == ([], "completed")
 
 
+def test_no_output_is_given_for_a_step_that_has_asked_a_person() -> None:
+    game = Game(graph("a > b", on_exhausted="dead_letter"))
+    game.open_gate("a", "0")
+    game.suspend("a")
+    game.decide("reject")
+    game.tick()
+    game.fail("a")
+    assert game.gate.allowed == ("retry", "reject")
+    with pytest.raises(InvalidDecision, match="retry, reject"):
+        game.decide("answer", data="approved")
+
+
 def test_one_of_a_failed_run_is_resolved_by_a_word_and_one_that_is_asked_about_is_not() -> None:
     game = failed()
     assert kinds(game.resolve_letter("a#1")) == ["DeadLetterResolved"]

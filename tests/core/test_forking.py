@@ -127,7 +127,7 @@ def test_what_a_child_has_undone_is_done_anew_by_another() -> None:
     game.end_child(child, "cancelled")
     game.complete("!compensate")
     assert game.status == "failed"
-    found = plan(game, "sleep#1")
+    found = plan(game, "sleep#1", quiet=frozenset({child}))
     assert (found.begins_at, "undone" in found.why, found.reused, [*found.kept]) == ("fly#1", True, (), [])
     assert kinds(fork(game, "sleep#1").ask_for("fly")) == ["ChildRequested"]
 
@@ -190,6 +190,51 @@ def test_an_answer_inside_a_step_is_asked_for_again_with_all_that_followed_it() 
 def test_what_a_person_decides_is_not_set_either(wish: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="a person's to say"):
         plan(approved(), "review#1" if "output" in wish else "send#1", **wish)
+
+
+def asked_inside(*, decided: bool = True) -> Game:
+    """`draft` has asked a person from its code; the run has completed, or was cancelled before the answer."""
+    game = Game(graph("plan > draft", "draft > send"))
+    game.complete("plan")
+    game.open_gate("draft", "1")
+    game.suspend("draft")
+    if not decided:
+        game.cancel()
+        return game
+    game.decide("approve")
+    game.tick()
+    game.complete("draft", "D")
+    game.complete("send")
+    return game
+
+
+@pytest.mark.parametrize("decided", [True, False])
+@pytest.mark.parametrize(
+    ("step", "wish"), [("draft#1", {"output": inline("D")}), ("plan#1", {"outputs": {"draft": inline("D")}})]
+)
+def test_what_a_step_came_to_in_which_a_person_was_asked_is_not_set(step: str, wish: dict[str, Any], *, decided: bool) -> None:
+    with pytest.raises(InvalidInput, match="a person's to say"):
+        plan(asked_inside(decided=decided), step, **wish)
+
+
+def test_what_came_of_a_child_that_asked_a_person_is_neither_reused_nor_set() -> None:
+    game = Game(graph("fly > sleep"))
+    child = game.child("fly")
+    game.suspend("fly")
+    game.end_child(child)
+    game.tick()
+    game.complete("fly")
+    game.complete("sleep")
+    quiet = frozenset({child})
+    found = plan(game, "sleep#1")
+    assert (found.begins_at, "is asked again" in found.why) == ("fly#1", True)
+    assert [(each.kind, each.why) for each in plan(game, "fly#1").anew] == [("child", "a person decides")]
+    assert [each.kind for each in plan(game, "fly#1", quiet=quiet).reused] == ["child"]
+    assert plan(game, "sleep#1", quiet=quiet).begins_at == "sleep#1"
+    for path in ("0", None):
+        with pytest.raises(InvalidInput, match="a person's to say"):
+            plan(game, "fly#1", path, output=inline(1))
+        plan(game, "fly#1", path, quiet=quiet, output=inline(1))
 
 
 # --- Inside a step ----------------------------------------------------------------------------------------------------------

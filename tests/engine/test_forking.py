@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Context, StateView, Workflow, flow, human_gate, llm_node, step, task, tool, tool_node
+from holdfast import Context, Engine, StateView, Workflow, flow, human_gate, llm_node, step, task, tool, tool_node
 from holdfast.core.facts import events as ev
 from holdfast.core.values.ids import RunId
 from holdfast.core.values.scopes import tree_of
-from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound
+from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound
 from holdfast.models.providers import Providers
 from holdfast.service import command as cmd
 from holdfast.service.principal import Principal
@@ -191,6 +192,61 @@ async def test_what_a_model_or_a_tool_comes_to_at_a_place_is_said_and_nothing_is
         assert [await events_of(each, ev.GateOpened) for each in (done,)] == [[]], "what is not called needs no approval"
         with pytest.raises(InvalidInput, match="a person's to say"):
             await engine.fork(origin.id, "flow#1/1.approval", output="approve")
+
+
+@flow
+async def consent(ctx: Context, input: Any) -> str:  # noqa: A002 - the word of the public surface
+    return (await ctx.ask({"pay": input})).decision
+
+
+@flow
+async def measure(ctx: Context, input: str) -> str:  # noqa: A002 - the word of the public surface
+    SENT.append(f"measured {input}")
+    return "5 m"
+
+
+async def asked(engine: Engine) -> str:
+    """The only open gate, once it is open."""
+    while not (found := await engine.gates()):
+        await asyncio.sleep(0.002)
+    ((row, _),) = found
+    return row.gate
+
+
+async def test_a_child_that_asked_a_person_asks_again_in_a_fork_and_another_is_reused(store: str, sent: list[str]) -> None:
+    @flow
+    async def pay(ctx: Context, input: dict[str, int]) -> Any:  # noqa: A002 - the word of the public surface
+        return [await ctx.child(measure, "x"), await ctx.child(consent, "x"), input["amount"]]
+
+    async with opened(store, workflows=[pay, consent, measure]) as engine:
+        origin = await engine.start(pay, {"amount": 1})
+        await engine.decide(await asked(engine), "approve", by="ann")
+        assert await origin.result() == ["5 m", "approve", 1]
+        for place in ("flow#1", "flow#1/1"):
+            with pytest.raises(InvalidInput, match="a person's to say"):
+                await engine.fork(origin.id, place, output="approve")
+        fork = await engine.fork(origin.id, "flow#1", input={"amount": 1000})
+        await engine.decide(await asked(engine), "reject", by="ann")
+        assert (await fork.result(), sent) == (["5 m", "reject", 1000], ["measured x"])
+
+
+async def test_no_output_is_given_in_the_place_of_a_step_whose_child_asked_a_person(store: str) -> None:
+    @flow(on_exhausted="dead_letter")
+    async def pay(ctx: Context, input: int) -> str:  # noqa: A002 - the word of the public surface
+        if await ctx.child(consent, input) == "reject":
+            raise ValueError("a person has refused it")
+        return "paid"
+
+    async with opened(store, workflows=[pay, consent]) as engine:
+        run = await engine.start(pay, 1)
+        await engine.decide(await asked(engine), "reject", by="ann")
+        gate = await gate_of(run)
+        with pytest.raises(InvalidDecision, match="retry, reject"):
+            await engine.decide(gate, "answer", "paid", by="bob")
+        with pytest.raises(InvalidDecision, match="retry, reject"):
+            await engine.resolve_dead_letter(run.id, "paid", by="bob")
+        await engine.decide(gate, "reject", by="bob")
+        assert (await run.until(lambda state: bool(state.ended))).ended == "failed"
 
 
 async def test_a_run_under_way_is_not_forked_and_a_paused_one_is(store: str) -> None:

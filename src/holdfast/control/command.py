@@ -22,16 +22,18 @@ from holdfast.control.handle import Run, output
 from holdfast.control.naming import DEFAULT_TENANT, call_named, gate_named, run_named
 from holdfast.control.start_options import StartOptions, WithoutInput
 from holdfast.control.team_budget import named_budget
+from holdfast.control.tree import quiet_children
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.contribution import shown_now
 from holdfast.core.facts.events import GateOpened
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import TOOL_APPROVAL, State
 from holdfast.core.people.gates import asked_together, closed, expect_fields, no_gate, offered
+from holdfast.core.rules.forking import questions
 from holdfast.core.rules.limits import whole_tokens
 from holdfast.core.rules.questions import EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.values.claim import Claim
-from holdfast.core.values.ids import GateId, RunId, run_of
+from holdfast.core.values.ids import GateId, RunId, StepId, node_of, root_of, run_of
 from holdfast.core.values.money import nanousd
 from holdfast.core.values.payload import digest
 from holdfast.core.values.policies import OnLimit
@@ -39,7 +41,7 @@ from holdfast.engine.background.kin import contributors_of_kin
 from holdfast.engine.operations import signalling
 from holdfast.engine.runs.starting import Started, scopes_of_run, start_once, started_as
 from holdfast.engine.runs.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, UsageError
+from holdfast.errors import Conflict, InvalidDecision, InvalidInput, KeyReused, NotFound, UsageError
 
 Input = TypeVar("Input", default=Any)
 Output = TypeVar("Output", default=Any)
@@ -306,6 +308,8 @@ class Commands(ControlBase):
         """
         gate = gate_named(gate_id)
         given = data is not NOT_GIVEN
+        if decision == "answer":
+            await self._expect_no_question(gate)
         plain = await self._answer(gate, decision, data) if given else None
         command = cmd.DecideGate(
             gate,
@@ -352,6 +356,23 @@ class Commands(ControlBase):
                 return plain
             expect_fields(gate, opened.form, plain)
             return sealed_by(opened.form, plain)
+
+    async def _expect_no_question(self, gate: GateId) -> None:
+        """Raise InvalidDecision for the output of a failed step in which a person was asked, by it or by a child."""
+        try:
+            asked = (await self.runtime.runs.state(run_of(gate))).gates.get(gate)
+        except NotFound:  # as whoever brings the decision is answered
+            return
+        if asked is None or asked.opened.reason != EXHAUSTED:
+            return
+        opened, history = asked.opened, await self.store.log.events(run_of(gate))
+        node = root_of(node_of(StepId(opened.subject or "")))
+        if any(root_of(node_of(each)) == node for each in questions(history, await quiet_children(self.store, history))):
+            others = ", ".join(each for each in opened.allowed if each != "answer")
+            raise InvalidDecision(
+                f"Gate {opened.gate} takes {others}, not 'answer': a person was asked in {opened.subject} or in a child of it,"
+                " and no output is taken in the place of what people decide. Nothing was decided."
+            )
 
     async def delegate(
         self,

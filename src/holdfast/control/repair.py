@@ -19,6 +19,7 @@ from holdfast.control.command import Commands
 from holdfast.control.declared import type_of_node, type_of_operation
 from holdfast.control.handle import Run
 from holdfast.control.naming import letter_named
+from holdfast.control.tree import quiet_children
 from holdfast.core.facts import commands as cmd
 from holdfast.core.facts.events import Event
 from holdfast.core.facts.graph import Graph
@@ -140,6 +141,7 @@ class Repairs(Commands):
             repeat_effects,
             self._claim(by),
             None if reply is None else await self._kept(reply, row.tenant),
+            await quiet_children(self.store, history),
         )
         # A long history holds nobody up.
         plan: Fork = await self.executor.services.threads.run(partial(forked, graph, history, wish), {})

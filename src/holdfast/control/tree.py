@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from holdfast.core.facts import events as ev
+from holdfast.core.rules.forking import questions
 from holdfast.core.values.ids import RunId
 from holdfast.core.views.projection import RunRow
 from holdfast.engine.runs.history import RunHistory
@@ -78,6 +80,18 @@ async def tree_of(store: Store, run: RunId) -> Tree:
         for each in _members(run, None if own is None else own.parent, 0, below, rows)
     ]
     return Tree(root, members, len(links) <= MOST_RUNS)
+
+
+async def quiet_children(store: Store, history: Sequence[ev.Recorded]) -> frozenset[RunId]:
+    """Return the children of a run that have asked no person, nor has any below them: as far as they have ended and their
+    histories are here."""
+    found = set[RunId]()
+    for child in {each.event.child for each in history if isinstance(each.event, ev.ChildRequested)}:
+        theirs = await store.log.events(child)
+        is_over = any(isinstance(each.event, ev.RunCompleted | ev.RunFailed) for each in theirs)
+        if is_over and not questions(theirs, await quiet_children(store, theirs)):
+            found.add(child)
+    return frozenset(found)
 
 
 async def _tokens(store: Store, run: RunId) -> Tokens:

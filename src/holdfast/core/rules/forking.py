@@ -9,7 +9,7 @@ Never here: reading the history, the new run's own rules (steps, fence, calls).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,7 +18,19 @@ from holdfast.core.evolve import evolve
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.contribution import contributors
 from holdfast.core.facts.graph import COMPENSATE, Graph
-from holdfast.core.facts.state import BACKGROUND, KEPT_FROM_A_PLACE, MAP, SHARED, VERSION, Operation, State, Step, verdict_key
+from holdfast.core.facts.state import (
+    BACKGROUND,
+    CHILD,
+    KEPT_FROM_A_PLACE,
+    MAP,
+    SHARED,
+    TOOL_APPROVAL,
+    VERSION,
+    Operation,
+    State,
+    Step,
+    verdict_key,
+)
 from holdfast.core.nouns.shared_values import APPROVALS
 from holdfast.core.rules.fence import SAID
 from holdfast.core.rules.questions import EXHAUSTED
@@ -53,7 +65,8 @@ _MOST_NAMED: Final = 20
 
 class Wish(msgspec.Struct, frozen=True):
     """From where a run is forked, and what is to be otherwise. `outputs` are what nodes are said to come to, `output` what the
-    step, or the operation in it, is said to; `reply` is the same as a model would have said it."""
+    step, or the operation in it, is said to; `reply` is the same as a model would have said it. `quiet` are the children that
+    are known to have asked no person: any other counts as one that has."""
 
     step: StepId
     path: Path | None = None
@@ -62,6 +75,7 @@ class Wish(msgspec.Struct, frozen=True):
     repeats_effects: bool = False
     by: Claim = NOBODY
     reply: Payload | None = None
+    quiet: frozenset[RunId] = frozenset()
 
 
 class Cost(msgspec.Struct):
@@ -125,7 +139,7 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
     Raises Conflict where the run is under way, or an effect of it has no outcome yet; NotFound for a step or a path that it has
     not come to; InvalidInput for what cannot be said to have come to something.
     """
-    course = _followed(history)
+    course = _followed(history, wish.quiet)
     state = course.state
     _expect_at_rest(state)
     place = _place(graph, course, wish)
@@ -162,8 +176,24 @@ def operation_at(history: Sequence[ev.Recorded], step: StepId, path: Path) -> Op
     return _followed(history).operations.get(step, {}).get(path)
 
 
-def _followed(history: Sequence[ev.Recorded]) -> _Course:
-    course = _Course()
+def questions(history: Sequence[ev.Recorded], quiet: Collection[RunId]) -> dict[StepId, set[Path]]:
+    """Return the steps of a run in which a person was asked, by the step or by a child that is not among the `quiet`, with the
+    places. The approval of a tool's call is about that call alone."""
+    found: dict[StepId, set[Path]] = {}
+    for recorded in history:
+        event = recorded.event
+        match event:
+            case ev.GateOpened() if event.step is not None and event.path is not None and event.reason != TOOL_APPROVAL:
+                found.setdefault(event.step, set()).add(event.path)
+            case ev.ChildRequested() | ev.ChildAwaited() if event.child not in quiet:
+                found.setdefault(event.step, set()).add(event.path)
+            case _:
+                pass
+    return found
+
+
+def _followed(history: Sequence[ev.Recorded], quiet: frozenset[RunId] = frozenset()) -> _Course:
+    course = _Course(quiet, questions(history, quiet))
     for recorded in history:
         course.fold(recorded)
     course.end()
@@ -192,9 +222,12 @@ class _Course:
     """The origin from its first event to its last: where its steps began, what their operations came to, what was decided by
     people and what undone."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: frozenset[RunId], asked: dict[StepId, set[Path]]) -> None:
         self.state = State()
         self.number = 0
+        self.asked = asked
+        """The places at which a person was asked, by step."""
+        self._quiet = quiet
         self.began: dict[StepId, int] = {}
         """Before which event each step has begun, the latest time."""
         self.operations: dict[StepId, dict[Path, Operation]] = {}
@@ -231,7 +264,7 @@ class _Course:
                 self._gates[event.gate] = event
             case ev.GateDecided() | ev.GateExpired():
                 self._decide(event)
-            case ev.EffectIntended() | ev.ChildRequested() | ev.ChildUndone():
+            case ev.EffectIntended() | ev.ChildRequested() | ev.ChildUndone() | ev.ChildAwaited() | ev.ChildEnded():
                 self._ask(event)
             case ev.ModelCallHeld():
                 cost = self.costs.setdefault((event.step, event.path), Cost())
@@ -255,7 +288,7 @@ class _Course:
             for path, op in {**known.journal, **known.reusable}.items():
                 self.operations.setdefault(id_, {}).setdefault(path, op)
 
-    def _ask(self, event: ev.EffectIntended | ev.ChildRequested | ev.ChildUndone) -> None:
+    def _ask(self, event: ev.EffectIntended | ev.ChildRequested | ev.ChildUndone | ev.ChildAwaited | ev.ChildEnded) -> None:
         match event:
             case ev.EffectIntended():
                 self.policies[event.step, event.path] = event.policy
@@ -265,6 +298,13 @@ class _Course:
                 self._children[event.child] = event.step
             case ev.ChildUndone():
                 self._undo(event.child, self._children[event.child])
+            case ev.ChildAwaited() if event.child not in self._quiet:
+                self._go_by(event.step)
+            case ev.ChildEnded() if event.child not in self._quiet and event.child in self.state.children:
+                for place in self.state.children[event.child].places:
+                    self._go_by(StepId(place.rpartition(":")[0]))
+            case _:
+                pass
 
     def _undo(self, name: CallId | RunId, step: StepId) -> None:
         self.undone[name] = step
@@ -276,9 +316,13 @@ class _Course:
         answered = opened.reason == EXHAUSTED and isinstance(event, ev.GateDecided) and event.decision == "answer"
         step = opened.step or (StepId(opened.subject or "") if answered else None)
         if step is not None:
-            self.decided.setdefault(root_step(step), self.number)
-            if is_item(node_of(step)):
-                self.touched.add(root_step(step))
+            self._go_by(step)
+
+    def _go_by(self, step: StepId) -> None:
+        """Remember that a step goes by what a person has decided."""
+        self.decided.setdefault(root_step(step), self.number)
+        if is_item(node_of(step)):
+            self.touched.add(root_step(step))
 
     def _note(self, step: Step | None) -> None:
         """Remember what the operations of a step have come to, in the order in which they were asked for."""
@@ -295,9 +339,25 @@ class _Course:
     def is_undone(self, op: Operation) -> bool:
         return op.call in self.undone or op.child in self.undone
 
+    def is_persons(self, op: Operation) -> bool:
+        """Whether a person had decided it: at a gate, in a child, or beforehand, about so many calls and no more."""
+        if op.kind == CHILD or (op.child is not None and op.kind != BACKGROUND):
+            return op.child not in self._quiet
+        return op.kind == "gate" or (op.kind == SHARED and op.name.startswith(f"{APPROVALS}/"))
+
+    def has_asked(self, node: NodeName) -> bool:
+        """Whether a person was asked in some visit of a node, or in an item of a map there."""
+        return any(root_of(node_of(step)) == node for step in self.asked)
+
+    def has_asked_at(self, step: StepId, path: Path, op: Operation) -> bool:
+        """Whether a person was asked by an operation of a step: at its place or within, or in an item of the map that it is."""
+        within = any(each == path or each.startswith(f"{path}.") for each in self.asked.get(step, ()))
+        in_items = op.kind == MAP and any(each != step and root_step(each) == step for each in self.asked)
+        return within or in_items or self.is_persons(op)
+
     def stands(self, step: StepId, op: Operation) -> bool:
         """Whether the outcome of an operation of a step still holds, and was nobody's to decide."""
-        if _is_persons(op):
+        if self.is_persons(op):
             return False
         return not self.is_undone(op) and not (op.kind == MAP and root_step(step) in self.touched)
 
@@ -388,6 +448,10 @@ class _Inheritance:
         if node.decides:
             who = "a person" if node.kind == "human_gate" else "the node itself"
             raise InvalidInput(f"What {name!r} decides is {who}'s to say, in the fork as well. Nothing was started.")
+        if self._course.has_asked(name):
+            raise InvalidInput(
+                f"What {name!r} comes to is a person's to say, in the fork as well: one was asked in it. Nothing was started."
+            )
 
     def events(self) -> Iterator[ev.Event]:
         wish, state = self._wish, self._course.state
@@ -461,16 +525,11 @@ class _Inheritance:
         return Done(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, why)
 
     def _why(self, op: Operation) -> str:
-        if _is_persons(op):
+        if self._course.is_persons(op):
             return "a person decides"
         if op.args_hash == SAID:
             return "a person had said what it came to"
         return "it was undone" if self._course.is_undone(op) else "it had failed" if op.error else "it is not over"
-
-
-def _is_persons(op: Operation) -> bool:
-    """Whether a person had decided it: at a gate, or beforehand, about so many calls and no more."""
-    return op.kind == "gate" or (op.kind == SHARED and op.name.startswith(f"{APPROVALS}/"))
 
 
 def _is_reusable(op: Operation) -> bool:
@@ -510,8 +569,9 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
         )
     if wish.output is not None:
         said = operations.get(wish.path)
-        if said is None or said.kind not in REUSABLE:
-            what = "a person's to say" if said is not None and said.kind == "gate" else "not for anybody to say"
+        is_persons = said is not None and course.has_asked_at(wish.step, wish.path, said)
+        if said is None or is_persons or said.kind not in REUSABLE:
+            what = "a person's to say" if is_persons else "not for anybody to say"
             raise InvalidInput(f"What {wish.step} comes to at {wish.path} is {what}, in the fork as well. Nothing was started.")
     return frozenset(found)
 

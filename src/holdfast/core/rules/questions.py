@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from holdfast.core.facts import events as ev
-from holdfast.core.facts.state import Gate, OpenCall, State
+from holdfast.core.facts.state import TOOL_APPROVAL, Gate, OpenCall, State, Step
 from holdfast.core.rules.decision import Decision
-from holdfast.core.values.ids import CallId, NodeName, StepId, engine_gate_id
+from holdfast.core.values.ids import CallId, NodeName, StepId, engine_gate_id, root_step
 from holdfast.core.values.payload import INLINE_BYTES, Payload, digest, inline
 from holdfast.core.values.policies import ErrorRecord
 
@@ -94,7 +94,8 @@ _MOST_SHOWN_BYTES: Final = INLINE_BYTES // 2
 def ask_about_failure(
     d: Decision, step: StepId, error: ErrorRecord, *, answerable: bool, at_hand: Mapping[NodeName, Payload]
 ) -> None:
-    """`answerable`: a person may give the step's output; one that decides is tried again, so that it decides itself.
+    """`answerable`: a person may give the step's output; one that decides, or has asked a person, is tried again, so that it
+    decides itself or asks again.
     `at_hand`: what a loop that is used up has come to, by node."""
     answers = {"retry": "try again, with the same keys", "answer": "--data is the step's output", "reject": "fail"}
     if not answerable:
@@ -124,6 +125,14 @@ def ask_about_compensation(d: Decision, step: StepId, error: ErrorRecord) -> Non
         "answers": {"retry": "try again, with the same keys", "answer": "it has been undone by hand; end the run"},
     }
     open_engine_gate(d, COMPENSATION_FAILED, shown, allowed=("retry", "answer"), subject=step)
+
+
+def has_asked(state: State, step: Step) -> bool:
+    """Whether a person was asked in a step, or in an item of a map that it asked for, as far as the state has it: what they
+    said is not overruled by another's output. The approval of a tool's call is about that call alone."""
+    concerned = (each for each in state.steps.values() if each is step or root_step(each.id) == step.id)
+    ops = (op for each in concerned for op in (*each.journal.values(), *each.kept.values()))
+    return any(op.kind == "gate" and op.name != TOOL_APPROVAL for op in ops)
 
 
 def withdraw_of_step(d: Decision, step: StepId, reason: str) -> None:

@@ -277,7 +277,9 @@ def fail_step(
         if is_item(name):
             d.touch(name)  # another may begin in its place
         at_hand = _at_hand(d, name) if error.error_class in (LOOP_EXHAUSTED, CHECK_FAILED) else {}
-        questions.ask_about_failure(d, step.id, error, answerable=not _decides(d, name), at_hand=at_hand)
+        questions.ask_about_failure(
+            d, step.id, error, answerable=not _decides(d, name) and not questions.has_asked(d.state, step), at_hand=at_hand
+        )
         return
     questions.withdraw_of_step(d, step.id, "the step has failed")
     if taken_up:
