@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from holdfast.core.values.access import Access
 from holdfast.service.identity import Holder
 from tests.http.kit import Asked, known, served
 
-IDENTITY = known(admin=Holder("clients.admin"), looks=Holder("clients.looks", access=Access(("viewer",))))
+IDENTITY = known(
+    admin=Holder("clients.admin"),
+    looks=Holder("clients.looks", access=Access(("viewer",))),
+    mails=Holder("clients.mails", access=Access(("operator",))),
+    other=Holder("clients.other", access=Access(("operator",))),
+)
 
 
 async def waiting(api: Asked) -> str:
@@ -61,3 +68,34 @@ async def test_who_may_send_a_signal_makes_its_link_and_nobody_else(tmp_path: Pa
         assert await looks.refused("POST", f"/runs/{run}/signals/enough/link") == (403, "not_permitted")
         assert await admin.refused("POST", f"/runs/{run}/signals/enough/link", {"life_s": 0}) == (422, "invalid_input")
         assert await admin.refused("POST", "/runs/none/signals/enough/link") == (404, "not_found")
+
+
+@pytest.mark.parametrize("made_as", ["", "ann", "ann (unverified, by clients.other)", "clients.other"])
+async def test_the_token_that_made_a_link_takes_it_back_for_whomever_it_speaks(tmp_path: Path, made_as: str) -> None:
+    async with served(tmp_path, IDENTITY) as port, port.asked("mails" * 4) as mails, port.asked("other" * 4) as other:
+        run = await waiting(mails)
+        for revoked_as in ("", made_as, "bob"):
+            made = await mails.post(f"/runs/{run}/signals/enough/link", **as_(made_as))
+            path = f"/keys/{made['name']}/revoke"
+            for theirs in ("", made_as, "bob", "clients.mails"):
+                assert await other.refused("POST", path, **as_(theirs)) == (404, "not_found")
+            assert (await mails.post(path, **as_(revoked_as)))["revoked_at"] is not None
+
+
+async def test_a_link_of_a_key_is_taken_back_with_that_key_for_whomever_it_speaks(tmp_path: Path) -> None:
+    async with served(tmp_path, IDENTITY) as port, port.asked("admin" * 4) as admin:
+        run = await waiting(admin)
+        key = (await admin.post("/keys", {"name": "sends", "may": ["operator"]}, holdfast_as="ida"))["key"]
+        async with port.asked(key) as sends:
+            made = [await sends.post(f"/runs/{run}/signals/enough/link", **as_(name)) for name in ("ann", "")]
+            for each, name in zip(made, ("", "ann"), strict=True):
+                assert (await sends.post(f"/keys/{each['name']}/revoke", **as_(name)))["revoked_at"] is not None
+            left = await sends.post(f"/runs/{run}/signals/enough/link")
+        rotated = (await admin.post("/keys/sends/rotate", holdfast_as="bob"))["key"]
+        async with port.asked(rotated) as sends:
+            refused = await sends.refused("POST", f"/keys/{left['name']}/revoke")
+            assert refused == (404, "not_found"), "another person has the key in hand"
+
+
+def as_(name: str) -> dict[str, str]:
+    return {"holdfast_as": name} if name else {}

@@ -219,7 +219,7 @@ async def test_who_made_a_link_takes_it_back_and_no_other(world: World) -> None:
     for who in (ida, of(ACME, "operator")):
         made = await tell(who, MakeLink(run.id, "go"))
         others = (
-            of(ACME, "reviewer")._replace(name="bob"),
+            of(ACME, "reviewer")._replace(name="bob", client="clients.bob"),
             who._replace(client="clients.other"),
             who._replace(name="ida", client="keys.x", maker="ida", is_person=False),
             who._replace(tenant=GLOBEX),

@@ -238,6 +238,25 @@ async def test_a_list_goes_on_from_a_run_that_the_caller_may_see(port: Port, tru
                     await client.list_(before=run)
 
 
+async def test_a_name_with_nul_is_refused_over_grpc(port: Port) -> None:
+    async with port.client(TENANTS) as client:
+        for asks in (
+            client.submit("echo\0"),
+            client.submit("echo", by="\0"),
+            client.submit("echo", key="\0"),
+            client.query("\0"),
+            client.list_(workflow="\0"),
+            client.list_(before="\0"),
+            client.cancel("\0"),
+            client.decide("run", by="ann", roles=["\0"]),
+            client.signal("run", "\0"),
+            client.gate("\0"),
+            client.result("\0"),
+        ):
+            with pytest.raises(UsageError, match="holds the character NUL, which no store keeps in a name"):
+                await asks
+
+
 async def _runs(port: Port) -> list[tuple[str, str]]:
     """Runs of the tenant acme and their workflows, the newest first: it is of a hidden one."""
     async with port.client(CLIENT) as ops:

@@ -52,6 +52,7 @@ from holdfast.service import command, query
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service
 from holdfast.service.speech import Speech
+from holdfast.service.text import expect_storable
 
 VERSION: Final = "1.0"
 _BEGUN_S: Final = 0.25
@@ -179,10 +180,11 @@ class _Thread:
 
     async def open(self) -> None:
         """Begin it where it is not there. Raises NotFound where it is somebody else's, Conflict where with another agent."""
+        begin = command.OpenConversation(name=self.name, workflow=self.workflow, on_busy="reject")
+        expect_storable(begin, self.who)
         try:
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
         except NotFound:
-            begin = command.OpenConversation(name=self.name, workflow=self.workflow, on_busy="reject")
             await self.service.tell(self.who, begin, private=True)
             found = (await self.control.conversation(self.name, tenant=self.tenant)).conversation
         if found.by != self.who.claim.name:
@@ -237,19 +239,24 @@ class _Thread:
             return []
         calls: dict[str, GateId] = {}
         for run in sorted(runs):
-            cursor: str | None = None
-            while True:
-                page = await self.service.ask(self.who, query.Gates(run=run, all=True, cursor=cursor))
-                for row in page.rows:
-                    if row["reason"] == CLIENT_TOOL:
-                        (gate,) = (await self.service.ask(self.who, query.Gate(row["gate_id"]))).rows
-                        calls[_call_of(gate)] = gate["gate_id"]
-                if (cursor := page.cursor) is None:
-                    break
+            with suppress(NotFound):  # of a workflow that is hidden from the caller
+                await self._note_calls(run, calls)
         found = [(calls[each.tool_call_id], each) for each in results if each.tool_call_id in calls]
         if len({gate for gate, _ in found}) < len(found):
             raise InvalidInput("Answer each call of a tool once. Nothing was done.")
         return [command.Decide(gate, decision="answer", data=_result(each)) for gate, each in found]
+
+    async def _note_calls(self, run: RunId, calls: dict[str, GateId]) -> None:
+        """Note the gates of a run at which calls of the front end's tools wait. Raises NotFound."""
+        cursor: str | None = None
+        while True:
+            page = await self.service.ask(self.who, query.Gates(run=run, all=True, cursor=cursor))
+            for row in page.rows:
+                if row["reason"] == CLIENT_TOOL:
+                    (gate,) = (await self.service.ask(self.who, query.Gate(row["gate_id"]))).rows
+                    calls[_call_of(gate)] = gate["gate_id"]
+            if (cursor := page.cursor) is None:
+                return
 
     async def _has_decided(self, decision: command.Decide) -> bool:
         """Whether the caller has decided so before: the answer to that was lost."""
@@ -307,9 +314,12 @@ class _Thread:
         return [msgspec.structs.replace(each, text="") for each in said if each.kind in (THINKING, "reset")]
 
     async def asked(self, heard: Speech) -> list[query.View]:
-        """The gates at which the agent waits, each with all about it."""
-        found = [(await self.service.ask(self.who, query.Gate(gate))).rows for gate in await heard.gates()]
-        return [row for rows in found for row in rows]
+        """The gates at which the agent waits, each with all about it. Those of hidden runs below it are others' to decide."""
+        found: list[query.View] = []
+        for gate in await heard.gates():
+            with suppress(NotFound):
+                found += (await self.service.ask(self.who, query.Gate(gate))).rows
+        return found
 
 
 def _decision(entry: ResumeEntry) -> command.Decide:

@@ -44,6 +44,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     unoffered: bool = False
     """Whether its workflows are there also where nobody offers them (core.values.access)."""
     made_by: str = ""
+    client: str = ""
+    """With whose token or key it was made. Early versions did not keep it."""
     maker: str | None = None
     """As whom it counts besides: the person who was shown it; the key itself, where a program that acts for nobody made it.
     Early versions did not keep it."""

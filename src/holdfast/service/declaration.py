@@ -97,6 +97,8 @@ class Declaration(NamedTuple):
     """True where something new is answered with."""
     keeps: bool = True
     """False where the answer is not kept to be given again: it holds a secret, or is large."""
+    runs: str = ""
+    """The field of a row that holds rows of runs: a caller sees those of the workflows that they reach."""
     tag: str = ""
     """The row that a precondition (`If-Match`) is about, as the path at which it is read."""
 

@@ -115,6 +115,7 @@ class ApiKeys:
             roles=roles,
             may=("reviewer",) if isinstance(opens, ToDecide) else ("operator",),
             made_by=str(who.claim),
+            client=who.client,
             maker=_in_hand_of(who),
             made_at_ms=now_ms,
             expires_at_ms=now_ms + life_s * 1000,
@@ -204,8 +205,12 @@ def _in_hand_of(who: Principal) -> str | None:
 
 
 def _is_link_of(who: Principal, key: ApiKey) -> bool:
-    """Return True for a link that somebody has made, with the same token."""
-    return key.opens is not None and (key.made_by, key.maker) == (str(who.claim), _in_hand_of(who))
+    """Return True for a link that was made with the same token, also as somebody else; of a key, by who has it in hand now."""
+    if key.opens is None:
+        return False
+    if not key.client:
+        return (key.made_by, key.maker) == (str(who.claim), _in_hand_of(who))
+    return key.client == who.client and who.maker in (None, key.maker)
 
 
 async def owned(keys: Keys, name: str, tenant: str | None) -> ApiKey | None:

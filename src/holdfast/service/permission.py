@@ -62,8 +62,11 @@ class Permission:
             raise_if(problem_of_whole(who, asked, declared))
 
     async def reached(self, who: Principal, asked: Any, rows: list[View]) -> list[View]:
-        """Those rows of a list that a caller may see. A page may be left with few, and the list goes on."""
+        """Those rows of a list that a caller may see. A page may be left with few, and the list goes on. A row
+        with runs in it is not whole where some are left out."""
         declared = declaration_of(type(asked))
+        if declared.runs and who.access.workflows != ANY:
+            return [_with_reached(who, row, declared.runs) for row in rows]
         if not declared.rows or any(named(declared, asked)):
             return rows
         rows = [row for row in rows if is_own(who, Person(row["by"], row["client"]) if row.get("private") else None)]
@@ -191,6 +194,12 @@ def named(declared: Declaration, asked: Any) -> Iterator[tuple[str, Thing, Any]]
         value = getattr(asked, field)
         if value not in (None, "", msgspec.UNSET):
             yield field, thing, value
+
+
+def _with_reached(who: Principal, row: View, field: str) -> View:
+    """The row with those of its runs that a caller reaches; what has not begun has no workflow yet."""
+    kept = [run for run in row[field] if "workflow" in run and who.access.reaches(run["workflow"])]
+    return {**row, field: kept, "is_whole": row["is_whole"] and len(kept) == len(row[field])}
 
 
 def given(also: Mapping[str, Any], asked: Any) -> list[str]:

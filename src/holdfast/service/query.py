@@ -216,7 +216,7 @@ class CancelQuote(Query, frozen=True):
     run: field.RunId
 
 
-@query("GET /runs/{run}/tree", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW)
+@query("GET /runs/{run}/tree", "viewer", about={"run": Thing.RUN}, answers=Answer.ROW, runs="runs")
 class Tree(Query, frozen=True, kw_only=True):
     """Show a run with everything below it: the status of each run, and what all of them have cost."""
 

@@ -45,6 +45,7 @@ from holdfast.service.principal import Principal
 from holdfast.service.query import MOST, Page, Runs, View
 from holdfast.service.records import Recorder, Records
 from holdfast.service.startable import Startable
+from holdfast.service.text import expect_storable
 from holdfast.service.turn import Turns
 
 log = logging.getLogger("holdfast")
@@ -85,7 +86,9 @@ class Service:
         self._records = Records(recorder)
 
     async def expect(self, who: Principal, asked: Command | Query) -> None:
-        """Check that a caller may do or find out this. Raises NotPermitted, NotFound."""
+        """Check that a caller may do or find out this. Raises NotPermitted, NotFound, and InvalidInput for a text that no
+        store takes."""
+        expect_storable(asked, who)
         await self.permission.expect(who, asked)
 
     async def _handled(self, who: Principal, asked: Command | Query, **brought: Any) -> Any:

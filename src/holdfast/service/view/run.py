@@ -405,7 +405,7 @@ class TreeRow(TypedDict):
     tokens: Annotated[int, Meta(description="How many tokens all runs together have used.")]
     held_tokens: Annotated[int, Meta(description="Tokens that are reserved for all of them.")]
     max_tokens: Annotated[int | None, Meta(description="The limit on tokens of the first run.")]
-    is_whole: Annotated[bool, Meta(description="False if there are more runs than are listed.")]
+    is_whole: Annotated[bool, Meta(description="False if there are more runs than are listed: too many, or hidden ones.")]
     runs: Annotated[list[TreeRunRow], Meta(description="Each run before its children.")]
 
 

@@ -105,7 +105,7 @@ def _to_be_mended(problem: BaseException, where: str, said: str, address: Addres
                 " was written. After a failover the store's URL must lead to the new primary; it may name all servers."
             )
         case _ if isinstance(problem, POISON):
-            return Unstorable(f"This cannot be stored in {where}: {said}. Nothing of it was written.")
+            return Unstorable(f"This cannot be stored: {said}. Nothing of it was written.")  # callers see it: no address
         case _:
             return None
 
