@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,7 +95,16 @@ def test_an_engine_is_called_also_at_the_moment_when_a_callback_has_exited(
     assert came == [7]
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """A process that a shell has put into the background ignores SIGINT, and so would this one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @MAKES
+@pytest.mark.usefixtures("heard")
 def test_the_main_task_and_a_signal_end_the_loop(make: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def exits() -> None:
         await asyncio.sleep(0)
