@@ -400,7 +400,7 @@ class Chaos:
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
                 cmd.Tick(headroom=frozenset([*self.game.shortages(), *run_scopes("acme"), "effect/wide"])),
-                cmd.SendSignal("go", NULL),
+                cmd.SendSignal("go", NULL, makers=self.makers()),
                 cmd.RaiseLimit(self.pick.choice([*LIMITS]), self.pick.randint(1, 2000)),
                 cmd.Tick() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
@@ -566,7 +566,12 @@ class Chaos:
             inline("c") if how == "completed" else NULL,
             None if how == "completed" else error(),
             undoable=self.pick.random() < 0.5,
+            makers=self.makers(),
         )
+
+    def makers(self) -> dict[str, tuple[str, ...]]:
+        """Those who made a key with which somebody decided elsewhere: another at times."""
+        return {"keys.elsewhere": (f"maker-{len(self.game.history) % 3}",)}
 
     def outcome(self) -> cmd.Command:
         call = self.pick.choice([*self.calls[-2:], self.pick.choice(self.calls)])
