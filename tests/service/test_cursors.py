@@ -162,6 +162,16 @@ async def test_a_page_looks_through_so_many_hidden_rows_at_most(world: World, mo
     assert row["name"] == "own-0"
 
 
+async def test_a_list_that_goes_on_with_nothing_is_not_read_for_ever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def goes_on(*_: Any) -> query.Page:
+        return query.Page([], "more")
+
+    monkeypatch.setattr(world.service, "_handled", goes_on)
+    page = await asyncio.wait_for(world.service.ask(LIMITED, query.Schedules()), 30)
+    assert page.rows == []
+    assert page.cursor is not None
+
+
 def _place(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("run_id", "seq", "workflow", "name") if name in row}
 

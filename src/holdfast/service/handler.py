@@ -1,7 +1,7 @@
 """Handlers: the code behind commands and queries, one function for each, found by what it takes.
 
     @handles
-    async def pause_schedule(on: Request, said: PauseSchedule) -> None: ...
+    async def pause(request: Request, command: PauseSchedule) -> None: ...
 
 Never here: whether a caller may (permission), a transport's fields.
 """
@@ -61,9 +61,9 @@ _HANDLERS: Final[dict[type[msgspec.Struct], Handler]] = {}
 
 
 def handles(handler: _Function) -> _Function:
-    """Have a function answer the command or query that its second parameter takes. Raises TypeError for a second one."""
-    _, said, *_ = inspect.signature(handler).parameters
-    kind = get_type_hints(handler)[said]
+    """Register a function for the command or query that its second parameter takes. Raises TypeError where there is one."""
+    _, parameter, *_ = inspect.signature(handler).parameters
+    kind = get_type_hints(handler)[parameter]
     if kind in _HANDLERS:
         raise TypeError(f"{kind.__name__} is handled by {_HANDLERS[kind].__qualname__} already.")
     _HANDLERS[kind] = handler

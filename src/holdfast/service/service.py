@@ -51,8 +51,9 @@ from holdfast.service.turn import Turns
 log = logging.getLogger("holdfast")
 
 _LOOKED: Final = 100
+"""Rows of a list that are read ahead at a time, to find those that a caller sees."""
 _MOST_LOOKED: Final = 10_000
-"""Rows that are looked through for one page that a caller sees."""
+"""Rows that are read ahead for one page at most."""
 ROOMS: Final = (capacity, conversations, dead_letters, gates, keys, money, runs, schedules, shared_values, starting)
 """Where the handlers stand."""
 _HANDLERS: Final = handlers()
@@ -208,7 +209,7 @@ class Service:
             ahead = await self._handled(who, after)
             rows = await self._visible(who, query, ahead)
             if len(seen) + len(rows) <= limit:
-                seen, page, looked = [*seen, *rows], ahead, looked + len(ahead.rows)
+                seen, page, looked = [*seen, *rows], ahead, looked + _LOOKED
                 continue
             if len(seen) < limit:
                 last = rows[limit - len(seen) - 1]
